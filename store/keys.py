@@ -66,12 +66,18 @@ class TaskInstanceKey:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryKey:
-    """One attempt of a task instance; `try_number` counts from 1."""
+class TryRef:
+    """A try by its task instance's id and its number, as a token names it. `try_number` counts from 1."""
 
-    instance: TaskInstanceKey
     task_instance_id: TaskInstanceId
     try_number: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class TryKey(TryRef):
+    """One attempt of a task instance, under the names that its logs are filed by."""
+
+    instance: TaskInstanceKey
 
     @classmethod
     def of_columns(cls, *, dag_id: str, run_id: str, task_id: str, map_index: int, **columns: Any) -> Self:

@@ -71,15 +71,11 @@ async def cursor_page(
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
 ) -> CursorPage[T]:
-    """As `page`; by the window's cursor if it has one. Raises `InvalidCursor`."""
+    """`page`, or the part behind the window's cursor if it has one. Raises `InvalidCursor`."""
     if window.cursor is None:
         by_offset = await page(connection, query, window, columns, shape)
         return CursorPage(rows=by_offset.rows, total=by_offset.total)
-    for name in window.order_by:
-        if isinstance(columns[name.removeprefix("-")].type, Text):
-            raise InvalidCursor(
-                f"by {name!r} there are no cursors, which would be as long as its values; give `offset`"
-            )
+    _refuse_texts(window, columns)
     backward, values = _decoded(window)
     keys = _keys(window, columns, backward=backward)
     named = (key.column.label(_NAME.format(place)) for place, key in enumerate(keys))
@@ -96,6 +92,14 @@ async def cursor_page(
         next=_encoded(window, rows[-1], len(keys)) if after and rows else None,
         previous=_BACKWARD + _encoded(window, rows[0], len(keys)) if before and rows else None,
     )
+
+
+def _refuse_texts(window: PageRequest, columns: Mapping[str, ColumnElement[Any]]) -> None:
+    for name in window.order_by:
+        if isinstance(columns[name.removeprefix("-")].type, Text):
+            raise InvalidCursor(
+                f"a list ordered by {name!r} has no cursors, because they would be as long as its values; give `offset`"
+            )
 
 
 def _keys(window: PageRequest, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:

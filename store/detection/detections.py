@@ -166,34 +166,51 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
 async def _commit_postgresql(
     connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
 ) -> Sequence[Answer]:
-    """Two statements, each a chain whose links wait for one another.
+    """Commit by two statements, each a chain whose links wait for one another.
 
-    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and stores the events; the
-    second sees what these waits let through.
+    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and stores
+    the events. The second sees what these waits let through.
     """
+    moved = await _advance_and_store(connection, detections, skip_locked=skip_locked)
+    written = [each for each in detections if each.held.watcher in moved.versions]
+    rows = {each.held.watcher: each.position.rows for each in written}
+    await position_rows.change_all_rows(connection, rows)
+    for each in written:
+        await _change_beside(connection, each)
+    woken = await _queue_and_write(connection, written, moved.event_ids)
+    committed = {each.held.watcher: _committed(each, moved.versions[each.held.watcher], woken) for each in written}
+    return [committed.get(each.held.watcher, None if skip_locked else _lost(each.held)) for each in detections]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moved:
+    """The new versions of the positions that moved, by watcher, and the ids of the events that were stored."""
+
+    versions: Mapping[str, int]
+    event_ids: Sequence[int]
+
+
+async def _advance_and_store(
+    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
+) -> _Moved:
+    """Send the first statement. Raises `NotFound` if a watcher's asset is gone: its position must not move either."""
     new = events.parameters([event for detection in detections for event in detection.events])
     by = [detection.held.watcher for detection in detections for _ in detection.events]
-    rows = {detection.held.watcher: detection.row for detection in detections}
-    given = {**_columns("held", rows.values()), **new, "new_detected_by": by}
+    given = {**_columns("held", [each.row for each in detections]), **new, "new_detected_by": by}
     first = (await connection.execute(_advance_and_append(skip_locked=skip_locked), given)).one()
     versions = dict(zip(first.watchers or (), first.versions or (), strict=True))
-    waited = frozenset(first.waited or ())
-    written = {d.held.watcher: d for d in detections if d.held.watcher in versions}
-    for name, detection in written.items():
-        if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
-            raise no_asset(detection.asset_id)
-    await position_rows.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
-    for each in written.values():
-        await _change_beside(connection, each)
-    seen = [name for name, each in written.items() if each.events]
-    woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
-    committed: dict[str, Answer] = {}
-    for name, detection in written.items():
-        _refuse_moved(detection, woken.asset_ids.get(name))
-        dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
-        held = replace(detection.held, version=versions[name])
-        committed[name] = Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
-    return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
+    without_asset = versions.keys() - set(first.waited or ())  # nothing of theirs was locked or stored
+    if without_asset:
+        raise no_asset(next(each.asset_id for each in detections if each.held.watcher in without_asset))
+    return _Moved(versions=versions, event_ids=first.ids or ())
+
+
+def _committed(detection: Detection, version: int, woken: _Woken) -> Committed:
+    """What a detection came to. Raises `StoreError` if its watcher was applied under another asset."""
+    _refuse_moved(detection, woken.asset_ids.get(detection.held.watcher))
+    dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
+    held = replace(detection.held, version=version)
+    return Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
 
 
 async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
@@ -225,12 +242,13 @@ class _Woken:
 
 
 async def _queue_and_write(
-    connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], event_ids: Sequence[int], seen: Sequence[str]
+    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
 ) -> _Woken:
-    """`seen` are the watchers that told of an event."""
-    if not rows:
+    """Send the second statement, for the detections whose positions moved."""
+    if not written:
         return _Woken(dag_ids={}, outbox=False, asset_ids={})
-    parameters = {**_columns("written", rows), "b_ids": event_ids, "b_seen": seen}
+    seen = [each.held.watcher for each in written if each.events]
+    parameters = {**_columns("written", [each.row for each in written]), "b_ids": event_ids, "b_seen": seen}
     woken = (await connection.execute(_queue_and_write_statement(), parameters)).all()
     dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))

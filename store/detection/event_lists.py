@@ -167,7 +167,7 @@ ASSET_OF_EVENT: Final = select(_a.id, _a.name, _a.uri, _a["group"], _a.extra, _a
 """What `active_asset` judges."""
 
 
-def active_asset(row: Row[Any] | None, asset_id: int) -> EventAsset:
+def active_asset(row: Row[*tuple[Any, ...]] | None, asset_id: int) -> EventAsset:
     """The asset that an event is told of, from a row of `ASSET_OF_EVENT`. Raises `NotFound`."""
     if row is None:
         raise no_asset(asset_id)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, Table, delete, exists, false, func, insert, literal, select, update
+from sqlalchemy import RowMapping, Select, Table, delete, exists, false, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
@@ -158,15 +158,7 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
         .with_for_update(of=watcher_position)
     )
     rows = {row["watcher"]: row for row in (await connection.execute(both)).mappings()}
-    before, there = rows.get(old), rows.get(new)
-    if before is None or before["state"] is None:
-        raise NotFound(f"{old!r} has left no position to move; correct the name")
-    if before["lives"]:
-        raise Conflict(
-            f"{old} is still being watched; stop the daemon that does, or take {old} out of its configuration"
-        )
-    if there is not None and there["state"] is not None:
-        raise Conflict(f"{new} has a position already, and moving another over it would lose it; use another name")
+    before = _checked(old, new, rows.get(old), rows.get(new))
     version, epoch = (max(row[name] for row in rows.values()) + 1 for name in ("version", "epoch"))
     moved = {name: before[name] for name in _MOVED}
     entry = upsert(watcher_position, dialect).values(watcher=new, version=version, epoch=epoch, **moved)
@@ -182,6 +174,19 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
             await connection.execute(update(table).where(name == old + suffix).values({column: new + suffix}))
     old_asset_id = await _hand_over_watcher(connection, old, new, dialect)
     return Renamed(version=version, watermark=before["watermark"], old_asset_id=old_asset_id)
+
+
+def _checked(old: str, new: str, before: RowMapping | None, there: RowMapping | None) -> RowMapping:
+    """The position of `old`, if it may be moved to `new`. Raises `NotFound`, `Conflict`."""
+    if before is None or before["state"] is None:
+        raise NotFound(f"{old!r} has left no position to move; correct the name")
+    if before["lives"]:
+        raise Conflict(
+            f"{old} is still being watched; stop the daemon that does, or take {old} out of its configuration"
+        )
+    if there is not None and there["state"] is not None:
+        raise Conflict(f"{new} has a position already, and moving another over it would lose it; use another name")
+    return before
 
 
 async def _hand_over_watcher(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:

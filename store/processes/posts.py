@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import Row, Select, and_, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,32 +34,45 @@ class EventPost:
 async def store_all(
     connection: AsyncConnection, posts: Sequence[EventPost]
 ) -> tuple[AppendedEvents, Sequence[StoredEvent | NotFound]]:
-    """Store the events of active assets, in their order, with what they are owed and the audit; and the answer to each post."""
-    if connection.dialect.name == "postgresql":
-        given = {**events.parameters([post.new for post in posts]), "new_write_id": [post.write_id for post in posts]}
-        rows = (await connection.execute(_telling(), given)).all()
-        stored = {row.trace_id: (row.event_id, row.timestamp) for row in rows if row.event_id is not None}
-        appended = await events.owe(connection, [*stored.values()])
-    else:
-        ids = {post.new.asset_id for post in posts}
-        rows = (await connection.execute(event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(ids)))).all()
-        names = {row.id: row.name for row in rows if row.active}
-        accepted = [post for post in posts if post.new.asset_id in names]
-        appended = await events.append(connection, [post.new for post in accepted])
-        stored = {post.new.trace_id: row for post, row in zip(accepted, appended.rows, strict=True)}
-        await audit.record_all(connection, [_entry(post, names, stored) for post in accepted])
+    """Store the events of active assets in their order, with what they are owed and the audit, and answer each post."""
+    store = _store_postgresql if connection.dialect.name == "postgresql" else _store_sqlite
+    appended, stored, rows = await store(connection, posts)
     assets = {row.id: row for row in rows}
     return appended, [_answer(post.new, assets.get(post.new.asset_id), stored) for post in posts]
 
 
-def _entry(post: EventPost, names: Mapping[int, str], stored: Mapping[str, tuple[int, datetime]]) -> Mapping[str, Any]:
+_Stored: TypeAlias = Mapping[str, tuple[int, datetime]]
+"""Ids and times of the stored events, by trace."""
+
+
+async def _store_postgresql(
+    connection: AsyncConnection, posts: Sequence[EventPost]
+) -> tuple[AppendedEvents, _Stored, Sequence[Row[*tuple[Any, ...]]]]:
+    given = {**events.parameters([post.new for post in posts]), "new_write_id": [post.write_id for post in posts]}
+    rows = (await connection.execute(_storing_and_recording(), given)).all()
+    stored = {row.trace_id: (row.event_id, row.timestamp) for row in rows if row.event_id is not None}
+    return await events.owe(connection, [*stored.values()]), stored, rows
+
+
+async def _store_sqlite(
+    connection: AsyncConnection, posts: Sequence[EventPost]
+) -> tuple[AppendedEvents, _Stored, Sequence[Row[*tuple[Any, ...]]]]:
+    ids = {post.new.asset_id for post in posts}
+    rows = (await connection.execute(event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(ids)))).all()
+    names = {row.id: row.name for row in rows if row.active}
+    accepted = [post for post in posts if post.new.asset_id in names]
+    appended = await events.append(connection, [post.new for post in accepted])
+    stored = {post.new.trace_id: row for post, row in zip(accepted, appended.rows, strict=True)}
+    await audit.record_all(connection, [_entry(post, names, stored) for post in accepted])
+    return appended, stored, rows
+
+
+def _entry(post: EventPost, names: Mapping[int, str], stored: _Stored) -> Mapping[str, Any]:
     detail = {"event_id": stored[post.new.trace_id][0], "trace_id": post.new.trace_id}
     return audit.entry(post.new.source_actor or "", _ACTION, names[post.new.asset_id], detail, post.write_id)
 
 
-def _answer(
-    new: NewEvent, asset_row: Row[Any] | None, stored: Mapping[str, tuple[int, datetime]]
-) -> StoredEvent | NotFound:
+def _answer(new: NewEvent, asset_row: Row[*tuple[Any, ...]] | None, stored: _Stored) -> StoredEvent | NotFound:
     try:
         told_of = event_lists.active_asset(asset_row, new.asset_id)
     except NotFound as refusal:
@@ -68,7 +81,7 @@ def _answer(
 
 
 @cache
-def _telling() -> Select[Any]:
+def _storing_and_recording() -> Select[Any]:
     """PostgreSQL's events and their entries in one statement; returns the assets, each as often as it has an event now, or once."""
     new = events.given(write_id=audit_table.c.write_id.type)
     told_of = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("told_of")

@@ -25,7 +25,7 @@ from store.database.schema import (
 from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
 from store.errors import TryFenced
-from store.keys import TaskInstanceKey, TryKey
+from store.keys import TaskInstanceKey, TryKey, TryRef
 from store.runs.answers import IdempotencyKey
 from store.runs.runs import RunRow, Startable, may_start, move_run, this_run
 from store.runs.try_lock import UNFINISHED, lock_try
@@ -68,7 +68,7 @@ async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: s
     if not await _change(connection, open_try, handle=handle, submitted_at=database_now()):
         return False
     if not await _is_decided(connection, key):
-        await _set_running(connection, key.task_instance_id, key.try_number)
+        await _set_running(connection, key)
     return True
 
 
@@ -100,30 +100,27 @@ async def warn(connection: AsyncConnection, key: TryKey, warning: str) -> None:
     await connection.execute(update(run).where(this_run(key.dag_id, key.run_id)).values(warning=warning))
 
 
-async def fence(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
-) -> TryKey:
+async def fence(connection: AsyncConnection, ref: TryRef, *, request: IdempotencyKey | None = None) -> TryKey:
     """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `ReplayedResponse`."""
-    return (await lock_try(connection, task_instance_id, try_number, request=request)).fenced
+    return (await lock_try(connection, ref, request=request)).fenced
 
 
 async def claim(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     nonce: str,
     *,
     request: IdempotencyKey | None = None,
 ) -> TryKey:
     """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
-    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    locked = await lock_try(connection, ref, request=request)
     key = locked.fenced
     if locked.nonce not in {None, nonce}:
-        raise TryFenced(f"try {try_number} is claimed by another process; end this one")
+        raise TryFenced(f"try {ref.try_number} is claimed by another process; end this one")
     if locked.nonce is None:
         claimed = update(task_try).where(this_try(key))
         await connection.execute(claimed.values(nonce=nonce, claimed_at=database_now()))
-        await _set_running(connection, task_instance_id, try_number)
+        await _set_running(connection, ref)
     return key
 
 
@@ -156,8 +153,7 @@ class FinishedTry:
 
 async def finish(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     *,
     finish_state: str,
     message: str | None,
@@ -168,7 +164,7 @@ async def finish(
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
     run at once.
     """
-    locked = await lock_try(connection, task_instance_id, try_number, request=request)
+    locked = await lock_try(connection, ref, request=request)
     if locked.finish_state == finish_state:
         return None
     key = locked.fenced
@@ -176,7 +172,7 @@ async def finish(
     await connection.execute(this.values(finish_state=finish_state, message=message))
     if finish_state == "failed":
         return FinishedTry(key=key, run=None)
-    ended = update(task_instance).where(task_instance.c.id == task_instance_id)
+    ended = update(task_instance).where(task_instance.c.id == ref.task_instance_id)
     await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
     return FinishedTry(key=key, run=await move_run(connection, key.dag_id, key.run_id, "success", reason=message))
 
@@ -237,10 +233,12 @@ async def _is_decided(connection: AsyncConnection, key: TryKey) -> bool:
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def _set_running(connection: AsyncConnection, task_instance_id: str, try_number: int) -> None:
+async def _set_running(connection: AsyncConnection, ref: TryRef) -> None:
     t = task_instance.c
-    queued = update(task_instance).where(t.id == task_instance_id, t.try_number == try_number, t.state == "queued")
-    await connection.execute(queued.values(state="running", detail=None, start_date=database_now()))
+    this = and_(t.id == ref.task_instance_id, t.try_number == ref.try_number, t.state == "queued")
+    await connection.execute(
+        update(task_instance).where(this).values(state="running", detail=None, start_date=database_now())
+    )
 
 
 async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, trace_id: str) -> AppendedEvents:

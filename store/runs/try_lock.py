@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import assets
 from store.database.schema import asset, task_instance, task_try
 from store.errors import TryFenced, no_asset, no_task_instance
-from store.keys import AssetRef, TaskInstanceKey, TryKey
+from store.keys import AssetRef, TaskInstanceKey, TryKey, TryRef
 from store.runs import answers
 from store.runs.answers import IdempotencyKey
 from store.state.entries import KeyLock
@@ -76,17 +76,14 @@ class LockedAsset:
     lock: KeyLock | None
 
 
-async def lock_try(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
-) -> LockedTry:
+async def lock_try(connection: AsyncConnection, ref: TryRef, *, request: IdempotencyKey | None = None) -> LockedTry:
     """Raises `NotFound` for the task instance, and `ReplayedResponse` for a request that took effect before."""
-    return _locked(await _lock(connection, task_instance_id, try_number, request, None, None), try_number)
+    return _locked(await _lock(connection, ref, request, None, None), ref)
 
 
 async def lock_asset(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     selector: AssetSelector,
     *,
     key: str | None = None,
@@ -97,8 +94,8 @@ async def lock_asset(
 
     `granted`: the ids of the assets that another scheduler's task may write, which no job of ours declares.
     """
-    row = await _lock(connection, task_instance_id, try_number, request, selector, key)
-    fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
+    row = await _lock(connection, ref, request, selector, key)
+    fenced = _locked(row, ref).fenced  # a fenced try learns of nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
     asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)
@@ -107,22 +104,21 @@ async def lock_asset(
     return LockedAsset(key=fenced, asset=asset_ref, is_declared=is_declared, lock=lock)
 
 
-def _locked(row: Row[Any], try_number: int) -> LockedTry:
-    key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=try_number)
+def _locked(row: Row[Any], ref: TryRef) -> LockedTry:
+    key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=ref.try_number)
     how = {"try_number": row.try_number, "state": row.state, "nonce": row.nonce, "finish_state": row.finish_state}
     return LockedTry(key=key, **how, is_over=row.cancelled_at is not None or row.ended_at is not None)
 
 
 async def _lock(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     request: IdempotencyKey | None,
     selector: AssetSelector | None,
     key: str | None,
 ) -> Row[Any]:
     dialect = connection.dialect.name
-    parameters: dict[str, Any] = {"task_instance_id": task_instance_id, "try_number": try_number}
+    parameters: dict[str, Any] = {"task_instance_id": ref.task_instance_id, "try_number": ref.try_number}
     answer = {} if request is None else {**parameters, **request.parameters}
     asset_named = {} if selector is None else {"asset": selector.text, "key": key}
     by = selector and selector.by
@@ -137,7 +133,7 @@ async def _lock(
             if reserved is None:
                 reserved = len((await connection.execute(answers.reservation(dialect, own=own), answer)).all())
             if not reserved:
-                await answers.replay(connection, task_instance_id, request)
+                await answers.replay(connection, ref.task_instance_id, request)
         return row
     raise no_task_instance()
 

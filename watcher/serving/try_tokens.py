@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import jwt
 
-from store.keys import TryKey
+from store.keys import TryKey, TryRef
 
 LIFETIME: Final = timedelta(hours=1)
 """Of a try's token; who uses it gets another one in time."""
@@ -33,14 +33,12 @@ class InvalidTryToken(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryIdentity:
+class TryIdentity(TryRef):
     """The try that a valid token speaks for.
 
     Another scheduler's task has no try of ours, but the ids of the `assets` whose stores it may read and write.
     """
 
-    task_instance_id: str
-    try_number: int
     assets: frozenset[int] | None = None
     issued_at: datetime
     expires_at: datetime
@@ -61,15 +59,14 @@ def issuer(secret: bytes) -> Callable[[TryKey, str], str]:
     """What makes tokens of tries, each in the trace of its run."""
 
     def issue_for(key: TryKey, trace_id: str) -> str:
-        return issue(secret, key.task_instance_id, key.try_number, lifetime=LIFETIME, trace_id=trace_id)
+        return issue(secret, key, lifetime=LIFETIME, trace_id=trace_id)
 
     return issue_for
 
 
 def issue(
     secret: bytes,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     *,
     lifetime: timedelta,
     trace_id: str | None = None,
@@ -78,14 +75,14 @@ def issue(
     """A token that lives from now on; with `assets` for another scheduler's task."""
     now = datetime.now(UTC)
     claims = {
-        "sub": task_instance_id,
+        "sub": ref.task_instance_id,
         "aud": _AUDIENCE,
         "scope": _SCOPE,
         "iat": now,
         "nbf": now,
         "exp": now + lifetime,
         "jti": uuid.uuid4().hex,
-        "try": try_number,
+        "try": ref.try_number,
         **({} if assets is None else {"assets": sorted(assets)}),
         "trace": trace_id,
     }

@@ -16,7 +16,7 @@ from starlette.datastructures import State
 
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.keys import JobDefinition, Role
+from store.keys import JobDefinition, Role, TryRef
 from store.runs import runs, tries, try_lookup
 from tests.service.api.conformance import Conforming, Document
 from watcher.serving import try_tokens
@@ -105,7 +105,9 @@ class Api:
         return self.as_try(task.key.task_instance_id, task.key.try_number, run_id)
 
     def as_try(self, task_instance_id: str, number: int, run_id: str) -> Try:
-        token = try_tokens.issue(SECRET, task_instance_id, number, lifetime=timedelta(hours=1))
+        token = try_tokens.issue(
+            SECRET, TryRef(task_instance_id=task_instance_id, try_number=number), lifetime=timedelta(hours=1)
+        )
         return Try(self.client, task_instance_id, number, run_id, token)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import select, update
 
 from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, task_instance
+from store.keys import TryRef
 from store.processes import audit, cleanup, signing_keys, tokens
 from store.processes.signing_keys import SigningKeys
 from store.processes.triggerers import ProcessInfo
@@ -251,9 +252,19 @@ async def test_a_task_of_another_scheduler_writes_under_its_own_ids(admin: Peopl
 
 async def test_its_token_ends_by_itself_and_its_row_with_the_clean_up(admin: People, guarded: Api) -> None:
     made = await admin.call("POST", "/api/v2/execution-tokens", 201, {**FOREIGN, "assets": ["orders"]})
-    old = try_tokens.issue(SECRET, made["task_instance_id"], 0, lifetime=timedelta(seconds=-60), assets={1})
+    old = try_tokens.issue(
+        SECRET,
+        TryRef(task_instance_id=made["task_instance_id"], try_number=0),
+        lifetime=timedelta(seconds=-60),
+        assets={1},
+    )
     await Foreign(guarded, old).put("orders", 403)
-    late = try_tokens.issue(SECRET, made["task_instance_id"], 0, lifetime=timedelta(seconds=20), assets={1})
+    late = try_tokens.issue(
+        SECRET,
+        TryRef(task_instance_id=made["task_instance_id"], try_number=0),
+        lifetime=timedelta(seconds=20),
+        assets={1},
+    )
     answer = await guarded.client.get(
         f"/execution/store/ti/{made['task_instance_id']}", headers={"Authorization": f"Bearer {late}"}
     )

@@ -20,7 +20,7 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database.schema import asset, asset_event, leader, queued_event, run, task_instance, task_try
 from store.errors import TryFenced
-from store.keys import JobDefinition
+from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import decisions, runs, tries, try_lookup
@@ -245,7 +245,9 @@ async def test_one_that_was_claimed_by_any_of_its_processes_or_settled_by_a_pers
             [open_claimed] = [
                 each for each in await try_lookup.open_tries(connection, HOME) if each.key.dag_id == "claimed"
             ]
-            await tries.claim(connection, open_claimed.key.task_instance_id, 1, "a child")
+            await tries.claim(
+                connection, TryRef(task_instance_id=open_claimed.key.task_instance_id, try_number=1), "a child"
+            )
             await decisions.settle(connection, "settled", "manual__1", "success")
         (tmp_path / "go").touch()
         await until_states(database, "failed", "success")
@@ -705,7 +707,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     assert [tuple(row) for row in found] == [(other, False), (HOME, True)]
     with pytest.raises(TryFenced):
         async with database.transaction() as session:
-            await tries.fence(session, task.key.task_instance_id, 1)
+            await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1))
 
 
 async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(database, jobs, tmp_path):
@@ -784,7 +786,7 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         (task,) = await runs.startable(session)
         await intend(session, task)
         if claimed:
-            await tries.claim(session, task.key.task_instance_id, 1, "nonce")
+            await tries.claim(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1), "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
         with anyio.fail_after(PATIENCE):
             while not pids.exists() if claimed else submitter.asked < 3:

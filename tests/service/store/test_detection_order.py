@@ -30,7 +30,7 @@ from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import NewPosition
 from store.errors import PositionLost, StoreError
-from store.keys import AssetRef
+from store.keys import AssetRef, TryRef
 from store.metastore import MetastoreStoreBackend
 from store.runs import runs, tries
 from store.runs.try_lock import AssetSelector, lock_asset
@@ -191,7 +191,9 @@ async def test_a_jobs_write_goes_on_behind_a_delete_of_its_key_that_was_waited_f
 
     async def write() -> None:
         async with postgres.transaction() as connection:
-            locked = await lock_asset(connection, task.key.task_instance_id, 1, selector, key="key")
+            locked = await lock_asset(
+                connection, TryRef(task_instance_id=task.key.task_instance_id, try_number=1), selector, key="key"
+            )
             change = EntryChange(asset=locked.asset, key="key", value="2", writer=None, lock=locked.lock)
             versions.append(await entries.apply(connection, change))
 

@@ -19,6 +19,7 @@ from store.detection import activity, detections, event_lists, events, position_
 from store.detection.detections import Committed, Detection
 from store.detection.event_lists import EventFilter
 from store.detection.position_rows import RowDifferences
+from store.keys import TryRef
 from store.runs import answers, queues, runs, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
@@ -63,21 +64,36 @@ HOT: dict[str, Hot] = {
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
     "open_tries": lambda session, _: try_lookup.open_tries(session, "home"),
-    "fence": lambda session, w: tries.fence(session, w.task_instance_id, 1),
-    "fence_once": lambda session, w: tries.fence(session, w.task_instance_id, 1, request=REQUEST),
+    "fence": lambda session, w: tries.fence(session, TryRef(task_instance_id=w.task_instance_id, try_number=1)),
+    "fence_once": lambda session, w: tries.fence(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), request=REQUEST
+    ),
     "reach": lambda session, w: lock_asset(
-        session, w.task_instance_id, 1, AssetSelector(by="uri", text="test://a"), key="key"
+        session,
+        TryRef(task_instance_id=w.task_instance_id, try_number=1),
+        AssetSelector(by="uri", text="test://a"),
+        key="key",
     ),
     "reach_once": lambda session, w: lock_asset(
-        session, w.task_instance_id, 1, AssetSelector(by="name", text="a"), key="key", request=REQUEST
+        session,
+        TryRef(task_instance_id=w.task_instance_id, try_number=1),
+        AssetSelector(by="name", text="a"),
+        key="key",
+        request=REQUEST,
     ),
-    "reach_either": lambda session, w: lock_asset(session, w.task_instance_id, 1, AssetSelector(by="either", text="a")),
+    "reach_either": lambda session, w: lock_asset(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), AssetSelector(by="either", text="a")
+    ),
     "tell": lambda session, w: answers.keep(session, w.task_instance_id, REQUEST, "{}"),
     "transact": lambda session, w: w.entries.transact(
         session, w.ref, CHANGES, task_instance_id=w.task_instance_id, writer=WRITER
     ),
-    "claim_try": lambda session, w: tries.claim(session, w.task_instance_id, 1, "n"),
-    "finish": lambda session, w: tries.finish(session, w.task_instance_id, 1, finish_state="success", message=None),
+    "claim_try": lambda session, w: tries.claim(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), "n"
+    ),
+    "finish": lambda session, w: tries.finish(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), finish_state="success", message=None
+    ),
     "get_by_id": lambda session, w: w.backend.aget(w.asset, "key", session=AsyncSession(session)),
     "get_by_name": lambda session, w: w.backend.aget(AssetScope(name="a"), "key", session=AsyncSession(session)),
     "get_by_uri": lambda session, w: w.backend.aget(AssetScope(uri="test://a"), "key", session=AsyncSession(session)),

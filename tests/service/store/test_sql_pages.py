@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
 from store.detection import detections, positions
+from store.keys import TryRef
 from store.processes import leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
@@ -40,7 +41,9 @@ Run = Callable[[AsyncConnection, World], Awaitable[Any]]
 
 async def write_of_a_job(connection: AsyncConnection, world: World) -> None:
     selector = AssetSelector(by="uri", text="test://a")
-    locked = await lock_asset(connection, world.task_instance_id, 1, selector, key="key", request=REQUEST)
+    locked = await lock_asset(
+        connection, TryRef(task_instance_id=world.task_instance_id, try_number=1), selector, key="key", request=REQUEST
+    )
     change = EntryChange(asset=locked.asset, key="key", value="2", writer=WRITER, lock=locked.lock)
     await world.entries.apply(connection, change)
 
@@ -147,7 +150,9 @@ PAGES: Final[Mapping[str, tuple[str, Run]]] = {
     "try_claim": (
         """The driver of a try claims it before it does anything. It runs once a try. It locks the rows of
         task_instance and task_try (FOR NO KEY UPDATE).""",
-        lambda connection, world: tries.claim(connection, world.task_instance_id, 1, "n"),
+        lambda connection, world: tries.claim(
+            connection, TryRef(task_instance_id=world.task_instance_id, try_number=1), "n"
+        ),
     ),
     "heartbeats": (
         """Signs of life: of a triggerer, of a dispatcher, and of the leader. Each runs by itself, as a transaction of

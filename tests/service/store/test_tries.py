@@ -14,7 +14,7 @@ from sqlalchemy import insert, update
 from store.database import Database
 from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.keys import JobDefinition, TaskInstanceKey, TryKey
+from store.keys import JobDefinition, TaskInstanceKey, TryKey, TryRef
 from store.runs import runs, tries, try_lookup
 from store.runs.runs import Startable
 from store.runs.try_lookup import OpenTry
@@ -56,19 +56,24 @@ async def opened(database: Database, task: Startable, number: int = 1) -> OpenTr
 
 async def fence(database: Database, task: Startable, number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.fence(session, task.key.task_instance_id, number)
+        return await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=number))
 
 
 async def claim(database: Database, task: Startable, nonce: str = "n", number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.claim(session, task.key.task_instance_id, number, nonce)
+        return await tries.claim(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=number), nonce)
 
 
 async def finish(
     database: Database, task: Startable, state: str, number: int = 1, message: str | None = None
 ) -> TryKey | None:
     async with database.transaction() as session:
-        return await tries.finish(session, task.key.task_instance_id, number, finish_state=state, message=message)
+        return await tries.finish(
+            session,
+            TryRef(task_instance_id=task.key.task_instance_id, try_number=number),
+            finish_state=state,
+            message=message,
+        )
 
 
 async def end(
@@ -336,7 +341,7 @@ async def test_a_task_of_the_neighbouring_airflow_passes_the_fence_without_a_try
     instance = {"id": "x", "dag_id": "theirs", "run_id": "r", "task_id": "t", "try_number": 1, "state": "running"}
     async with database.transaction() as session:
         await session.execute(insert(task_instance).values(origin="foreign", **instance))
-        assert (await tries.fence(session, "x", 1)).dag_id == "theirs"
+        assert (await tries.fence(session, TryRef(task_instance_id="x", try_number=1))).dag_id == "theirs"
 
 
 async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres: Database) -> None:
@@ -351,7 +356,7 @@ async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres:
             order.append("cancelled")
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await tries.fence(session, task.key.task_instance_id, 1)
+        await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1))
         tasks.start_soon(cancel)
         await until_somebody_waits(postgres)
         order.append("written")

@@ -25,7 +25,7 @@ from store.catalog import aliases, catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run, run_asset_event
-from store.keys import JobDefinition, Role
+from store.keys import JobDefinition, Role, TryRef
 from store.runs import tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
@@ -192,7 +192,11 @@ class ExecutionServer(Wire):
     def token(self, life: timedelta = timedelta(hours=1)) -> str:
         """Another token of the current try."""
         assert self.current is not None
-        return try_tokens.issue(SECRET, self.current.task_instance_id, self.current.number, lifetime=life)
+        return try_tokens.issue(
+            SECRET,
+            TryRef(task_instance_id=self.current.task_instance_id, try_number=self.current.number),
+            lifetime=life,
+        )
 
     def again(self) -> None:
         """The next context is of a new try: of the same run after a failure, else of the next run."""

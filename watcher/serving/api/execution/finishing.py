@@ -55,13 +55,12 @@ async def finish(
     async with context.database.transaction() as connection:
         finished = await tries.finish(
             connection,
-            call.task_instance_id,
-            call.try_number,
+            call.ref,
             finish_state=state,
             message=message or None,
             request=call.request,
         )
-        await answers.keep(connection, call.task_instance_id, call.request, "{}")
+        await answers.keep(connection, call.ref.task_instance_id, call.request, "{}")
         if finished is None:
             return
         held, run = finished.key, finished.run

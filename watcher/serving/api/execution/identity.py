@@ -15,7 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.catalog.assets import AssetRow
-from store.keys import ROLES, Role, TaskInstanceKey, TryKey
+from store.keys import ROLES, Role, TaskInstanceKey, TryKey, TryRef
 from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector
@@ -35,8 +35,7 @@ class Call:
     """A write as a try asks for it; `request` is what its repetition would be known by."""
 
     context: ApiContext
-    task_instance_id: str
-    try_number: int
+    ref: TryRef
     granted: frozenset[int] | None
     """Assets of another scheduler's task; None for a try of ours."""
     trace_id: str | None
@@ -70,8 +69,7 @@ async def _call(
         key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
     return Call(
         context=await of_app(request),
-        task_instance_id=identity.task_instance_id,
-        try_number=identity.try_number,
+        ref=identity,
         granted=identity.assets,
         trace_id=identity.trace_id,
         request=key,
@@ -89,9 +87,7 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
-    task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
-    secret = context.secrets[0]
-    return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
+    return try_tokens.issue(context.secrets[0], identity, lifetime=identity.lifetime, trace_id=identity.trace_id)
 
 
 async def _by_name(name: str) -> AssetSelector:
@@ -111,12 +107,12 @@ async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
 
     Raises `TryFenced`, `NotFound`, `ReplayedResponse`.
     """
-    return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
+    return await tries.fence(connection, call.ref, request=call.request)
 
 
 async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
-    await answers.keep(connection, call.task_instance_id, call.request, body)
+    await answers.keep(connection, call.ref.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 

@@ -150,7 +150,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
         for key, text in transaction.sets.items():
             _warn_of_large(write, key, text)
         outcome = await call.context.entries.transact(
-            write.connection, write.asset, transaction, task_instance_id=call.task_instance_id, writer=write.writer
+            write.connection, write.asset, transaction, task_instance_id=call.ref.task_instance_id, writer=write.writer
         )
         return await answered(write.connection, call, response, _as_json(outcome))
 
@@ -166,8 +166,7 @@ async def _task_write(
     async with call.context.database.transaction() as connection:
         locked = await lock_asset(
             connection,
-            call.task_instance_id,
-            call.try_number,
+            call.ref,
             selector,
             key=key,
             request=call.request,

@@ -102,7 +102,7 @@ class Finish(Body):
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """409 when another process has claimed the try, or it is superseded."""
     async with call.context.database.transaction() as connection:
-        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, request=call.request)
+        held = await tries.claim(connection, call.ref, body.nonce, request=call.request)
         context = await _try_context(call.context, connection, held)
         answer = await answered(connection, call, response, context.model_dump_json())
     log.info("try.claimed", **held.bindings)
@@ -175,6 +175,6 @@ class RenewedToken(Shape):
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     """Writes nothing, so a repetition is just another token: none is kept."""
     async with context.database.transaction() as connection:
-        await tries.fence(connection, identity.task_instance_id, identity.try_number)
+        await tries.fence(connection, identity)
     token = renewed(context, identity)
     return {"token": token, "expires_at": try_tokens.verify(context.secrets, token).expires_at.isoformat()}
