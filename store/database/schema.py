@@ -204,7 +204,7 @@ watcher_position_row = _table(
     Lifecycle(
         owner=RowOwner.WATCHER,
         kept=(
-            RemovedBy(function="store.detection.positions.change_rows"),
+            RemovedBy(function="store.detection.position_rows.change_rows"),
             Swept(sweep="rows of past rewinds", horizon=Horizon.UNDO_ENDED),
         ),
         names={"watcher": Follows(suffixes=("", UNDO_SUFFIX))},

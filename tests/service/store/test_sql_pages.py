@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
@@ -23,7 +23,8 @@ from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
 from tests import sql_pages
-from tests.databases import statements_of
+from tests.databases import migrate, statements_of
+from tests.servers import PostgresServer
 from tests.service.store.small_world import World, small_world
 from tests.service.store.words import event
 from tests.sql_pages import SqlPage, SqlStatement
@@ -165,8 +166,17 @@ PAGES: Final[Mapping[str, tuple[str, Run]]] = {
 
 
 @pytest.fixture
-async def world(postgres: Database) -> World:
-    return await small_world(postgres)
+def new_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of a database that nobody used: what is left in tables that were emptied has an effect on plans."""
+    name = postgres_server.create(postgres_server.template("metadata", migrate))
+    yield postgres_server.sqlalchemy_url(name)
+    postgres_server.drop(name)
+
+
+@pytest.fixture
+async def world(new_database: str) -> AsyncIterator[World]:
+    async with Database.open(new_database) as database:
+        yield await small_world(database)
 
 
 async def explained(connection: AsyncConnection, statement: str, parameters: Any) -> SqlStatement:
