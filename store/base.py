@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from asyncio import AbstractEventLoop
 from collections.abc import Callable, Coroutine
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncSession
 from sqlalchemy.orm import Session
@@ -24,6 +24,7 @@ from store.state.plain import PlainEntries
 if TYPE_CHECKING:
     from store.database import Database
 
+P = ParamSpec("P")
 T = TypeVar("T")
 __all__ = [
     "NEVER_EXPIRE",
@@ -110,9 +111,13 @@ class BaseStoreBackend(ABC):
         return PlainEntries(self, database.dialect)
 
     def _await(
-        self, session: Session | None, method: Callable[..., Coroutine[Any, Any, T]], *arguments: Any, **options: Any
+        self,
+        session: Session | None,
+        method: Callable[P, Coroutine[Any, Any, T]],
+        *arguments: P.args,
+        **options: P.kwargs,
     ) -> T:
-        name = method.__name__
+        name = getattr(method, "__name__", "the other method")
         if session is not None:
             raise InvalidValue(f"a synchronous session cannot be waited on by an event loop; await {name} instead")
         if self.loop is None or _on_loop(self.loop):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
@@ -80,10 +80,19 @@ class TryKey(TryRef):
     instance: TaskInstanceKey
 
     @classmethod
-    def of_columns(cls, *, dag_id: str, run_id: str, task_id: str, map_index: int, **columns: Any) -> Self:
-        """From the columns of a task instance and a try."""
+    def of_columns(
+        cls,
+        *,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        map_index: int,
+        task_instance_id: TaskInstanceId,
+        try_number: int,
+    ) -> Self:
+        """The try with these columns of its task instance and its own."""
         instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-        return cls(instance=instance, **columns)
+        return cls(instance=instance, task_instance_id=task_instance_id, try_number=try_number)
 
     @property
     def dag_id(self) -> str:
@@ -126,6 +135,17 @@ class Batching:
     max_wait: timedelta = timedelta(minutes=5)
     max_events: int = 1000
 
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Batching:
+        """The batching that is stored as JSON; durations are seconds."""
+        debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
+        return cls(
+            mode=stored.get("mode", "coalesce"),
+            debounce=timedelta(0) if debounce is None else debounce,
+            max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
+            max_events=stored.get("max_events", 1000),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class CronSchedule:
@@ -162,15 +182,25 @@ class JobDefinition:
 
     @classmethod
     def from_json(cls, text: str) -> JobDefinition:
-        """From the stored text; what an older release did not store has its default."""
+        """The definition that a stored text holds; what an older release did not store has its default."""
         stored = json.loads(text)
-        batch, cron, spark = stored.pop("batch", None), stored.pop("cron", None), stored.pop("spark", {})
-        if batch is not None:
-            stored["batch"] = Batching(**{**batch, **_durations(batch, "debounce", "max_wait")})
+        spark, cron, batch = stored.get("spark", {}), stored.get("cron"), stored.get("batch")
+        if unknown := stored.keys() - _STORED:
+            raise TypeError(f"a newer release stored {', '.join(sorted(unknown))} in the definition of a job")
         return cls(
-            **{**stored, **_durations(stored, "retry_delay", "timeout", "deadline")},
-            cron=None if cron is None else CronSchedule(**cron),
-            **spark,
+            schedule=stored.get("schedule"),
+            batch=_NO_BATCHING if batch is None else Batching.of(batch),
+            cron=None if cron is None else CronSchedule(expression=cron["expression"], timezone=cron["timezone"]),
+            catchup=stored.get("catchup", False),
+            max_active_runs=stored.get("max_active_runs", 1),
+            retries=stored.get("retries", 0),
+            retry_delay=_RETRY_DELAY if (delay := _seconds(stored.get("retry_delay"))) is None else delay,
+            timeout=_seconds(stored.get("timeout")),
+            deadline=_seconds(stored.get("deadline")),
+            application=spark.get("application", ""),
+            master=spark.get("master", "local[*]"),
+            submitter=spark.get("submitter", "spark-submit"),
+            options=stored.get("options", {}),
         )
 
     def to_json(self) -> str:
@@ -180,5 +210,10 @@ class JobDefinition:
         return json.dumps({**values, "spark": spark}, default=timedelta.total_seconds)
 
 
-def _durations(stored: Mapping[str, Any], *names: str) -> dict[str, timedelta]:
-    return {name: timedelta(seconds=stored[name]) for name in names if stored.get(name) is not None}
+_NO_BATCHING: Final = Batching()
+_RETRY_DELAY: Final = timedelta(seconds=30)
+_STORED: Final = {field.name for field in fields(JobDefinition)} | {"spark"}
+
+
+def _seconds(stored: float | None) -> timedelta | None:
+    return None if stored is None else timedelta(seconds=stored)

@@ -13,6 +13,7 @@ from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskSco
 from store.catalog.assets import ref_of
 from store.database import Database
 from store.errors import NotFound
+from store.keys import AssetRef
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange, TaskEntry
 from store.values import check_expiry
@@ -36,7 +37,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
         async with self._connection(session, reading=True) as connection:
             if isinstance(scope, AssetScope):
-                asset = await ref_of(connection, **vars(scope))
+                asset = await _ref_of(connection, scope)
                 return await self._entries.get(connection, asset, key)
             try:
                 return (await self._entries.task_entry(connection, scope, key)).value
@@ -64,7 +65,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.delete_task(connection, scope, key)
             else:
-                asset = await ref_of(connection, **vars(scope))
+                asset = await _ref_of(connection, scope)
                 await self._entries.apply(connection, EntryChange(asset=asset, key=key, value=None, writer=None))
 
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
@@ -72,7 +73,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.clear_task(connection, scope, all_map_indices=all_map_indices)
             else:
-                await self._entries.clear(connection, await ref_of(connection, **vars(scope)), writer=None)
+                await self._entries.clear(connection, await _ref_of(connection, scope), writer=None)
 
     async def aset_asset_store(
         self,
@@ -91,7 +92,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
         """
         async with self._connection(session) as connection:
-            asset = await ref_of(connection, **vars(scope))
+            asset = await _ref_of(connection, scope)
             change = EntryChange(
                 asset=asset, key=key, value=value, writer=writer, is_ref=is_ref, expected_version=if_version
             )
@@ -109,8 +110,9 @@ class MetastoreStoreBackend(BaseStoreBackend):
         session: Session | None = None,
     ) -> int:
         """`aset_asset_store`, for callers without an event loop."""
-        written = {"writer": writer, "is_ref": is_ref, "if_version": if_version}
-        return self._await(session, self.aset_asset_store, scope, key, value, **written)
+        return self._await(
+            session, self.aset_asset_store, scope, key, value, writer=writer, is_ref=is_ref, if_version=if_version
+        )
 
     @asynccontextmanager
     async def _connection(
@@ -121,3 +123,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             return
         async with self._database.reading() if reading else self._database.transaction() as connection:
             yield connection
+
+
+async def _ref_of(connection: AsyncConnection, scope: AssetScope) -> AssetRef:
+    return await ref_of(connection, scope.asset_id, name=scope.name, uri=scope.uri)

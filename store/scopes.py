@@ -88,4 +88,11 @@ class Writer:
             raise InvalidValue(f"unknown writer kind {self.kind!r}; use AssetStoreWriterKind: task, watcher or api")
         given = vars(self)
         if {name for name in _NAMING if given[name] is not None} != _FIELDS_OF_KIND[self.kind]:
-            self.kind.validate_writer_fields(**{name: given[name] for name in _NAMING})
+            self.kind.validate_writer_fields(
+                dag_id=self.dag_id,
+                run_id=self.run_id,
+                task_id=self.task_id,
+                map_index=self.map_index,
+                watcher=self.watcher,
+                actor=self.actor,
+            )

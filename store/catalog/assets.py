@@ -183,8 +183,39 @@ async def named_by_job(
     return await one_of(connection, query, _asset_and_mark, no_asset(name or uri))
 
 
-def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[AssetRow, bool]:
-    return AssetRow(**row), is_declared
+def _asset_and_mark(
+    *,
+    id: AssetId,  # noqa: A002  the column's name
+    name: str,
+    uri: str,
+    group: str,
+    extra: str,
+    origin: str,
+    active: bool,
+    expect_every_seconds: int | None,
+    created_at: datetime,
+    updated_at: datetime,
+    last_event_id: EventId | None,
+    last_event_at: datetime | None,
+    seen_at: datetime,
+    is_declared: bool,
+) -> tuple[AssetRow, bool]:
+    row = AssetRow(
+        id=id,
+        name=name,
+        uri=uri,
+        group=group,
+        extra=extra,
+        origin=origin,
+        active=active,
+        expect_every_seconds=expect_every_seconds,
+        created_at=created_at,
+        updated_at=updated_at,
+        last_event_id=last_event_id,
+        last_event_at=last_event_at,
+        seen_at=seen_at,
+    )
+    return row, is_declared
 
 
 @dataclass(frozen=True, kw_only=True)

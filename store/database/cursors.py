@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, Text, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import PageRequest, ordering, page
+from store.database.paging import PageRequest, ordering, page, shaped
 from store.database.schema import UtcDateTime, in_utc
 from store.errors import InvalidCursor
 
@@ -142,7 +142,7 @@ def _typed(key: _Key, value: Any) -> Any:
 
 def _shaped(row: Row[Any], keys: int, shape: Callable[..., T]) -> T:
     ordered_by = {_NAME.format(place) for place in range(keys)}
-    return shape(**{name: value for name, value in row._mapping.items() if name not in ordered_by})  # noqa: SLF001
+    return shaped({name: value for name, value in row._mapping.items() if name not in ordered_by}, shape)  # noqa: SLF001
 
 
 def _encoded(window: PageRequest, row: Row[Any], keys: int) -> str:

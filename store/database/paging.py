@@ -12,7 +12,7 @@ from datetime import datetime
 from operator import ge, gt, le, lt
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, Select, and_, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Executable, RowMapping, Select, and_, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now
@@ -46,7 +46,15 @@ async def all_of(
     connection: AsyncConnection, query: Executable, shape: Callable[..., T], parameters: Mapping[str, Any] | None = None
 ) -> Sequence[T]:
     """What the query finds, each made by `shape` of the row's columns as keywords."""
-    return [shape(**row) for row in (await connection.execute(query, parameters)).mappings()]
+    return [shaped(row, shape) for row in (await connection.execute(query, parameters)).mappings()]
+
+
+def shaped(row: RowMapping | Mapping[str, Any], shape: Callable[..., T]) -> T:
+    """What `shape` makes of a row's columns, each a keyword; they have the names of its fields.
+
+    This is the one place where rows become values of ours without their columns written out.
+    """
+    return shape(**row)
 
 
 async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T], missing: StoreError) -> T:
@@ -54,7 +62,7 @@ async def one_of(connection: AsyncConnection, query: Executable, shape: Callable
     row = (await connection.execute(query)).mappings().one_or_none()
     if row is None:
         raise missing
-    return shape(**row)
+    return shaped(row, shape)
 
 
 async def now_of(connection: AsyncConnection) -> datetime:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from operator import ge, gt, le, lt
@@ -98,28 +98,71 @@ class StoredEvent(EventFields):
     @classmethod
     def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
         """An event of no task of ours, as `append` stored it."""
-        values = vars(new)
-        known = {field.name: values[field.name] for field in fields(EventFields) if field.name in values}
-        own = {"id": event_id, "timestamp": timestamp, "extra": json.loads(new.extra)}
-        return cls(**{**known, **own}, asset=asset, source_dag_run=None, source_task_instance=None)
+        return cls(
+            id=EventId(event_id),
+            asset_id=AssetId(new.asset_id),
+            timestamp=timestamp,
+            extra=json.loads(new.extra),
+            source_dag_id=new.source_dag_id,
+            source_run_id=new.source_run_id,
+            source_task_id=new.source_task_id,
+            source_map_index=new.source_map_index,
+            source_watcher=new.source_watcher,
+            trace_id=new.trace_id,
+            asset=asset,
+            source_dag_run=None,
+            source_task_instance=None,
+        )
 
     @classmethod
     def stored(
-        cls, *, extra: str, name: str, uri: str, group: str, asset_extra: str, made_by: int | None, **row: Any
+        cls,
+        *,
+        id: EventId,  # noqa: A002  the column's name
+        asset_id: AssetId,
+        timestamp: datetime,
+        extra: str,
+        source_dag_id: str | None,
+        source_run_id: str | None,
+        source_task_id: str | None,
+        source_map_index: int,
+        source_watcher: str | None,
+        trace_id: str,
+        name: str,
+        uri: str,
+        group: str,
+        asset_extra: str,
+        made_by: int | None,
+        data_interval_start: datetime | None,
+        data_interval_end: datetime | None,
     ) -> Self:
-        """From a row of `with_assets`."""
-        interval = {side: row.pop(side) for side in ("data_interval_start", "data_interval_end")}
+        """The event of a row of `with_assets`."""
         run_of, task = None, None
-        if made_by is not None:
-            source = {"dag_id": row["source_dag_id"], "run_id": row["source_run_id"]}
-            run_of = SourceRun(**source, **interval)
-            task = TaskInstanceKey(**source, task_id=row["source_task_id"], map_index=row["source_map_index"])
+        if made_by is not None and source_dag_id is not None and source_run_id is not None:
+            run_of = SourceRun(
+                dag_id=source_dag_id,
+                run_id=source_run_id,
+                data_interval_start=data_interval_start,
+                data_interval_end=data_interval_end,
+            )
+            if source_task_id is not None:
+                task = TaskInstanceKey(
+                    dag_id=source_dag_id, run_id=source_run_id, task_id=source_task_id, map_index=source_map_index
+                )
         return cls(
+            id=id,
+            asset_id=asset_id,
+            timestamp=timestamp,
             extra=json.loads(extra),
+            source_dag_id=source_dag_id,
+            source_run_id=source_run_id,
+            source_task_id=source_task_id,
+            source_map_index=source_map_index,
+            source_watcher=source_watcher,
+            trace_id=trace_id,
             asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
             source_dag_run=run_of,
             source_task_instance=task,
-            **row,
         )
 
 

@@ -131,9 +131,8 @@ def _first() -> Select[Any]:
 
 async def first(connection: AsyncConnection, destination: str, lane: str) -> OutboxMessage | None:
     """The message that is to be sent before all others of the lane."""
-    rows = await connection.execute(_first(), {"b_destination": destination, "b_lane": lane})
-    row = rows.mappings().one_or_none()
-    return None if row is None else OutboxMessage(**row)
+    which = {"b_destination": destination, "b_lane": lane}
+    return next(iter(await all_of(connection, _first(), OutboxMessage, which)), None)
 
 
 async def begin(connection: AsyncConnection, message_id: int) -> None:

@@ -198,7 +198,10 @@ async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldP
     """All positions that a triggerer holds, by watcher."""
     p = watcher_position.c
     rows = await connection.execute(select(p.watcher, p.owner, p.epoch, p.version).where(p.owner == owner))
-    return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
+    return {
+        row.watcher: HeldPosition(watcher=row.watcher, owner=row.owner, epoch=row.epoch, version=row.version)
+        for row in rows
+    }
 
 
 async def unbegun(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, str | None]:

@@ -102,9 +102,16 @@ async def of_watchers(connection: AsyncConnection, watchers: Collection[str]) ->
     columns = (r.watcher, *_CONTENT, r.retry_at.is_not(None).label("is_retried"))
     query = select(*columns).where(r.watcher.in_(watchers)).order_by(r.rejected_at, r.digest)
     by_watcher: dict[str, list[Rejection]] = {}
-    for row in (await connection.execute(query)).mappings():
-        content = {name: value for name, value in row.items() if name != "watcher"}
-        by_watcher.setdefault(row["watcher"], []).append(Rejection(**content))
+    for row in await connection.execute(query):
+        rejection = Rejection(
+            key=row.key,
+            version=row.version,
+            column_name=row.column_name,
+            code=row.code,
+            reason=row.reason,
+            is_retried=row.is_retried,
+        )
+        by_watcher.setdefault(row.watcher, []).append(rejection)
     return by_watcher
 
 

@@ -35,7 +35,18 @@ async def listed(connection: AsyncConnection) -> Sequence[KnownAlert]:
     a = alert.c
     query = select(a.key, a.rule, a.alert, a.subject, a.message, a.since, a.is_fired)
     rows = await connection.execute(query.order_by(a.key))
-    return [KnownAlert(**{**row._mapping, "subject": json.loads(row.subject)}) for row in rows]  # noqa: SLF001
+    return [
+        KnownAlert(
+            key=row.key,
+            rule=row.rule,
+            alert=row.alert,
+            subject=json.loads(row.subject),
+            message=row.message,
+            since=row.since,
+            is_fired=row.is_fired,
+        )
+        for row in rows
+    ]
 
 
 async def add(connection: AsyncConnection, known: Sequence[KnownAlert]) -> None:

@@ -42,4 +42,7 @@ async def publish(connection: AsyncConnection, keys: SigningKeys, dialect: str) 
 async def published(connection: AsyncConnection) -> SigningKeys | None:
     """Those of the process that started last."""
     stored = (await connection.execute(select(setting.c.value).where(setting.c.key == _KEY))).scalar_one_or_none()
-    return None if stored is None else SigningKeys(**json.loads(stored))
+    if stored is None:
+        return None
+    keys = json.loads(stored)
+    return SigningKeys(digests=keys["digests"], host=keys["host"], pid=keys["pid"])

@@ -90,7 +90,17 @@ async def create(
     if expires_in is not None:
         times["expires_at"] = database_time_in(float(expires_in))
     await connection.execute(insert(api_token).values(token_hash=digest(token), **row, **times))
-    return CreatedToken(token=token, **vars(await get(connection, token_id)))
+    stored = await get(connection, token_id)
+    return CreatedToken(
+        token=token,
+        id=stored.id,
+        subject=stored.subject,
+        role=stored.role,
+        name=stored.name,
+        created_at=stored.created_at,
+        expires_at=stored.expires_at,
+        last_used_at=stored.last_used_at,
+    )
 
 
 async def get(connection: AsyncConnection, token_id: str) -> Token:

@@ -40,7 +40,14 @@ async def add_cost(connection: AsyncConnection, key: TryKey, cost: Cost) -> Cost
     together: dict[str, Any] = {**before, **cost.known}
     if together != before:
         await connection.execute(update(task_try).where(_this(key)).values(cost=json.dumps(together)))
-    return Cost(**together)
+    return Cost(
+        cpu_seconds=together.get("cpu_seconds"),
+        peak_memory_mb=together.get("peak_memory_mb"),
+        rows_read=together.get("rows_read"),
+        bytes_read=together.get("bytes_read"),
+        rows_written=together.get("rows_written"),
+        bytes_written=together.get("bytes_written"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,16 +76,19 @@ async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | Non
     The look costs a few probes of an index for each queued asset, however many events are queued. Whoever adds events to
     the queue is not kept waiting: the lock leaves the job's key alone.
     """
-    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).mappings().one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
     if row is None:
         return None
-    job_row = dict(row)
-    to, completed_by = job_row.pop("rest_to"), job_row.pop("rest_completed_by")
+    rest = None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by)
     rows = (await connection.execute(_LOOK, {"b_dag_id": dag_id})).all()
     return JobQueue(
         dag_id=dag_id,
-        **job_row,
-        rest=None if to is None else Rest(to=to, completed_by=completed_by),
+        task_id=row.task_id,
+        definition=row.definition,
+        cron=row.cron,
+        clock=row.clock,
+        next_tick=row.next_tick,
+        rest=rest,
         active_runs=rows[0].runs,
         first_events={row.name: row.first_event for row in rows if row.name is not None},
         now=rows[0].now,
@@ -138,7 +141,7 @@ async def span(connection: AsyncConnection, dag_id: str) -> Span:
     }
     query = select(*(time.label(name) for name, time in times.items()), database_now().label("now"))
     row = (await connection.execute(query.where(_q.dag_id == dag_id))).one()
-    return Span(**row._mapping)  # noqa: SLF001  SQLAlchemy's public name
+    return Span(oldest=row.oldest, newest=row.newest, now=row.now)
 
 
 async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Sequence[int]:

@@ -7,7 +7,7 @@ twice.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -75,12 +75,20 @@ async def create_triggered_run(
     With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3. Returns its
     trace: that of the event which completed the condition, or a new one.
     """
-    kind: dict[str, Any] = {"run_type": "asset_triggered", "triggered_by": "asset"}
-    if tick is not None:
-        times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "run_after"), tick)
-        kind = {"run_type": "scheduled", "triggered_by": "timetable", **times}
     of_event = None if completed_by is None else select(_e.trace_id).where(_e.id == completed_by).scalar_subquery()
-    trace_id = await create_run(connection, queue.dag_id, run_id, queue.task_id, trace_id=of_event, **kind)
+    triggered_by, run_type = ("asset", "asset_triggered") if tick is None else ("timetable", "scheduled")
+    times = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+    columns = {} if tick is None else dict.fromkeys(times, tick)
+    trace_id = await _insert_run(
+        connection,
+        queue.dag_id,
+        run_id,
+        queue.task_id,
+        of_event,
+        triggered_by=triggered_by,
+        run_type=run_type,
+        columns=columns,
+    )
     consumed = [
         {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
         for event_id in event_ids
@@ -108,10 +116,30 @@ async def create_run(
 
     Returns its trace: a new one, unless `trace_id` is given, or selects it.
     """
+    return await _insert_run(
+        connection, dag_id, run_id, task_id, trace_id, triggered_by=triggered_by, run_type=run_type, columns=values
+    )
+
+
+async def _insert_run(
+    connection: AsyncConnection,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    trace_id: str | ScalarSelect[str] | None,
+    *,
+    triggered_by: str,
+    run_type: str,
+    columns: Mapping[str, Any],
+) -> str:
     names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by}
     times = {"queued_at": database_now(), "run_after": database_now()}
     trace = uuid.uuid4().hex if trace_id is None else trace_id
-    new = insert(run).values(**names, state="queued", trace_id=trace, **{**times, **values}).returning(run.c.trace_id)
+    new = (
+        insert(run)
+        .values({**names, "state": "queued", "trace_id": trace, **times, **columns})
+        .returning(run.c.trace_id)
+    )
     trace_of_run: str = (await connection.execute(new)).scalar_one()
     task = {"id": str(uuid.uuid4()), "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
     await connection.execute(insert(task_instance).values(**task, map_index=-1, state="queued"))

@@ -248,9 +248,18 @@ async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstance
     """
     await configuration_lock.share(connection)
     around = await assets.around_job(connection, instance.dag_id)
-    source: dict[str, Any] = {f"source_{name}": value for name, value in instance.columns.items()}
-    # By id: two tasks that end at once take the assets' locks in one order.
+    # In order of id, because two tasks that end at once take the assets' locks in one order.
     outlets = sorted(asset.id for asset in around if asset.role == "outlet")
-    return await events.append(
-        connection, [NewEvent(asset_id=asset_id, extra="{}", trace_id=trace_id, **source) for asset_id in outlets]
-    )
+    new = [
+        NewEvent(
+            asset_id=asset_id,
+            extra="{}",
+            trace_id=trace_id,
+            source_dag_id=instance.dag_id,
+            source_run_id=instance.run_id,
+            source_task_id=instance.task_id,
+            source_map_index=instance.map_index,
+        )
+        for asset_id in outlets
+    ]
+    return await events.append(connection, new)

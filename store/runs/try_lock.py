@@ -106,8 +106,14 @@ async def lock_asset(
 
 def _locked(row: Row[Any], ref: TryRef) -> LockedTry:
     key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=ref.try_number)
-    how = {"try_number": row.try_number, "state": row.state, "nonce": row.nonce, "finish_state": row.finish_state}
-    return LockedTry(key=key, **how, is_over=row.cancelled_at is not None or row.ended_at is not None)
+    return LockedTry(
+        key=key,
+        try_number=row.try_number,
+        state=row.state,
+        nonce=row.nonce,
+        finish_state=row.finish_state,
+        is_over=row.cancelled_at is not None or row.ended_at is not None,
+    )
 
 
 async def _lock(

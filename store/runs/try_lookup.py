@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import ColumnElement, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -86,11 +86,26 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
         .where(which, a.ended_at.is_(None))
         .order_by(a.intent_at)
     )
-    return await all_of(connection, statement, _open_try)
-
-
-def _open_try(**row: Any) -> OpenTry:
-    return OpenTry(key=TryKey.of_columns(**{column.name: row.pop(column.name) for column in _KEY}), **row)
+    return [
+        OpenTry(
+            key=TryKey(
+                instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=row.try_number
+            ),
+            tag=row.tag,
+            submitter=row.submitter,
+            handle=row.handle,
+            home_id=row.home_id,
+            claimed=row.claimed,
+            cancelled=row.cancelled,
+            finish_state=row.finish_state,
+            message=row.message,
+            definition=row.definition,
+            trace_id=row.trace_id,
+            submitted_at=row.submitted_at,
+            now=row.now,
+        )
+        for row in await connection.execute(statement)
+    ]
 
 
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:

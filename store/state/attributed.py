@@ -14,7 +14,7 @@ from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import PageRequest, ResultPage, page
+from store.database.paging import PageRequest, ResultPage, page, shaped
 from store.database.schema import asset_store
 from store.errors import NotFound, VersionConflict
 from store.keys import AssetRef
@@ -55,7 +55,7 @@ class AttributedEntries(TaskEntries):
         row = (await connection.execute(statements.ENTRY_OF_KEY, place)).mappings().one_or_none()
         if row is None:
             raise NotFound(f"the asset's store has no key {key!r}")
-        return _entry(**row)
+        return shaped(row, _entry)
 
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
@@ -176,12 +176,61 @@ async def references(connection: AsyncConnection, asset_id: int) -> References:
     return {row.key: row.value for row in await connection.execute(referring)}
 
 
-def _entry(*, key: str, value: str, is_ref: bool, version: int, updated_at: datetime, **by: Any) -> Entry:
-    return Entry(
-        key=key, value=value, is_ref=is_ref, version=version, updated_at=updated_at, last_updated_by=recorded(**by)
+def _entry(
+    *,
+    key: str,
+    value: str,
+    is_ref: bool,
+    version: int,
+    updated_at: datetime,
+    kind: str | None,
+    dag_id: str | None,
+    run_id: str | None,
+    task_id: str | None,
+    map_index: int | None,
+    try_number: int | None,
+    watcher: str | None,
+    actor: str | None,
+    write_id: str | None,
+) -> Entry:
+    """The entry of a row of `statements.ENTRY`."""
+    writer = recorded(
+        kind,
+        write_id,
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        try_number=try_number,
+        watcher=watcher,
+        actor=actor,
     )
+    return Entry(key=key, value=value, is_ref=is_ref, version=version, updated_at=updated_at, last_updated_by=writer)
 
 
-def recorded(*, kind: str | None, **fields: Any) -> Writer | None:
-    """Who wrote an entry, as its columns tell."""
-    return None if kind is None else Writer(kind=AssetStoreWriterKind(kind), **fields)
+def recorded(
+    kind: str | None,
+    write_id: str | None,
+    *,
+    dag_id: str | None,
+    run_id: str | None,
+    task_id: str | None,
+    map_index: int | None,
+    try_number: int | None,
+    watcher: str | None,
+    actor: str | None,
+) -> Writer | None:
+    """The writer that the columns of an entry or of its history name; None: nobody was recorded."""
+    if kind is None:
+        return None
+    return Writer(
+        kind=AssetStoreWriterKind(kind),
+        write_id=write_id,
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        try_number=try_number,
+        watcher=watcher,
+        actor=actor,
+    )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -34,9 +33,6 @@ class HistoryEntry:
     deleted: bool
     written_at: datetime
     writer: Writer | None
-
-
-_OWN: Final = [field.name for field in fields(HistoryEntry) if field.name != "writer"]
 
 
 async def of_asset(
@@ -80,6 +76,46 @@ async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> 
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
 
 
-def _entry(**row: Any) -> HistoryEntry:
-    own = {name: row.pop(name) for name in _OWN}
-    return HistoryEntry(**own, writer=recorded(**row))
+def _entry(
+    *,
+    asset_id: int,
+    asset: str,
+    key: str,
+    version: int,
+    value: str | None,
+    is_ref: bool,
+    deleted: bool,
+    written_at: datetime,
+    kind: str | None,
+    dag_id: str | None,
+    run_id: str | None,
+    task_id: str | None,
+    map_index: int | None,
+    try_number: int | None,
+    watcher: str | None,
+    actor: str | None,
+    write_id: str | None,
+) -> HistoryEntry:
+    """The entry of a row of `_ROWS`."""
+    writer = recorded(
+        kind,
+        write_id,
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        try_number=try_number,
+        watcher=watcher,
+        actor=actor,
+    )
+    return HistoryEntry(
+        asset_id=asset_id,
+        asset=asset,
+        key=key,
+        version=version,
+        value=value,
+        is_ref=is_ref,
+        deleted=deleted,
+        written_at=written_at,
+        writer=writer,
+    )
