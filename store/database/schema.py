@@ -641,7 +641,10 @@ api_session = _table(
     "api_session",
     Lifecycle(
         owner=RowOwner.PERSON,
-        kept=(RemovedBy(function="store.processes.sessions.begin"), RemovedBy(function="store.processes.sessions.end")),
+        kept=(
+            RemovedBy(function="store.processes.tokens.begin_session"),
+            RemovedBy(function="store.processes.tokens.end_session"),
+        ),
     ),
     Column("id_hash", String(64), primary_key=True),
     Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends

@@ -8,15 +8,15 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import PageRequest, ResultPage, all_of, equal, one_of, page
-from store.database.schema import api_token, database_now, database_time_in
+from store.database.schema import api_session, api_token, database_now, database_time_in
 from store.errors import Conflict, InvalidValue, NotFound
 
 ROLES: Final = ("viewer", "operator", "admin")
@@ -174,3 +174,31 @@ async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -
     else:
         await connection.execute(this.values(revoked_at=database_now()))
     return await create(connection, row.subject, row.role, name=row.name, expires_in=row.lifetime_seconds)
+
+
+SESSION_LIFETIME: Final = timedelta(hours=8)
+_s = api_session.c
+_VALID_SESSION: Final = IDENTITY.join(api_session, _s.token_id == api_token.c.id).where(
+    _s.id_hash == bindparam("b_hash"), _s.expires_at > database_now()
+)
+
+
+async def begin_session(connection: AsyncConnection, token_id: str) -> str:
+    """A session of the token's subject, in the token's role; returns its id, which is not stored. Removes those that have expired."""
+    session_id = secrets.token_urlsafe(32)
+    await connection.execute(delete(api_session).where(_s.expires_at <= database_now()))
+    ends = database_time_in(SESSION_LIFETIME.total_seconds())
+    row = {"id_hash": digest(session_id), "token_id": token_id, "expires_at": ends}
+    await connection.execute(insert(api_session).values(row))
+    return session_id
+
+
+async def identify_session(connection: AsyncConnection, session_id: str) -> Identity | None:
+    """Who this session speaks for; None when it is unknown or over, or its token is."""
+    row = (await connection.execute(_VALID_SESSION, {"b_hash": digest(session_id)})).one_or_none()
+    return None if row is None else as_identity(row)
+
+
+async def end_session(connection: AsyncConnection, session_id: str) -> None:
+    """From now on it opens nothing, in any process; one that is over already stays so."""
+    await connection.execute(delete(api_session).where(_s.id_hash == digest(session_id)))

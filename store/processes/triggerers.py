@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -12,7 +14,7 @@ from sqlalchemy import Table, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.schema import database_now, database_time_in, dispatcher, triggerer
+from store.database.schema import database_now, database_time_in, dispatcher, setting, triggerer
 
 CAPACITY: Final = 10_000
 """Watchers that a triggerer hosts at most, unless it says otherwise."""
@@ -155,3 +157,37 @@ async def heartbeats(connection: AsyncConnection) -> Mapping[str, Heartbeat | No
         at, lives = (await connection.execute(query)).one()
         newest[kind] = None if at is None else Heartbeat(at=at, lives=bool(lives))
     return newest
+
+
+_SIGNING_KEYS: Final = "signing_keys"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningKeys:
+    """Digests of a process's keys, in the order in which it has them; they tell nothing of the keys."""
+
+    digests: Sequence[str]
+    host: str
+    pid: int
+
+    @classmethod
+    def of(cls, secrets: Sequence[bytes], process: ProcessInfo) -> SigningKeys:
+        digests = [hmac.new(secret, b"asset-watcher", hashlib.sha256).hexdigest() for secret in secrets]
+        return cls(digests=digests, host=process.host, pid=process.pid)
+
+
+async def publish_keys(connection: AsyncConnection, keys: SigningKeys, dialect: str) -> None:
+    """From now on the others compare theirs with these."""
+    row = upsert(setting, dialect).values(key=_SIGNING_KEYS, value=json.dumps(asdict(keys)))
+    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))
+
+
+async def published_keys(connection: AsyncConnection) -> SigningKeys | None:
+    """Those of the process that started last."""
+    stored = (
+        await connection.execute(select(setting.c.value).where(setting.c.key == _SIGNING_KEYS))
+    ).scalar_one_or_none()
+    if stored is None:
+        return None
+    keys = json.loads(stored)
+    return SigningKeys(digests=keys["digests"], host=keys["host"], pid=keys["pid"])

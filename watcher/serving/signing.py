@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from config.settings import ApiSettings
 from store.database import Database
-from store.processes import signing_keys
-from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import ProcessInfo
+from store.processes import triggerers
+from store.processes.triggerers import ProcessInfo, SigningKeys
 from watcher.errors import StartRefused
 from watcher.host.home import Home
 from watcher.host.metadata import patiently
@@ -31,7 +30,7 @@ async def publish(database: Database, secrets: Sequence[bytes], process: Process
 
     async def write() -> None:
         async with database.transaction() as connection:
-            await signing_keys.publish(connection, keys, database.dialect)
+            await triggerers.publish_keys(connection, keys, database.dialect)
 
     await patiently(write)
     return keys

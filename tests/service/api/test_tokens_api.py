@@ -13,9 +13,8 @@ from sqlalchemy import select, update
 from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, task_instance
 from store.keys import TryRef
-from store.processes import audit, cleanup, signing_keys, tokens
-from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import ProcessInfo
+from store.processes import audit, cleanup, tokens, triggerers
+from store.processes.triggerers import ProcessInfo, SigningKeys
 from tests.service.api.application import SECRET, Api, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
@@ -180,7 +179,7 @@ async def test_processes_with_other_secrets_are_not_ready_and_say_which(guarded:
     ours = SigningKeys.of([b"new", b"old"], here)
     for others, status in (([b"new", b"old"], 200), ([b"new"], 503), ([b"old", b"new"], 503), ([b"other"], 503)):
         async with guarded.database.transaction() as connection:
-            await signing_keys.publish(connection, SigningKeys.of(others, there), guarded.database.dialect)
+            await triggerers.publish_keys(connection, SigningKeys.of(others, there), guarded.database.dialect)
         async with serving(replace(guarded.context, signing_keys=ours)) as client:
             answer = await client.get("/readyz")
         assert answer.status_code == status

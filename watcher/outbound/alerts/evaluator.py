@@ -46,7 +46,7 @@ class Evaluator:
     """The path of the web page about an alert's subject."""
     on_alerts: Callable[[], None]
     _since: datetime | None = None
-    """`complaints.alerting_since`, which never changes."""
+    """`alerts.alerting_since`, which never changes."""
 
     @classmethod
     def of(

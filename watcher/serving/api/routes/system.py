@@ -16,7 +16,7 @@ from store.catalog import assets, catalog_sync, watchers
 from store.database import migrations
 from store.detection import outbox
 from store.errors import SchemaOutdated
-from store.processes import audit, signing_keys, triggerers
+from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
@@ -157,7 +157,7 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
         await migrations.check(context.database, PROBE_DEADLINE)
         async with context.database.reading(PROBE_DEADLINE) as connection:
             applied = await catalog_sync.applied_hash(connection)
-            keys = await signing_keys.published(connection)
+            keys = await triggerers.published_keys(connection)
     except SchemaOutdated as error:
         return [str(error)]
     except UNAVAILABLE as error:

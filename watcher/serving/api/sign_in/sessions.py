@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from fastapi import HTTPException, Request
 
-from store.processes import audit, sessions, tokens
+from store.processes import audit, tokens
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE
 from watcher.serving.api.sign_in.sign_ins import REFUSED, failed
@@ -31,21 +31,21 @@ async def begin(request: Request, context: ApiContext, token: str) -> str:
     async with context.database.transaction() as connection:
         identity = await tokens.identify(connection, token)
         if identity is not None:
-            await sessions.end(connection, context.site.session_id(request.headers) or "")
-            session_id = await sessions.begin(connection, identity.token_id)
+            await tokens.end_session(connection, context.site.session_id(request.headers) or "")
+            session_id = await tokens.begin_session(connection, identity.token_id)
             detail = {"token_id": identity.token_id}
             await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
     if session_id is None:
         raise await failed(request, context, REFUSED)
-    return _cookie(request, context, session_id, sessions.LIFETIME.total_seconds())
+    return _cookie(request, context, session_id, tokens.SESSION_LIFETIME.total_seconds())
 
 
 async def end(request: Request, context: ApiContext) -> str:
     """Sign out: nobody can use the session from now on. Returns the `Set-Cookie` header that takes it from the browser."""
     session_id = context.site.session_id(request.headers) or ""
     async with context.database.transaction() as connection:
-        identity = await sessions.identify(connection, session_id)
-        await sessions.end(connection, session_id)
+        identity = await tokens.identify_session(connection, session_id)
+        await tokens.end_session(connection, session_id)
         if identity is not None:
             await audit.record(connection, identity.subject, "session.end", identity.subject)
     return _cookie(request, context, "", 0)
