@@ -41,23 +41,24 @@ __all__ = [
 class BaseStoreBackend(ABC):
     """Keeps the state of assets and task instances. An author writes the four methods that begin with `a`.
 
-    Every backend owes what `tests/contract/` checks and `docs/writing-a-store-backend.md` explains: a value comes back as
-    the text that was given; `clear` and `delete` do nothing where nothing is; what `store.values` refuses is refused with
-    `InvalidValue` and changes nothing. `session` is the caller's transaction on the metadata database: a backend that
-    lives there works inside it and commits nothing; others ignore it. `expires_at` is an absolute time or
-    `NEVER_EXPIRE`, for task scopes only; None means the configured default. The daemon gives asset scopes whole, with id,
-    name and uri. Not promised by a backend: order between writers, history, or who wrote.
+    Every backend owes what `tests/contract/` checks and `docs/writing-a-store-backend.md` explains: a value comes back
+    as the text that was given; `clear` and `delete` do nothing when there is nothing to remove; what `store.values`
+    refuses is refused with `InvalidValue` and changes nothing. `session` is the caller's transaction on the metadata
+    database: a backend that lives there works inside it and commits nothing; other backends ignore it. `expires_at` is
+    an absolute time or `NEVER_EXPIRE`, for task scopes only; None means the configured default. The daemon passes asset
+    scopes complete, with id, name and uri. A backend does not promise an order between writers, a history, or who
+    wrote.
 
-    `get`, `set`, `delete` and `clear` are for threads without an event loop: they run the others on `loop`, wait, and take
-    no `session`. A backend that is better off with eight methods of its own writes all of them.
+    `get`, `set`, `delete` and `clear` are for threads without an event loop: they run the asynchronous methods on
+    `loop`, wait, and take no `session`. A backend that works better with eight methods of its own writes all of them.
     """
 
     loop: AbstractEventLoop | None = None
-    """The daemon's, once the backend is loaded."""
+    """The daemon's event loop, once the backend is loaded."""
 
     @abstractmethod
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
-        """The stored JSON text, or None."""
+        """Return the stored JSON text, or None."""
 
     @abstractmethod
     async def aset(
@@ -77,10 +78,10 @@ class BaseStoreBackend(ABC):
 
     @abstractmethod
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
-        """Remove all keys of the scope; `all_map_indices` takes the siblings of a mapped task instance along."""
+        """Remove all keys of the scope; `all_map_indices` includes the siblings of a mapped task instance."""
 
     def get(self, scope: Scope, key: str, *, session: Session | None = None) -> str | None:
-        """`aget`, for callers without an event loop. Raises `InvalidValue` where it cannot wait."""
+        """Call `aget` from a thread without an event loop. Raises `InvalidValue` where it cannot wait."""
         return self._await(session, self.aget, scope, key)
 
     def set(
@@ -92,22 +93,22 @@ class BaseStoreBackend(ABC):
         expires_at: datetime | NeverExpire | None = None,
         session: Session | None = None,
     ) -> None:
-        """`aset`, likewise."""
+        """Call `aset` from a thread without an event loop. Raises `InvalidValue` where it cannot wait."""
         self._await(session, self.aset, scope, key, value, expires_at=expires_at)
 
     def delete(self, scope: Scope, key: str, *, session: Session | None = None) -> None:
-        """`adelete`, likewise."""
+        """Call `adelete` from a thread without an event loop. Raises `InvalidValue` where it cannot wait."""
         self._await(session, self.adelete, scope, key)
 
     def clear(self, scope: Scope, *, all_map_indices: bool = False, session: Session | None = None) -> None:
-        """`aclear`, likewise."""
+        """Call `aclear` from a thread without an event loop. Raises `InvalidValue` where it cannot wait."""
         self._await(session, self.aclear, scope, all_map_indices=all_map_indices)
 
     def cleanup(self) -> None:  # noqa: B027  a no-op is the right default
-        """Remove what has expired; backends that expire by themselves need not override it."""
+        """Remove what has expired. Backends that expire entries by themselves need not override it."""
 
     def entries(self, database: Database) -> AttributedEntries:
-        """How the daemon reads and writes through this backend. Authors leave it as it is."""
+        """Return the object through which the daemon reads and writes this backend. Authors do not override it."""
         return PlainEntries(self, database.dialect)
 
     def _await(

@@ -1,7 +1,7 @@
-"""The names of things, and a job's definition: what every room, and the daemon's pure cores, may import.
+"""The names of things, and a job's definition: what every room and the daemon's pure cores may import.
 
-Each key says once how it becomes columns and log bindings (the same names), the parts of a path, and JSON. Standard
-library only.
+Each key defines once how it becomes columns and log bindings (the same names), the parts of a path, and JSON. It uses
+the standard library only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Condition: TypeAlias = str | Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AssetRef:
-    """An asset that exists, under all its names."""
+    """An existing asset with all its names."""
 
     id: AssetId
     name: str
@@ -51,17 +51,17 @@ class TaskInstanceKey:
 
     @classmethod
     def of(cls, row: Any) -> TaskInstanceKey:
-        """From a row or an object that has these columns."""
+        """Return the key of a row or an object that has these columns."""
         return cls(dag_id=row.dag_id, run_id=row.run_id, task_id=row.task_id, map_index=row.map_index)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """By column; log records bind the same names."""
+        """The values by column; log records bind the same names."""
         return dict(vars(self))
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Folders below which its logs are filed. The names are unchecked."""
+        """The folders below which its logs are filed. The names are unchecked."""
         return (self.dag_id, self.run_id, self.task_id, str(self.map_index))
 
 
@@ -75,7 +75,7 @@ class TryRef:
 
 @dataclass(frozen=True, kw_only=True)
 class TryKey(TryRef):
-    """One attempt of a task instance, under the names that its logs are filed by."""
+    """One attempt of a task instance, with the names by which its logs are filed."""
 
     instance: TaskInstanceKey
 
@@ -90,7 +90,7 @@ class TryKey(TryRef):
         task_instance_id: TaskInstanceId,
         try_number: int,
     ) -> Self:
-        """The try with these columns of its task instance and its own."""
+        """Return the key of a try from the columns of its task instance and its own."""
         instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
         return cls(instance=instance, task_instance_id=task_instance_id, try_number=try_number)
 
@@ -112,17 +112,17 @@ class TryKey(TryRef):
 
     @property
     def bindings(self) -> dict[str, Any]:
-        """What sends a log record to the try's own log."""
+        """The log bindings that send a record to the try's own log."""
         return {**self.instance.columns, "try_number": self.try_number}
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Folders and stem of its log. The names are unchecked."""
+        """The folders and the stem of its log. The names are unchecked."""
         return (*self.instance.path, str(self.try_number))
 
     @property
     def json(self) -> dict[str, Any]:
-        """As a job is told who it is."""
+        """The JSON object that tells a job which try it is."""
         return {"task_instance_id": self.task_instance_id, **self.bindings}
 
 
@@ -137,7 +137,7 @@ class Batching:
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Batching:
-        """The batching that is stored as JSON; durations are seconds."""
+        """Return the batching that is stored as this JSON object; durations are seconds."""
         debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
         return cls(
             mode=stored.get("mode", "coalesce"),
@@ -160,10 +160,10 @@ class CronSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class JobDefinition:
-    """What the scheduler, the dispatcher and the API have to know of a job, as the database keeps it: no secrets.
+    """What the scheduler, the dispatcher and the API need to know of a job, as the database keeps it: no secrets.
 
-    `schedule` None: by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered name or the
-    dotted path in the configuration.
+    `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
+    name or the dotted path in the configuration.
     """
 
     schedule: Condition | None = None
@@ -182,7 +182,7 @@ class JobDefinition:
 
     @classmethod
     def from_json(cls, text: str) -> JobDefinition:
-        """The definition that a stored text holds; what an older release did not store has its default."""
+        """Return the definition that a stored text holds; what an older release did not store has its default."""
         stored = json.loads(text)
         spark, cron, batch = stored.get("spark", {}), stored.get("cron"), stored.get("batch")
         if unknown := stored.keys() - _STORED:
@@ -204,7 +204,7 @@ class JobDefinition:
         )
 
     def to_json(self) -> str:
-        """As `job.definition` keeps it; durations are seconds."""
+        """Return the text that `job.definition` keeps; durations are seconds."""
         values = asdict(self)
         spark = {name: values.pop(name) for name in ("application", "master", "submitter")}
         return json.dumps({**values, "spark": spark}, default=timedelta.total_seconds)

@@ -20,10 +20,10 @@ from store.values import check_expiry
 
 
 class MetastoreStoreBackend(BaseStoreBackend):
-    """Keeps everything in the metadata database. Given a session it works inside that transaction and commits nothing.
+    """Keeps everything in the metadata database. With a session it works inside that transaction and commits nothing.
 
-    Beyond the contract `aset_asset_store` takes who writes, and the version that an entry must have. The daemon itself
-    works through `entries`.
+    In addition to the contract, `aset_asset_store` takes the writer, and the version that the entry must have. The
+    daemon itself works through `entries`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -86,10 +86,10 @@ class MetastoreStoreBackend(BaseStoreBackend):
         if_version: int | None = None,
         session: AsyncSession | None = None,
     ) -> int:
-        """Write an asset's entry in the name of `writer`, with its history row; returns the new version.
+        """Write an asset's entry in the name of `writer`, with its history row; return the new version.
 
-        Without a writer the recorded kind and ids of an existing entry stay. Raises `NotFound` for an unknown asset,
-        `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
+        Without a writer, the recorded kind and ids of an existing entry stay. Raises `NotFound` for an unknown asset,
+        `VersionConflict` if the entry's version is not `if_version` (0: it must not exist), and `InvalidValue`.
         """
         async with self._connection(session) as connection:
             asset = await _ref_of(connection, scope)
@@ -109,7 +109,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         if_version: int | None = None,
         session: Session | None = None,
     ) -> int:
-        """`aset_asset_store`, for callers without an event loop."""
+        """Call `aset_asset_store` from a thread without an event loop."""
         return self._await(
             session, self.aset_asset_store, scope, key, value, writer=writer, is_ref=is_ref, if_version=if_version
         )

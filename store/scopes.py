@@ -1,4 +1,4 @@
-"""Whose state is stored, who writes it, and until when: the values that every backend and every room of the store shares."""
+"""Scopes, writers and expiry: the values that every backend and every room of the store shares."""
 
 from __future__ import annotations
 
@@ -40,14 +40,17 @@ Scope: TypeAlias = TaskScope | AssetScope
 
 
 class AssetStoreWriterKind(StrEnum):
-    """Who wrote an asset's entry: a job's task, a watcher of ours, or a person or tool through the API."""
+    """The kinds of writers of an asset's entry: a job's task, a watcher, or a person or tool through the API."""
 
     TASK = "task"
     WATCHER = "watcher"
     API = "api"
 
     def validate_writer_fields(self, **given: str | int | None) -> None:
-        """Raise `InvalidValue` unless of dag_id, run_id, task_id, map_index, watcher, actor exactly this kind's are set."""
+        """Raise `InvalidValue` unless exactly this kind's fields are set.
+
+        The fields are dag_id, run_id, task_id, map_index, watcher and actor.
+        """
         needed = _FIELDS_OF_KIND[self]
         fields = {**given, **{name: given.get(name) for name in sorted(needed)}}
         wrong = [name for name, value in fields.items() if (value is not None) != (name in needed)]
@@ -67,10 +70,10 @@ _NAMING: Final = frozenset().union(*_FIELDS_OF_KIND.values())
 
 @dataclass(frozen=True, kw_only=True)
 class Writer:
-    """Who writes, and the `write_id` that leads from the stored value to the log lines of this write.
+    """A writer, and the `write_id` that leads from the stored value to the log lines of this write.
 
-    `write_id` is None of an entry that was overwritten without a writer since. `try_number` is kept in the history only.
-    Raises `InvalidValue` when kind and fields disagree.
+    `write_id` is None for an entry that was overwritten without a writer since. `try_number` is kept in the history
+    only. Raises `InvalidValue` if kind and fields disagree.
     """
 
     kind: AssetStoreWriterKind

@@ -1,4 +1,4 @@
-"""What may be stored: keys, JSON values as texts, and until when."""
+"""Rules for what may be stored: keys, JSON values as texts, and expiry."""
 
 from __future__ import annotations
 
@@ -14,14 +14,20 @@ from store.scopes import AssetScope, NeverExpire, Scope
 
 MAX_KEY_LENGTH: Final = 512
 MAX_NESTING: Final = 200
-"""Levels of lists and objects. What is stored must always be read back, and readers' own limits begin at 255 (pydantic)."""
+"""The most levels of lists and objects.
+
+Every stored value must be readable, and readers' own limits begin at 255 (pydantic).
+"""
 WATERMARK_SUFFIX: Final = ".watermark"
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def check_key(key: str) -> str:
-    """The key itself; 1-512 characters, slashes and unicode allowed, no control characters, no lone surrogates."""
+    """Return the key if it is valid. Raises `InvalidValue`.
+
+    A key has 1 to 512 characters; slashes and unicode are allowed, control characters and lone surrogates are not.
+    """
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
         raise InvalidValue(f"a key has 1 to {MAX_KEY_LENGTH} characters, this one has {len(key)}; use another one")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in key):
@@ -38,7 +44,10 @@ def check_expiry(scope: Scope, expires_at: datetime | NeverExpire | None) -> Non
 
 
 def to_json(value: Any) -> str:
-    """The JSON text of a value: ASCII-escaped, key order kept. Raises `InvalidValue` for null, NaN and what is not JSON."""
+    """Return a value's JSON text, ASCII-escaped and in the same key order.
+
+    Raises `InvalidValue` for null, NaN and non-JSON.
+    """
     if value is None:
         raise InvalidValue("null cannot be stored; delete the key instead")
     try:
@@ -54,7 +63,7 @@ def to_json(value: Any) -> str:
 
 
 def check_json(text: str) -> str:
-    """The text itself if it is the JSON of a storable value. Raises `InvalidValue`.
+    """Return the text if it is the JSON of a storable value. Raises `InvalidValue`.
 
     Numbers stay as they are written, of any size; only what every reader would take for Infinity is refused.
     """

@@ -69,7 +69,7 @@ class DeclaredWatcher:
     asset: str
     trigger: str
     definition: str | None = None
-    """A hash; None: anybody may host it, however he knows it."""
+    """A hash of its definition; None: any process may host it, whatever definition it knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +85,7 @@ class DeclaredJob:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the table keeps of it beside the edges."""
+        """The columns that the table keeps of it, without the edges."""
         cron = self.definition.cron
         return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
 
@@ -99,7 +99,7 @@ class Declared:
     watchers: Sequence[DeclaredWatcher]
     jobs: Sequence[DeclaredJob]
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Their groups by name."""
+    """The groups of the aliases, by name."""
     forwards: Sequence[DeclaredForward] = ()
     listens: Collection[str] = ()
     """The assets of Airflow's whose events are read."""
@@ -107,7 +107,7 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What applying a configuration came to: asset ids by name, and the queue rows of edges that went."""
+    """The result of applying a configuration: asset ids by name, and how many queue rows of removed edges went."""
 
     asset_ids: Mapping[str, int]
     dequeued: int
@@ -116,8 +116,9 @@ class Applied:
 async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
     """Make the mirror equal to the configuration; what is equal already is not touched.
 
-    Raises `Conflict` when a uri belongs to an asset that is not configured. Meanwhile nobody appends events, and nobody
-    else applies. The rest goes in the order in which the transaction of a detection takes its locks: assets, edges, watchers.
+    Raises `Conflict` if a uri belongs to an asset that is not configured. Meanwhile nobody appends events, and nobody
+    else applies. The rest follows the order in which the transaction of a detection takes its locks: assets, edges,
+    watchers.
     """
     await configuration_lock.exclude(connection)
     await _remember_hash(connection, declared.hash, dialect)
@@ -137,13 +138,13 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
 
 
 async def applied_hash(connection: AsyncConnection) -> str | None:
-    """The hash of the configuration that was applied last."""
+    """Return the hash of the configuration that was applied last."""
     result = await connection.execute(select(setting.c.value).where(setting.c.key == "configuration_hash"))
     return result.scalar_one_or_none()
 
 
 async def lock_hash(connection: AsyncConnection) -> str | None:
-    """The same, and until this transaction ends no other one is applied."""
+    """Return `applied_hash`, and let no other configuration be applied until this transaction ends."""
     await configuration_lock.exclude(connection)
     return await applied_hash(connection)
 
@@ -175,7 +176,10 @@ async def _apply_assets(connection: AsyncConnection, declared: Sequence[Declared
 
 
 def _matched(declared: Sequence[DeclaredAsset], present: Iterable[RowMapping]) -> dict[str, int]:
-    """Which stored asset each declared one is: the one of its name, else the one of its uri that no other's name claims."""
+    """Return which stored asset each declared one is.
+
+    The one of its name, or of its uri if no other's name claims it.
+    """
     by_name = {row["name"]: row["id"] for row in present}
     by_uri = {row["uri"]: row["id"] for row in present}
     ids = {a.name: by_name[a.name] for a in declared if a.name in by_name}
@@ -206,13 +210,13 @@ def _moves(row: RowMapping, declared: DeclaredAsset) -> bool:
 
 
 async def _make_way(connection: AsyncConnection, moving: Collection[int]) -> None:
-    """Names and uris are unique at every moment, and two assets may have exchanged theirs: first let go of all."""
+    """Free names and uris: they are unique at every moment, and two assets may have exchanged theirs."""
     nobody = literal("~moving/") + cast(asset.c.id, Text)
     await connection.execute(update(asset).where(asset.c.id.in_(moving)).values(name=nobody, uri=nobody))
 
 
 async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str]) -> Mapping[str, int]:
-    """An alias that went keeps its associations, in case it comes back."""
+    """Mirror the aliases. One that was removed keeps its associations, in case it comes back."""
     rows = {name: {"group": group} for name, group in groups.items()}
     change = update(asset_alias)
     await _mirror(connection, asset_alias.c.name, rows, new=insert(asset_alias), changed=change, gone=change)
@@ -249,7 +253,7 @@ async def _mirror(
     changed: Update,
     gone: Update,
 ) -> Collection[str]:
-    """Insert what is missing, update what differs, make inactive what is configured no more; returns what was missing."""
+    """Insert what is missing, update what differs, deactivate what is no longer configured; return what was missing."""
     rows = await connection.execute(select(key.table).order_by(key))
     present = {row[key]: row for row in rows.mappings()}
     missing = [{key.name: name, **values} for name, values in configured.items() if name not in present]
@@ -266,7 +270,7 @@ async def _mirror(
 async def _update_each(
     connection: AsyncConnection, key: Column[Any], rows: Mapping[Any, Mapping[str, Any]], change: Update
 ) -> None:
-    """Of rows that all have the same columns, each by its key."""
+    """Update rows that all have the same columns, each by its key."""
     if rows:
         columns = next(iter(rows.values()))
         one = change.where(key == bindparam("which")).values({name: bindparam(f"to_{name}") for name in columns})

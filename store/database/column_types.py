@@ -1,4 +1,4 @@
-"""The types of columns, and the SQL functions of time, that SQLite and PostgreSQL spell in different ways."""
+"""The types of columns and the SQL functions of time that SQLite and PostgreSQL spell differently."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from store.keys import JobDefinition
 
 
 def in_utc(moment: datetime) -> datetime:
-    """The moment, which has a zone, in UTC. Raises `ValueError` where UTC's year is none of 1 to 9999."""
+    """Return an aware time in UTC. Raises `ValueError` if its year in UTC is not from 1 to 9999."""
     try:
         return moment.astimezone(UTC)
     except OverflowError:
@@ -22,7 +22,7 @@ def in_utc(moment: datetime) -> datetime:
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC datetime in and out; SQLite keeps it as naive text that sorts."""
+    """An aware UTC datetime in Python; SQLite stores it as naive text that sorts."""
 
     impl = DateTime(timezone=True)
     cache_ok = True
@@ -42,7 +42,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 class Definition(TypeDecorator[JobDefinition]):
-    """A `JobDefinition` in and out."""
+    """A `JobDefinition` in Python, stored as JSON text."""
 
     impl = Text
     cache_ok = True
@@ -72,7 +72,7 @@ def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
 
 
 class database_time_in(FunctionElement[datetime]):  # noqa: N801  likewise
-    """So many seconds (a float) after `database_now`."""
+    """The time that many seconds (a float) after `database_now`."""
 
     type = UtcDateTime()
     inherit_cache = True
@@ -90,7 +90,7 @@ def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
 
 
 class seconds_between(FunctionElement[float]):  # noqa: N801  likewise
-    """From one time to a later one; null while either is null."""
+    """The seconds from one time to a later one; null if either is null."""
 
     type = Float()
     inherit_cache = True

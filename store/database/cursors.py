@@ -1,7 +1,7 @@
-"""Pages that go on where another ended, however many rows come or go in between: keyset pagination.
+"""Keyset pagination: a page continues where another ended, however many rows come or go in between.
 
-A cursor holds the values by which its row is ordered, so that the page after it is found by an index, at any depth
-(https://use-the-index-luke.com/no-offset). Nulls come last, first in descending order, on either database.
+A cursor holds the values by which its row is ordered, so an index finds the page after it at any depth
+(https://use-the-index-luke.com/no-offset). Nulls come last, and first in descending order, on either database.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAME: Final = "order_{}"
 
 @dataclass(frozen=True, kw_only=True)
 class CursorPage(Generic[T]):
-    """A part of a list. Of one that was asked for by a cursor nobody counts the whole."""
+    """A part of a list. `total` is None if the part was requested by a cursor: the whole is not counted then."""
 
     rows: Sequence[T]
     total: int | None
@@ -38,7 +38,7 @@ class CursorPage(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class _Key:
-    """What a list is ordered by; reversed for the way back."""
+    """A column that a list is ordered by; reversed for the way back."""
 
     column: ColumnElement[Any]
     descending: bool
@@ -71,7 +71,7 @@ async def cursor_page(
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
 ) -> CursorPage[T]:
-    """`page`, or the part behind the window's cursor if it has one. Raises `InvalidCursor`."""
+    """Return `page`, or the part behind the window's cursor if it has one. Raises `InvalidCursor`."""
     if window.cursor is None:
         by_offset = await page(connection, query, window, columns, shape)
         return CursorPage(rows=by_offset.rows, total=by_offset.total)
@@ -119,7 +119,10 @@ def _after(keys: Sequence[_Key], values: Sequence[Any]) -> ColumnElement[bool]:
 
 
 def _typed(key: _Key, value: Any) -> Any:
-    """The value as the column's type has it: a database that is asked otherwise fails."""
+    """Return the value in the column's type.
+
+    Raises `InvalidCursor`, because a database fails on a value of another type.
+    """
     of = key.column.type
     try:
         match value:
@@ -152,7 +155,7 @@ def _encoded(window: PageRequest, row: Row[Any], keys: int) -> str:
 
 
 def _decoded(window: PageRequest) -> tuple[bool, Sequence[Any]]:
-    """Whether it leads back, and the values it holds. Raises `InvalidCursor`."""
+    """Return whether the cursor leads back, and the values that it holds. Raises `InvalidCursor`."""
     cursor = window.cursor or ""
     token = cursor.removeprefix(_BACKWARD)
     if not token:

@@ -1,4 +1,4 @@
-"""The engines of SQLAlchemy: how connections to each database are made and configured."""
+"""SQLAlchemy's engines: how connections to each database are made and configured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SESSION_DEADLINE: Final = 60.0
 SQLITE_PATIENCE: Final = 30.0
 """Seconds for which a statement waits while another program has the file locked."""
 APPLICATION: Final = "asset-watcher"
-"""What PostgreSQL calls our sessions."""
+"""The name of our sessions in PostgreSQL."""
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
 
@@ -69,7 +69,11 @@ def sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Async
 
 
 async def _turn_on_wal(driver: Any) -> None:
-    """It needs a new file for itself, and of several who want to, some are told at once that it is locked, whatever their timeout."""
+    """Switch the file to WAL, with retries.
+
+    The switch needs a new file for itself. Of several processes that switch at once, some are told immediately that it
+    is locked, whatever their timeout.
+    """
     deadline = anyio.current_time() + SQLITE_PATIENCE
     while True:
         try:
@@ -103,13 +107,13 @@ def postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: flo
 
 
 def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
-    """Let the pool connect anew after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
+    """Let the pool reconnect after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
     if connection.driver_connection.is_closed():
         raise DisconnectionError
 
 
 def _with_tls(url: URL) -> URL:
-    """The address with its TLS mode under asyncpg's name for it."""
+    """Return the address with its TLS mode under asyncpg's name for it."""
     mode = url.query.get("sslmode") or url.query.get("ssl")
     bare = url.difference_update_query(["ssl", "sslmode"])
     return bare if mode is None else bare.update_query_dict({"ssl": mode})

@@ -1,12 +1,11 @@
 """The metadata database: SQLite embedded, PostgreSQL in production, one way to read and one way to write.
 
-SQLite: a transaction that reads first and writes later fails at once with "database is locked" whatever the timeout, so
+SQLite: a transaction that reads first and writes later fails at once with "database is locked" whatever the timeout. So
 every writing transaction begins with BEGIN IMMEDIATE on the process's one writer connection, and readers have
-connections of their own.
-https://www.sqlite.org/lang_transaction.html https://www.sqlite.org/wal.html
+connections of their own. https://www.sqlite.org/lang_transaction.html https://www.sqlite.org/wal.html
 
-PostgreSQL: writing transactions are READ COMMITTED, because the store's statements rely on each of them seeing what was
-committed while the one before it waited for a lock; readers get one snapshot.
+PostgreSQL: writing transactions are READ COMMITTED, because each of the store's statements relies on seeing what was
+committed while the statement before it waited for a lock. Readers get one snapshot.
 https://www.postgresql.org/docs/current/transaction-iso.html
 """
 
@@ -33,7 +32,7 @@ WRITE_DEADLINE: Final = 120.0
 COMMIT_DEADLINE: Final = 30.0
 CLOSE_DEADLINE: Final = 5.0
 RESERVED: Final = 3
-"""Sessions beside those of transactions for statements by themselves: no heartbeat waits behind commits."""
+"""Sessions beside those of transactions, for single statements: no heartbeat waits behind commits."""
 
 READING: Final = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
 
@@ -46,15 +45,18 @@ _END_FROZEN: Final = text("""
 
 
 class Database:
-    """Connections to the metadata database. Made by `open`.
+    """Connections to the metadata database, made by `open`.
 
     A connection is never cancelled half-way: once begun it runs shielded, and ends by itself within its deadline
-    (`DatabaseUnavailable`). A caller that is cancelled already begins none.
-    Nesting one in another of the same task can wait for itself: pass the connection on instead.
+    (`DatabaseUnavailable`). A caller that is already cancelled begins none. Nesting one in another of the same task can
+    wait for itself: pass the connection on instead.
     """
 
     outage: StoreError | None = None
-    """Why the database failed a commit, since it last kept one; None: it did not, or the error was its caller's own."""
+    """Why the database failed a commit, since the last one that succeeded. None.
+
+    It did not fail, or the error was the caller's own.
+    """
 
     def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
         self.url = url
@@ -76,9 +78,10 @@ class Database:
     async def open(
         cls, url: str | URL, *, pool_size: int = 10, idle_in_transaction_timeout: float = 10.0
     ) -> AsyncIterator[Database]:
-        """Connect on first use. `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease.
+        """Make the database's connections on first use.
 
-        Raises `DatabaseUnusable` for an address that cannot be a metadata database.
+        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. Raises `DatabaseUnusable` for
+        an address that cannot be a metadata database.
         """
         database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout)
         try:
@@ -91,29 +94,29 @@ class Database:
 
     @property
     def dialect(self) -> str:
-        """`sqlite` or `postgresql`."""
+        """The dialect: `sqlite` or `postgresql`."""
         return self.url.get_backend_name()
 
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """One writing transaction: committed when the block ends, rolled back when it raises.
+        """Open one writing transaction: committed when the block ends, rolled back when it raises.
 
-        Raises `DatabaseUnavailable`, or `ConnectionLost` when the database went away before COMMIT: nothing was written.
-        Raises `CommitUnknown` when the connection broke during COMMIT, or COMMIT took too long: then only the database
-        knows. Raises `DatabaseUnusable` when that will stay so until a person acts.
+        Raises `DatabaseUnavailable`, or `ConnectionLost` if the database went away before COMMIT: nothing was written.
+        Raises `CommitUnknown` if the connection broke during COMMIT, or COMMIT took too long: only the database knows
+        the outcome. Raises `DatabaseUnusable` if that will stay so until a person acts.
         """
         return self._writing(self._writer)
 
     def statements(self) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection on which each statement is a transaction of its own, in one round trip; on SQLite, one for all.
+        """Open a connection on which each statement is its own transaction, in one round trip; on SQLite, one for all.
 
-        Nothing is held between two statements, so nobody waits for us while we are slow or stopped. Only for statements
-        that may be done again: `ConnectionLost` leaves open what became of the last one.
+        Nothing is locked between two statements, so nobody waits while this process is slow or stopped. Use it only for
+        statements that may be repeated: after `ConnectionLost` the outcome of the last one is unknown.
         """
         return self._writing(self._single)
 
     @asynccontextmanager
     async def statement(self) -> AsyncIterator[AsyncConnection]:
-        """A connection for one statement that is a transaction by itself, in one round trip (PostgreSQL).
+        """Open a connection for one statement that is a transaction by itself, in one round trip (PostgreSQL).
 
         Raises as `transaction` does; what breaks while the statement runs is `CommitUnknown`.
         """
@@ -138,7 +141,7 @@ class Database:
 
     @asynccontextmanager
     async def session_of_its_own(self) -> AsyncIterator[Any]:
-        """Asyncpg's connection, beside the pool and for the block alone (PostgreSQL). Raises `ConnectionLost`."""
+        """Open asyncpg's connection, outside the pool and for the block alone (PostgreSQL). Raises `ConnectionLost`."""
         connection = self._single.connect()
         outages = Outages(place=self._place, writing=False)
         try:
@@ -152,10 +155,11 @@ class Database:
                 await _give_back(connection)
 
     async def end_frozen_sessions(self) -> int:
-        """End ours whose process was stopped in the middle of a statement, locks and all, and say how many (PostgreSQL).
+        """End our sessions whose process was stopped in the middle of a statement; return how many (PostgreSQL).
 
-        asyncpg sends a statement it has not prepared in two halves. A session that waits for the second counts as busy, so that
-        idle_in_transaction_session_timeout does not run; it may wait for as long as that. Its process finds it gone, as after that.
+        Such a session keeps its locks. asyncpg sends a statement that it has not prepared in two halves. A session that
+        waits for the second counts as busy, so idle_in_transaction_session_timeout does not apply to it; here it gets
+        the same time. Its process finds it gone, as after that timeout.
         https://www.postgresql.org/docs/current/runtime-config-client.html#GUC-IDLE-IN-TRANSACTION-SESSION-TIMEOUT
         """
         if self.dialect != "postgresql":
@@ -165,11 +169,14 @@ class Database:
             return int(ended.scalar_one())
 
     def reading(self, deadline: float | None = None) -> AbstractAsyncContextManager[AsyncConnection]:
-        """A connection on one snapshot; the database refuses to write in it. Raises as `transaction` does."""
+        """Open a connection on one snapshot; the database refuses writes in it. Raises as `transaction` does."""
         return _connected(self._reader, deadline or READ_DEADLINE, Outages(place=self._place, writing=False))
 
     def _changes(self, connection: AsyncConnection) -> int | None:
-        """How many rows it has written, where a commit of nothing succeeds on a full disk: SQLite."""
+        """Return how many rows the connection has written, on SQLite.
+
+        There a commit of nothing succeeds on a full disk.
+        """
         if self.dialect != "sqlite" or connection.sync_connection is None:
             return None
         driver: Any = connection.sync_connection.connection.driver_connection
@@ -177,7 +184,7 @@ class Database:
 
 
 def sqlite_url(path: Path) -> URL:
-    """The URL of an embedded database file."""
+    """Return the URL of an embedded database file."""
     return URL.create("sqlite+aiosqlite", database=str(path))
 
 
@@ -198,14 +205,17 @@ async def _connected(engine: AsyncEngine, deadline: float, outages: Outages) -> 
 
 
 async def _give_back(connection: AsyncConnection) -> None:
-    """Whatever rolling back says of a session that is gone: what it did not commit is undone, and the pool makes another."""
+    """Return a connection to the pool, and ignore errors of a session that is gone.
+
+    What it did not commit is undone, and the pool makes another one.
+    """
     if connection.sync_connection is not None:
         with anyio.move_on_after(CLOSE_DEADLINE), suppress(OSError, DBAPIError):  # the pool drops what does not answer
             await connection.close()
 
 
 async def _begin(connection: AsyncConnection, outages: Outages) -> None:
-    """Take a connection now, so that a refusal is known as one, and begin: a backend's session only joins."""
+    """Take a connection now, so that a refusal is recognised as one, and begin: a backend's session only joins."""
     try:
         await connection.start()
     except Exception as error:

@@ -20,7 +20,7 @@ LIFECYCLE: Final = "lifecycle"
 
 
 class RowOwner(StrEnum):
-    """Whose rows a table holds."""
+    """The kinds of owners of a table's rows."""
 
     ASSET = "asset"
     ALIAS = "alias"
@@ -43,9 +43,9 @@ class NameRule(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Follows:
-    """The rows go to the watcher's new name, and rows that are there already are removed.
+    """The rows go to the watcher's new name, and rows that the new name already has are removed.
 
-    `suffixes` are what rows have behind the name; each is renamed by itself.
+    `suffixes` are what rows may have behind the name; each is renamed by itself.
     """
 
     suffixes: tuple[str, ...] = ("",)
@@ -66,7 +66,7 @@ Rename: TypeAlias = NameRule | Follows | HandedOver
 
 
 class Horizon(StrEnum):
-    """What decides from when on the clean-up removes a row: a setting (days), or something of the row's own."""
+    """When the clean-up may remove a row: after the days of a setting, or by something in the row itself."""
 
     TASK_ENTRY = "store.default_retention_days"
     HISTORY = "store.history_retention_days"
@@ -80,7 +80,7 @@ class Horizon(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Swept:
-    """The clean-up removes the rows, under this name in its report."""
+    """The clean-up removes the rows, and reports them under the name `sweep`."""
 
     sweep: str
     horizon: Horizon
@@ -88,7 +88,7 @@ class Swept:
 
 @dataclass(frozen=True, kw_only=True)
 class DeletedWith:
-    """The rows go with the row of another table that their `columns` refer to, by name of their own column.
+    """The rows are deleted with the row of `table` that they refer to; `columns` maps their columns to its columns.
 
     `by_database`: a foreign key with ON DELETE CASCADE does it; otherwise whoever deletes the row sends a statement.
     """
@@ -100,14 +100,14 @@ class DeletedWith:
 
 @dataclass(frozen=True, kw_only=True)
 class RemovedBy:
-    """The function that is done with the rows removes them, however old they are."""
+    """The function that finishes with the rows removes them, however old they are."""
 
     function: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptForEver:
-    """No row is removed by its age; the reason is a sentence."""
+    """No row is removed because of its age; the reason is a sentence."""
 
     reason: str
 
@@ -125,7 +125,7 @@ class Lifecycle:
 
 
 def lifecycle_of(table: Table) -> Lifecycle:
-    """The table's declaration. Raises `LookupError` with a sentence if it has none."""
+    """Return the table's declaration. Raises `LookupError` with a sentence if it has none."""
     declared = table.info.get(LIFECYCLE)
     if not isinstance(declared, Lifecycle):
         raise LookupError(  # noqa: TRY004  it is absent, not of another type
@@ -136,7 +136,7 @@ def lifecycle_of(table: Table) -> Lifecycle:
 
 
 def renamed(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table, str, T]]:
-    """The tables, with column and rule, that declare a rename of this kind, in the order of their declaration."""
+    """Yield the tables, with column and rule, that declare a rename of this kind, in the order of their declaration."""
     for table in tables.values():
         for column, rule in lifecycle_of(table).names.items():
             if isinstance(rule, kind):
@@ -144,7 +144,7 @@ def renamed(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table,
 
 
 def retained(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table, T]]:
-    """The tables, with the rule, that declare a retention of this kind, in the order of their declaration."""
+    """Yield the tables, with the rule, that declare a retention of this kind, in the order of their declaration."""
     for table in tables.values():
         for rule in lifecycle_of(table).kept:
             if isinstance(rule, kind):
@@ -152,7 +152,7 @@ def retained(tables: Mapping[str, Table], kind: type[T]) -> Iterator[tuple[Table
 
 
 async def delete_whole(connection: AsyncConnection, table: Table, which: ColumnElement[bool]) -> None:
-    """Delete rows of a table, and before them the rows that are declared to go with them."""
+    """Delete rows of a table, and before them the rows that are declared to be deleted with them."""
     for other, rule in retained(table.metadata.tables, DeletedWith):
         if rule.table == table.name and not rule.by_database:
             parents = select(*(table.c[name] for name in rule.columns.values())).where(which)

@@ -1,6 +1,6 @@
-"""Which errors are the database's own: it is gone, starting, full, read-only, locked or out of connections.
+"""Errors that are the database's own: it is gone, starting, full, read-only, locked or out of connections.
 
-Everything else, as a constraint that is broken, belongs to whoever sent the statement.
+Every other error, such as a violated constraint, belongs to whoever sent the statement.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     "58": (DatabaseUnavailable, "the database cannot read or write its files; look into its log"),
     "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; look into its log"),
 }
-"""By the beginning of PostgreSQL's error code. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+"""Meanings by the beginning of PostgreSQL's error code.
+
+Https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
 _CONNECTING: Final = frozenset({"55000"})
 """Codes that mean this only while a connection is made."""
 _WRITING: Final = frozenset({"25006", 8})
@@ -55,21 +58,21 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     15: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     26: (DatabaseUnusable, "{place} is no SQLite database; put a backup in its place, or move it away to begin anew"),
 }
-"""By SQLite's primary result code. https://www.sqlite.org/rescode.html"""
+"""Meanings by SQLite's primary result code. https://www.sqlite.org/rescode.html"""
 _CODES: Final = {**_SQLSTATES, **_SQLITE}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outages:
-    """Judges errors of one database; `place` is what sentences call it: SQLite's file."""
+    """Judges errors of one database; `place` is its name in sentences: SQLite's file."""
 
     place: str
     writing: bool
 
     def named(self, error: BaseException, *, connecting: bool = False) -> StoreError | None:
-        """What an error says of the database itself; None when it is the caller's own.
+        """Return what an error says about the database itself; None if it is the caller's own.
 
-        While `connecting`, what the operating system reports is the database's as well.
+        While `connecting`, errors of the operating system are the database's as well.
         """
         if isinstance(error, PoolTimeout):
             return DatabaseUnavailable("all connections to the database are in use; look who holds them so long")

@@ -67,7 +67,7 @@ UUID = String(36)
 
 
 UNDO_SUFFIX: Final = "@previous"
-"""Behind a watcher's name, which holds no @: the large set of the position that its last rewind left."""
+"""The suffix of a watcher's name (which holds no @) for the large set of the position before its last rewind."""
 
 _BY_CONFIGURATION: Final = KeptForEver(
     reason="What is no longer configured is marked as not active; others refer to it."
@@ -86,7 +86,7 @@ def _deleted_with(table: str, *, by_database: bool = False, **columns: str) -> D
 
 
 def _only_of_tasks(*columns: str, table: str) -> Index:
-    """An index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
+    """Return an index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
     where = text(f"{columns[0]} IS NOT NULL")
     return Index(f"ix_{table}_{'_'.join(columns)}", *columns, postgresql_where=where, sqlite_where=where)
 

@@ -1,4 +1,7 @@
-"""The one transaction of detections: positions, working states, events, queue rows, watermark entries and their history."""
+"""The one transaction of detections.
+
+It holds positions, working states, events, queue rows, watermark entries and their history.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ from store.values import WATERMARK_SUFFIX
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """What a watcher detected on its asset, and where that leaves it."""
+    """What a watcher detected on its asset, and the position after it."""
 
     held: HeldPosition
     asset_id: int
@@ -36,15 +39,15 @@ class Detection:
     writer: Writer
     events: Sequence[NewEvent] = ()
     rejected: Sequence[Rejection] = ()
-    """Kept aside from here on, as it cannot be told."""
+    """Items that are rejected from here on, because they cannot be reported."""
     settled: Sequence[Rejection] = ()
-    """Kept aside no more."""
+    """Items that are no longer rejected."""
     ends_undo: str | None = None
     """Why the last rewind cannot be undone once this is committed; None: it can be, if it could be before."""
 
     @property
     def key(self) -> str:
-        """Of the watermark's entry."""
+        """The key of the watermark's entry."""
         return self.held.watcher + WATERMARK_SUFFIX
 
     @property
@@ -63,14 +66,17 @@ class Detection:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As PostgreSQL's statements take it."""
+        """The values that PostgreSQL's statements take."""
         watermark = {"asset_id": self.asset_id, "key": self.key, "value": self.position.watermark}
         return {**vars(self.held), **self.position.columns, **watermark, "write_id": self.writer.write_id}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """The position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages."""
+    """The result of a commit.
+
+    It names the position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages.
+    """
 
     held: HeldPosition
     dag_ids: frozenset[str]
@@ -78,17 +84,20 @@ class Committed:
 
 
 Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
-"""What became of a detection. An error: nothing of it is written. None: nothing either, since its position was locked."""
+"""The outcome of a detection. An error: nothing of it was written. None.
+
+Nothing either, because its position was locked.
+"""
 
 
 async def commit(
     connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool = False
 ) -> Sequence[Answer]:
-    """Write detections, of different watchers, in the caller's transaction, and answer for each.
+    """Write detections of different watchers in the caller's transaction, and answer each.
 
-    PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then none
-    can be committed. SQLite leaves a detection out that is refused, unless it is the only one; and it may answer for the
-    first ones only, when writing takes long: the others were not begun.
+    PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then
+    none can be committed. SQLite omits a detection that is refused, unless it is the only one; and it may answer only
+    the first ones, if writing takes long: the others were not begun.
     """
     if connection.dialect.name == "postgresql":
         return await _commit_postgresql(connection, detections, skip_locked=skip_locked)
@@ -112,7 +121,10 @@ def _lost(held: HeldPosition) -> PositionLost:
 
 
 def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
-    """Unless the watcher was applied under the detection's asset: jobs that wait elsewhere would never get the events."""
+    """Raise `StoreError` if the applied configuration has this watcher under another asset.
+
+    That asset's jobs would never see these events.
+    """
     if asset_id not in {None, detection.asset_id}:
         raise StoreError(
             f"the configuration that was applied has {detection.held.watcher} under another asset than this process; "
@@ -121,7 +133,7 @@ def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
 
 
 LONGEST_WRITING: Final = 0.05
-"""Seconds after which a group of SQLite's ends: other writers wait for it."""
+"""Seconds after which a group of SQLite's commits ends, because other writers wait for it."""
 _SEE: Final = (
     update(watcher)
     .where(watcher.c.name == bindparam("b_watcher"))
@@ -146,7 +158,7 @@ async def _commit_in_savepoints(connection: AsyncConnection, detections: Sequenc
 
 
 async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> Committed | PositionLost:
-    """One writer: nothing is locked, and each statement sees everything."""
+    """Commit one detection. SQLite has one writer: nothing is locked, and each statement sees everything."""
     held = detection.held
     parameters = positions.parameters(held, detection.position)
     version = (await connection.execute(positions.advance(), parameters)).scalar_one_or_none()
@@ -166,10 +178,10 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
 async def _commit_postgresql(
     connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
 ) -> Sequence[Answer]:
-    """Commit by two statements, each a chain whose links wait for one another.
+    """Commit by two statements, each a chain of parts that wait for one another.
 
-    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and stores
-    the events. The second sees what these waits let through.
+    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and
+    stores the events. The second sees what was committed during these waits.
     """
     moved = await _advance_and_store(connection, detections, skip_locked=skip_locked)
     written = [each for each in detections if each.held.watcher in moved.versions]
@@ -214,7 +226,7 @@ def _committed(detection: Detection, version: int, woken: _Woken) -> Committed:
 
 
 async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
-    """What few detections change beside their positions."""
+    """Change what only few detections change in addition to their positions."""
     await rejections.change(connection, detection.held.watcher, detection.rejected, detection.settled)
     if detection.ends_undo is not None:
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
@@ -225,7 +237,7 @@ _COLUMNS: Final = {
     | {name: statements.WATERMARKS[name] for name in ("asset_id", "key")},
     "written": statements.WATERMARKS,
 }
-"""What each statement is given of detections."""
+"""The columns of detections that each statement takes."""
 
 
 def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
@@ -234,7 +246,7 @@ def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class _Woken:
-    """The jobs that got queue rows, by asset, whether the outbox got messages, and the assets of the watchers as applied."""
+    """The jobs that got queue rows, by asset; whether the outbox got messages; the watchers' assets as applied."""
 
     dag_ids: Mapping[int, frozenset[str]]
     outbox: bool
@@ -276,7 +288,7 @@ def _advance_and_append(*, skip_locked: bool) -> Select[Any]:
 
 @cache
 def _queue_and_write_statement() -> Select[Any]:
-    """The edges are locked before the watchers' rows, as a reload does."""
+    """Return the second statement. It locks the edges before the watchers' rows, as a reload does."""
     queued = events.queue("postgresql").cte("queued")
     dag_ids = func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")
     woken = select(queued.c.asset_id, dag_ids).group_by(queued.c.asset_id).cte("woken")

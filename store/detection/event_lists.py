@@ -26,7 +26,10 @@ EVENT_ORDERS: Final = {name: _e[name] for name in ("id", "timestamp", *_SOURCE)}
 
 @dataclass(frozen=True, kw_only=True)
 class EventFilter:
-    """Which events; None means all. `not_before` and `not_after` are inclusive, `after` and `before` are not."""
+    """Conditions on events; None means all.
+
+    `not_before` and `not_after` are inclusive, `after` and `before` are not.
+    """
 
     asset_id: int | None = None
     alias_id: int | None = None
@@ -46,7 +49,7 @@ class EventFilter:
 
 @dataclass(frozen=True, kw_only=True)
 class EventFields:
-    """What everybody may know of an event: the columns of its table but for `WITHHELD`; `extra` is a JSON object."""
+    """What everybody may see of an event: the columns of its table except `WITHHELD`; `extra` is a JSON object."""
 
     id: EventId
     asset_id: AssetId
@@ -75,7 +78,7 @@ class EventAsset:
 
 @dataclass(frozen=True, kw_only=True)
 class SourceRun:
-    """The run of ours whose task made an event."""
+    """Our run whose task made an event."""
 
     dag_id: str
     run_id: str
@@ -85,7 +88,10 @@ class SourceRun:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredEvent(EventFields):
-    """An event as it is stored and as the Execution API sends it; `source_*` objects are there when a job of ours made it."""
+    """An event as it is stored and as the Execution API sends it.
+
+    `source_*` objects are set if one of our jobs made it.
+    """
 
     asset: EventAsset
     source_dag_run: SourceRun | None
@@ -93,11 +99,11 @@ class StoredEvent(EventFields):
     created_dagruns: Sequence[Mapping[str, Any]] = ()
     """Always empty: Airflow's client insists on it."""
     partition_key: str | None = None
-    """Always null, likewise."""
+    """Always null: Airflow's client insists on it."""
 
     @classmethod
     def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
-        """An event of no task of ours, as `append` stored it."""
+        """Return an event that no task of ours made, as `append` stored it."""
         return cls(
             id=EventId(event_id),
             asset_id=AssetId(new.asset_id),
@@ -136,7 +142,7 @@ class StoredEvent(EventFields):
         data_interval_start: datetime | None,
         data_interval_end: datetime | None,
     ) -> Self:
-        """The event of a row of `with_assets`."""
+        """Return the event of a row of `with_assets`."""
         run_of, task = None, None
         if made_by is not None and source_dag_id is not None and source_run_id is not None:
             run_of = SourceRun(
@@ -168,7 +174,7 @@ class StoredEvent(EventFields):
 
 @cache
 def with_assets() -> Select[Any]:
-    """Events with what `StoredEvent` needs: their assets, and the runs of ours that made them."""
+    """Select events with what `StoredEvent` needs: their assets, and our runs that made them."""
     shown = (column for column in _e if column.name not in WITHHELD)
     of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
     of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
@@ -190,7 +196,10 @@ def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
 
 
 async def listed(connection: AsyncConnection, which: EventFilter, window: PageRequest) -> ResultPage[StoredEvent]:
-    """A part of the events; a million are counted, and passed over, by an index alone, where no asset's name is asked for."""
+    """Return a part of the events.
+
+    An index alone counts and skips a million of them, unless the filter asks for an asset's name.
+    """
     conditions = _matching(which)
     names_matter = which.name_pattern is not None or which.name_prefix is not None
     numbered = None if names_matter else select(_e.id).where(*conditions)
@@ -201,17 +210,17 @@ async def listed(connection: AsyncConnection, which: EventFilter, window: PageRe
 async def latest(
     connection: AsyncConnection, which: EventFilter, *, limit: int, before: int | None = None
 ) -> Sequence[StoredEvent]:
-    """The newest of these events with ids below `before`."""
+    """Return the newest of these events with ids below `before`."""
     query = with_assets().where(*_matching(which))
     return await newest(connection, query, _e.id, StoredEvent.stored, limit=limit, before=before)
 
 
 ASSET_OF_EVENT: Final = select(_a.id, _a.name, _a.uri, _a["group"], _a.extra, _a.active)
-"""What `active_asset` judges."""
+"""What `active_asset` checks."""
 
 
 def active_asset(row: Row[*tuple[Any, ...]] | None, asset_id: int) -> EventAsset:
-    """The asset that an event is told of, from a row of `ASSET_OF_EVENT`. Raises `NotFound`."""
+    """Return the asset that an event is posted to, from a row of `ASSET_OF_EVENT`. Raises `NotFound`."""
     if row is None:
         raise no_asset(asset_id)
     if not row.active:
@@ -220,6 +229,6 @@ def active_asset(row: Row[*tuple[Any, ...]] | None, asset_id: int) -> EventAsset
 
 
 async def get(connection: AsyncConnection, event_id: int) -> StoredEvent:
-    """One event. Raises `NotFound`."""
+    """Return one event. Raises `NotFound`."""
     query = with_assets().where(_e.id == event_id)
     return await one_of(connection, query, StoredEvent.stored, NotFound(f"no event {event_id}"))

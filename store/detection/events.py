@@ -1,7 +1,7 @@
-"""Asset events, and the queue rows that come with them in the same transaction.
+"""Asset events, and the queue rows that are made with them in the same transaction.
 
-An event is owed to every job scheduled on its asset, and to every job scheduled on an alias that had resolved to its
-asset before: see `store.catalog.aliases` for what "before" means.
+Every job scheduled on an event's asset gets it, and every job scheduled on an alias that had resolved to the asset
+before: see `store.catalog.aliases` for what "before" means.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ _GIVEN: Final = {
 
 
 async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
-    """The second never falls while a database lives, whatever is cleaned up."""
+    """Return the highest ids. `given` never falls while a database lives, whatever is cleaned up."""
     committed = await connection.scalar(_COMMITTED)
     given = await connection.scalar(_GIVEN[dialect])
     return EventNumbers(committed=committed or 0, given=given or 0)
@@ -71,9 +71,9 @@ async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class NewEvent:
-    """An event to be: `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
+    """A new event. `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
 
-    `trace_id` follows what happened to whatever comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
+    `trace_id` follows everything that comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
     """
 
     asset_id: int
@@ -90,7 +90,11 @@ class NewEvent:
 
 @dataclass(frozen=True, kw_only=True)
 class AppendedEvents:
-    """Ids and times of new events in the order given, and who has work now: the jobs that got queue rows, and the outbox."""
+    """New events, and who has work now.
+
+    `rows` has ids and times in the order given, `dag_ids` the jobs that got queue rows; `fills_outbox`: the outbox got
+    messages.
+    """
 
     rows: Sequence[tuple[int, datetime]]
     dag_ids: frozenset[str]
@@ -98,11 +102,11 @@ class AppendedEvents:
 
 
 async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> AppendedEvents:
-    """Store events in the order given, with a queue row for every job and a message to whoever they are owed to.
+    """Store events in the order given, with a queue row for every job and a message for every receiver.
 
-    Without `forward` they go to jobs only: they came from there. Who locked an asset before has taken
-    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the events: an
-    event is owed to associations committed before it.
+    Without `forward` they go to jobs only, because they came from the receiver. A caller that locked an asset has taken
+    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the
+    events: an event goes to associations that were committed before it.
     """
     if not events:
         return AppendedEvents(rows=(), dag_ids=frozenset())
@@ -117,7 +121,7 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, for
 async def owe(
     connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True
 ) -> AppendedEvents:
-    """Make the queue rows and messages of events that a statement before this one stored, in this transaction."""
+    """Make the queue rows and messages of events that an earlier statement of this transaction stored."""
     rows = sorted(stored)
     dialect = connection.dialect.name
     dag_ids: set[str] = set()
@@ -152,18 +156,18 @@ _INSERT_ROWS: Final = (
 
 
 def parameters(events: Sequence[NewEvent]) -> Mapping[str, Sequence[Any]]:
-    """Those of `given`: an array for each field."""
+    """Return the parameters of `given`: an array for each field."""
     values = [vars(event) for event in events]
     return {f"new_{name}": [value[name] for value in values] for name in _NAMES}
 
 
 def given(**more: TypeEngine[Any]) -> TableValuedAlias:
-    """PostgreSQL's table of the events that `parameters` holds, and of `more` arrays beside them."""
+    """Return PostgreSQL's table of the events in `parameters`, and of `more` arrays beside them."""
     return rows_of("new", {**{name: _e[name].type for name in _NAMES}, **more})
 
 
 def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> ReturningInsert[Any]:
-    """Store the events of `given`, in the order of their places; `only` where that holds."""
+    """Store the events of `given` in the order of their places, where `only` holds."""
     names = [*_NAMES, "timestamp"]
     source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
     if only is not None:
@@ -176,7 +180,10 @@ _INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
 
 @cache
 def _owe() -> Select[Any]:
-    """PostgreSQL's queue rows and messages of the events `b_ids`, in one statement: at least one row, with their number."""
+    """Return PostgreSQL's statement that makes queue rows and messages of the events `b_ids`.
+
+    It returns at least one row, with the number of messages.
+    """
     queued, owed = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("owed")
     messages = select(func.count().label("messages")).select_from(owed).subquery()
     return select(queued.c.dag_id, messages.c.messages).select_from(messages.outerjoin(queued, true()))
@@ -184,7 +191,7 @@ def _owe() -> Select[Any]:
 
 @cache
 def queue(dialect: str) -> ReturningInsert[Any]:
-    """Queue rows of the events `b_ids`; returns job and asset of each."""
+    """Insert queue rows of the events `b_ids`; return job and asset of each."""
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
     owed = _by_asset(here).union(_by_alias(here))

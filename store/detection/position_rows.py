@@ -1,4 +1,4 @@
-"""The large sets beside positions: pairs of numbers of a watcher, changed row by row in the transaction of its position."""
+"""The large sets beside positions: pairs of numbers of a watcher, changed row by row with its position."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _replacing(new: Upsert) -> Executable:
 
 
 async def change_all_rows(connection: AsyncConnection, changes: Mapping[str, RowDifferences]) -> None:
-    """PostgreSQL's `change_rows` of many watchers: a statement for each kind of difference that there is."""
+    """Apply the differences of many watchers (PostgreSQL): one statement for each kind of difference that there is."""
     changed = [(watcher, rows) for watcher, rows in changes.items() if rows != UNCHANGED]
     given: Mapping[_Kind, list[tuple[Any, ...]]] = {
         "clear": [(watcher,) for watcher, rows in changed if rows.clear],
@@ -73,7 +73,7 @@ _CHANGED_BY: Final[Mapping[_Kind, Sequence[str]]] = {
     "delete": ("watcher", "member"),
     "insert": ("watcher", "member", "value"),
 }
-"""The columns that each kind of difference is given."""
+"""The columns that each kind of difference takes."""
 
 
 @cache
@@ -88,7 +88,7 @@ def _change(kind: _Kind) -> Executable:
 
 
 async def stored_rows(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-    """The large sets of those that have one."""
+    """Return the large sets of these watchers, of those that have one."""
     if not watchers:
         return {}
     r = watcher_position_row.c

@@ -1,8 +1,8 @@
-"""Positions moved by a person's word: a rewind, its undo until something would repeat, and another watcher's name.
+"""Positions that people move: a rewind, its undo until something would repeat, and a rename of a watcher.
 
 A rewind is a compare-and-set of the position row and raises the version, so a commit of the running watcher that is in
-flight loses. The version never goes back under any name, not even by undo or rename: event ids are made from a watcher's
-name and its position's version. So an old name keeps its row, with the version and without a position.
+flight loses. The version never goes back under any name, not even by undo or rename: event ids are made from a
+watcher's name and its position's version. So an old name keeps its row, with the version and without a position.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from store.errors import Conflict, NotFound
 
 
 async def rewind(connection: AsyncConnection, watcher: str, version: int, to: NewPosition, dialect: str) -> int:
-    """Move the position and keep the previous one whole; returns the new version.
+    """Move the position and keep the previous one whole; return the new version.
 
-    Raises `Conflict` when it moved meanwhile: `version` is the one it must still have.
+    Raises `Conflict` if it moved meanwhile: `version` is the one it must still have.
     """
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
@@ -58,19 +58,25 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
 
 
 _TOLD_BEFORE: Final = "told_before"
-"""In what is kept of the previous position: no event up to this id came after the rewind, and all others of its watcher did."""
+"""The key, in the kept position, of an event id.
+
+No event up to it was reported after the rewind, and all others of its watcher were.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LastRewind:
-    """`ended`: why it cannot be undone any more; None: it can. `events`: how many the watcher told since, while it can."""
+    """The last rewind. `ended`: why it cannot be undone any more; None: it can.
+
+    `events`: how many events the watcher reported since, while it can be undone.
+    """
 
     ended: str | None = None
     events: int = 0
 
 
 async def last_rewind(connection: AsyncConnection, watcher: str, *, most: int) -> LastRewind | None:
-    """The last one that is not undone; of its events `most` are counted."""
+    """Return the last rewind that was not undone; at most `most` of its events are counted."""
     p = watcher_position.c
     row = (await connection.execute(select(p.previous, p.undo_ended).where(p.watcher == watcher))).one_or_none()
     if row is None or (row.previous is None and row.undo_ended is None):
@@ -82,7 +88,7 @@ async def last_rewind(connection: AsyncConnection, watcher: str, *, most: int) -
 
 
 def _told_since(name: str, previous: Mapping[str, Any]) -> Select[Any]:
-    """The watcher's events since its rewind; what an older release kept does not say when that was."""
+    """Select the watcher's events since its rewind. What an older release kept does not say when that was."""
     e, w = asset_event.c, watcher.c
     of_asset = e.asset_id == select(w.asset_id).where(w.name == name).scalar_subquery()
     first = previous.get(_TOLD_BEFORE)
@@ -90,7 +96,7 @@ def _told_since(name: str, previous: Mapping[str, Any]) -> Select[Any]:
 
 
 async def end_undo(connection: AsyncConnection, watcher: str, reason: str) -> None:
-    """From here on the last rewind cannot be undone; in the transaction of a commit that makes it so, after `advance`."""
+    """Make the last rewind final, in the transaction of a commit that makes it so, after `advance`."""
     p = watcher_position.c
     ended = update(watcher_position).where(p.watcher == watcher, p.previous.is_not(None))
     await connection.execute(ended.values(previous=None, undo_ended=reason))
@@ -98,7 +104,7 @@ async def end_undo(connection: AsyncConnection, watcher: str, reason: str) -> No
 
 @dataclass(frozen=True, kw_only=True)
 class Undone:
-    """The position as it was before a rewind; `events` were told since, and stay told."""
+    """The position as it was before a rewind. `events` were reported since, and stay."""
 
     version: int
     watermark: str | None
@@ -106,7 +112,7 @@ class Undone:
 
 
 async def undo(connection: AsyncConnection, watcher: str) -> Undone:
-    """Put the kept position back. Raises `Conflict` when none is kept."""
+    """Put the kept position back. Raises `Conflict` if none is kept."""
     p, r = watcher_position.c, watcher_position_row.c
     here = p.watcher == watcher
     query = select(p.version, p.previous, p.undo_ended).where(here).with_for_update()
@@ -126,7 +132,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
 
 
 def _handed_over(table: Table) -> tuple[str, ...]:
-    """The columns that a rename of a watcher hands over to the row of the new name."""
+    """Return the columns that a rename of a watcher hands over to the row of the new name."""
     return next(rule.columns for each, _, rule in renamed(metadata.tables, HandedOver) if each is table)
 
 
@@ -137,7 +143,7 @@ _ASKED: Final = _handed_over(watcher)
 
 @dataclass(frozen=True, kw_only=True)
 class Renamed:
-    """A position under its new name; `old_asset_id` is where the old name's watermark entry is, if that is known."""
+    """A position under its new name; `old_asset_id` is the asset with the old name's watermark entry, if known."""
 
     version: int
     watermark: str | None
@@ -145,9 +151,10 @@ class Renamed:
 
 
 async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) -> Renamed:
-    """Move all that `old` knows to `new`, and whether people have paused it. Raises `NotFound`, `Conflict`.
+    """Move everything of `old` to `new`, and whether people have paused it. Raises `NotFound`, `Conflict`.
 
-    A triggerer that has just begun with `new` loses its next commit and reads the moved position.
+    What moves is declared by the tables. A triggerer that has just begun with `new` loses its next commit and reads the
+    moved position.
     """
     p = watcher_position.c
     lives = exists().where(triggerer.c.id == p.owner, triggerer.c.expires_at > database_now()).label("lives")
@@ -177,7 +184,7 @@ async def rename(connection: AsyncConnection, old: str, new: str, dialect: str) 
 
 
 def _checked(old: str, new: str, before: RowMapping | None, there: RowMapping | None) -> RowMapping:
-    """The position of `old`, if it may be moved to `new`. Raises `NotFound`, `Conflict`."""
+    """Return the position of `old`, if it may be moved to `new`. Raises `NotFound`, `Conflict`."""
     if before is None or before["state"] is None:
         raise NotFound(f"{old!r} has left no position to move; correct the name")
     if before["lives"]:
@@ -190,7 +197,7 @@ def _checked(old: str, new: str, before: RowMapping | None, there: RowMapping | 
 
 
 async def _hand_over_watcher(connection: AsyncConnection, old: str, new: str, dialect: str) -> int | None:
-    """Give the new name what people asked of the old one; returns the old one's asset.
+    """Give the new name what people asked of the old one; return the old one's asset.
 
     The new name may not be in the mirror of the configuration yet.
     """

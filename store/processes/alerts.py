@@ -1,4 +1,4 @@
-"""The alerts that are known: what was seen by which rule, since when, and whether somebody was told."""
+"""Known alerts (what was seen by which rule, since when, whether it was sent), and the conditions that raise them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KnownAlert:
 
 
 async def listed(connection: AsyncConnection) -> Sequence[KnownAlert]:
-    """All."""
+    """Return all known alerts."""
     a = alert.c
     query = select(a.key, a.rule, a.alert, a.subject, a.message, a.since, a.is_fired)
     rows = await connection.execute(query.order_by(a.key))
@@ -50,32 +50,32 @@ async def listed(connection: AsyncConnection) -> Sequence[KnownAlert]:
 
 
 async def add(connection: AsyncConnection, known: Sequence[KnownAlert]) -> None:
-    """Keep these from now on."""
+    """Keep these alerts from now on."""
     rows: list[dict[str, Any]] = [{**vars(each), "subject": json.dumps(each.subject)} for each in known]
     if rows:
         await connection.execute(insert(alert), rows)
 
 
 async def set_fired(connection: AsyncConnection, keys: Collection[str]) -> None:
-    """Their messages are handed over in this transaction."""
+    """Record that their messages are handed over in this transaction."""
     for some in chunks(sorted(keys)):
         await connection.execute(update(alert).where(alert.c.key.in_(some)).values(is_fired=True))
 
 
 async def remove(connection: AsyncConnection, keys: Collection[str]) -> None:
-    """They hold no more."""
+    """Remove alerts that no longer hold."""
     for some in chunks(sorted(keys)):
         await connection.execute(delete(alert).where(alert.c.key.in_(some)))
 
 
 MOST_FAILED: Final = 1000
-"""The newest failed runs that are looked at."""
+"""The newest failed runs that are checked."""
 _SINCE: Final = "alerts_since"
 
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """A run whose last try has failed; what people cancelled or marked is none."""
+    """A run whose last try has failed; runs that people cancelled or marked are none."""
 
     dag_id: str
     run_id: str
@@ -84,7 +84,7 @@ class FailedRun:
 
 
 async def failed_runs(connection: AsyncConnection, since: datetime) -> Sequence[FailedRun]:
-    """Of configured jobs, ended `since` then; the newest `MOST_FAILED`."""
+    """Return the failed runs of configured jobs that ended since then; the newest `MOST_FAILED`."""
     r = run.c
     query = (
         select(r.dag_id, r.run_id, r.reason, r.end_date)
@@ -96,7 +96,7 @@ async def failed_runs(connection: AsyncConnection, since: datetime) -> Sequence[
 
 
 async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefinition, timedelta]]:
-    """The configured jobs that have a deadline, paused ones too, by dag_id."""
+    """Return the configured jobs that have a deadline, paused ones too, by dag_id."""
     rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.active).order_by(job.c.dag_id))
     return {
         row.dag_id: (row.definition, row.definition.deadline) for row in rows if row.definition.deadline is not None
@@ -104,7 +104,7 @@ async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefini
 
 
 async def alerting_since(connection: AsyncConnection, dialect: str) -> datetime:
-    """When this database was first looked at for alerts: of what was before, nobody is told."""
+    """Return when this database was first checked for alerts: nobody is notified of anything before that."""
     now: datetime = (await connection.execute(select(database_now()))).scalar_one()
     new = upsert(setting, dialect).values(key=_SINCE, value=now.isoformat())
     await connection.execute(new.on_conflict_do_nothing())

@@ -1,7 +1,7 @@
-"""What is past its time, found and removed a batch at a time.
+"""Find and remove what is past its retention, a batch at a time.
 
 A batch is one short transaction: nobody waits for a clean-up for longer than a batch takes. On PostgreSQL the rows of a
-batch are locked first and locked ones are left for the next time; a lock that belongs to the transaction keeps two
+batch are locked first, and locked rows are left for the next time; a lock that belongs to the transaction keeps two
 clean-ups from working at the same time, however either ends.
 """
 
@@ -62,7 +62,7 @@ SQLITE_BATCH: Final = 1_000
 POSTGRESQL_BATCH: Final = 5_000
 _LOCK: Final = 7_305_811_464_228_961_111  # any number nobody else takes
 _ROWS_OF_A_RUN: Final = 100
-"""A run counts for so many: it takes its tries and the events it consumed along."""
+"""The rows that a run counts for, because its tries and consumed events are removed with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +76,7 @@ class Retention:
     orphan_days: int
 
     def before(self, horizon: Horizon, now: datetime) -> datetime | None:
-        """The moment before which rows with this horizon are removed; None: they are kept for ever."""
+        """Return the moment before which rows with this horizon are removed; None: they are kept for ever."""
         match horizon:
             case Horizon.TASK_ENTRY:
                 return now - timedelta(days=self.task_days) if self.task_days else None
@@ -95,7 +95,10 @@ class Retention:
 
 @dataclass(frozen=True, kw_only=True)
 class Removed:
-    """What a batch removed; `after` is where the next one goes on. References lead to values that only a job can remove."""
+    """What a batch removed; the next batch continues from `after`.
+
+    `references` lead to values that only a job can remove.
+    """
 
     rows: int
     references: int = 0
@@ -103,12 +106,12 @@ class Removed:
 
 
 def batch_size(configured: int, dialect: str) -> int:
-    """Rows of one transaction; SQLite, where everybody waits for the one writer, always takes small ones."""
+    """Return the rows of one transaction; always few on SQLite, where everybody waits for the one writer."""
     return SQLITE_BATCH if dialect == "sqlite" else configured or POSTGRESQL_BATCH
 
 
 async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
-    """All sweeps that tables declare, by the database's clock; runs come before events, which runs keep."""
+    """Return all sweeps that tables declare, by the database's clock; runs come before the events that they keep."""
     async with database.reading() as connection:
         now = await now_of(connection)
     declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(metadata.tables, Swept)}
@@ -121,7 +124,10 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
 
 
 async def acquire(connection: AsyncConnection, dialect: str) -> bool:
-    """Whether this transaction is the one clean-up; until it ends no other may be. SQLite has one writer anyway."""
+    """Return whether this transaction is the one clean-up; no other may be until it ends.
+
+    SQLite has one writer anyway.
+    """
     if dialect != "postgresql":
         return True
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
@@ -129,7 +135,7 @@ async def acquire(connection: AsyncConnection, dialect: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One kind of things past their time: rows that fulfil a condition, by an indexed column where they may be many.
+    """One kind of rows past their retention: those that fulfil a condition, by an indexed column if there may be many.
 
     Each batch begins where the one before ended, so that none reads again through what others have removed.
     """
@@ -140,7 +146,7 @@ class Sweep:
     order: Column[Any] | None = None
 
     async def count(self, connection: AsyncConnection) -> int:
-        """How many there are now."""
+        """Return how many there are now."""
         counted = select(func.count()).select_from(self.table).where(self.condition)
         return (await connection.execute(counted)).scalar_one()
 
@@ -163,7 +169,7 @@ class Sweep:
 
 
 def _place(dialect: str) -> ColumnElement[Any]:
-    """Where a row lies: the quickest way back to it within one statement."""
+    """Return where a row lies: the quickest way back to it within one statement."""
     return literal_column("ctid" if dialect == "postgresql" else "rowid")
 
 
@@ -179,14 +185,17 @@ def _expired_task_entries(name: str, table: Table, now: datetime) -> Sweep:
 
 
 def _undated_task_entries(name: str, table: Table, before: datetime) -> Sweep:
-    """Of callers that left the expiry to us."""
+    """Remove task entries whose writers left the expiry to the default."""
     t = task_store.c
     old = and_(t.expires_at.is_(None), ~t.never_expire, t.updated_at < before)
     return Sweep(name=name, table=table, condition=old)
 
 
 def _old_history(name: str, table: Table, before: datetime) -> Sweep:
-    """But never the newest row of a key: versions go on from it, and it tells who wrote the entry."""
+    """Remove old history, except the newest row of a key.
+
+    Versions continue from it, and it says who wrote the entry.
+    """
     h, newer = asset_store_history.c, asset_store_history.alias("newer").c
     superseded = exists().where(newer.asset_id == h.asset_id, newer.key == h.key, newer.version > h.version)
     old = and_(h.written_at < before, superseded)
@@ -194,7 +203,7 @@ def _old_history(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _old_events(name: str, table: Table, before: datetime) -> Sweep:
-    """Never one that waits in a queue, that a run which is kept has consumed, or that another system is owed."""
+    """Remove old events, except those that a queue, a kept run or the outbox still refers to."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
@@ -204,7 +213,7 @@ def _old_events(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _events_of_deleted_runs(name: str, table: Table, before: datetime) -> Sweep:
-    """That they were consumed, which kept them from being consumed again."""
+    """Remove the record that deleted runs consumed old events, which kept them from being consumed again."""
     r, e = run_asset_event.c, asset_event.c
     deleted = exists().where(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id, run.c.state == DELETED)
     old = exists().where(e.id == r.event_id, e.timestamp < before)
@@ -212,20 +221,20 @@ def _events_of_deleted_runs(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _leftovers_of_rewinds(name: str, table: Table, before: datetime) -> Sweep:
-    """Rows kept for an undo that a commit since then has made impossible."""
+    """Remove rows that were kept for an undo, once a commit has made it impossible."""
     p, r = watcher_position.c, watcher_position_row.c
     over = select(p.watcher.concat(UNDO_SUFFIX)).where(p.previous.is_(None))
     return Sweep(name=name, table=table, condition=r.watcher.in_(over))
 
 
 def _old_answers(name: str, table: Table, before: datetime) -> Sweep:
-    """By then no client repeats its request any more."""
+    """Remove kept responses that no client will ask for again."""
     old = execution_answer.c.created_at < before
     return Sweep(name=name, table=table, condition=old, order=execution_answer.c.created_at)
 
 
 def _orphaned_entries(name: str, table: Table, before: datetime) -> Sweep:
-    """Store entries of assets that are configured no more; watermarks of configured watchers are no orphans."""
+    """Remove entries of assets that are no longer configured, but no watermarks of configured watchers."""
     e, w = asset_store.c, watcher.c
     own = exists().where(w.active, w.asset_id == e.asset_id, w.name.concat(WATERMARK_SUFFIX) == e.key)
     gone = and_(~asset.c.active, asset.c.updated_at < before)
@@ -236,10 +245,10 @@ def _orphaned_entries(name: str, table: Table, before: datetime) -> Sweep:
 @dataclass(frozen=True, kw_only=True)
 class _OrphanedEntries(Sweep):
     gone: ColumnElement[bool]
-    """Of an asset: it is configured no more."""
+    """The condition that the asset is no longer configured."""
 
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
-        """Of one asset, whose row is locked: nobody makes it active until the batch ends."""
+        """Remove entries of one asset, whose row is locked: nobody activates it until the batch ends."""
         orphan = select(asset_store.c.asset_id).where(self.condition).limit(1)
         asset_id = (await connection.execute(orphan)).scalar_one_or_none()
         if asset_id is None:
@@ -256,7 +265,7 @@ class _OrphanedEntries(Sweep):
 
 
 def _old_runs(name: str, table: Table, before: datetime) -> Sweep:
-    """Finished runs with their task instances and tries, once every process of theirs is known to be gone."""
+    """Remove finished runs with their task instances and tries, once all their processes are known to be gone."""
     r, t, a = run.c, task_instance.c, task_try.c
     of_run = and_(t.dag_id == r.dag_id, t.run_id == r.run_id)
     open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
@@ -265,7 +274,7 @@ def _old_runs(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _old_foreign_tasks(name: str, table: Table, before: datetime) -> Sweep:
-    """Task instances of another scheduler, whose tokens ended long ago; what they wrote stays, with their ids."""
+    """Remove task instances of another scheduler whose tokens ended long ago; what they wrote stays, with their ids."""
     t = task_instance.c
     return Sweep(name=name, table=table, condition=and_(t.origin == FOREIGN, t.end_date < before))
 

@@ -1,4 +1,4 @@
-"""Events that people and tools tell of, each with its entry in the audit."""
+"""Events that people and tools post, each with its entry in the audit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ACTION: Final = "asset_event.create"
 
 @dataclass(frozen=True, kw_only=True)
 class EventPost:
-    """An event of `source_actor`, with a `trace_id` of its own; `write_id` leads from the audit to the lines about it."""
+    """An event of `source_actor` with its own `trace_id`; `write_id` leads from the audit to the log lines about it."""
 
     new: NewEvent
     write_id: str
@@ -34,7 +34,7 @@ class EventPost:
 async def store_all(
     connection: AsyncConnection, posts: Sequence[EventPost]
 ) -> tuple[AppendedEvents, Sequence[StoredEvent | NotFound]]:
-    """Store the events of active assets in their order, with what they are owed and the audit, and answer each post."""
+    """Store the events of active assets in order, with queue rows, messages and audit; answer each post."""
     store = _store_postgresql if connection.dialect.name == "postgresql" else _store_sqlite
     appended, stored, rows = await store(connection, posts)
     assets = {row.id: row for row in rows}
@@ -82,7 +82,10 @@ def _answer(new: NewEvent, asset_row: Row[*tuple[Any, ...]] | None, stored: _Sto
 
 @cache
 def _storing_and_recording() -> Select[Any]:
-    """PostgreSQL's events and their entries in one statement; returns the assets, each as often as it has an event now, or once."""
+    """Return PostgreSQL's statement for events and audit entries.
+
+    It returns the assets, each as often as it has an event now, or once.
+    """
     new = events.given(write_id=audit_table.c.write_id.type)
     told_of = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("told_of")
     is_active = new.c.asset_id.in_(select(told_of.c.id).where(told_of.c.active))

@@ -1,4 +1,4 @@
-"""What people decide of runs: clear, cancel, mark. And what waits for their decision: events of runs that failed."""
+"""What people decide about runs: clear, cancel, mark; and what waits for a decision: events of failed runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.runs.runs import DELETED, IS_THERE, RunRow, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
-    """Queue a run that is over again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
+    """Queue a finished run again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
     tasks, state, is_configured = await _locked(connection, dag_id, run_id)
     if state in ACTIVE:
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
@@ -33,7 +33,7 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
 
 
 async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
-    """Forget a run that is over, with its tries. Raises `NotFound`, `Conflict`.
+    """Forget a finished run with its tries. Raises `NotFound`, `Conflict`.
 
     Its id and the events it consumed are never given again; what it stored and its log stay.
     """
@@ -49,10 +49,10 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
 
 
 async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, RunRow | None]:
-    """End a run as `success`, `failed` or `skipped` without an event of its outlets; its home stops what is alive of it.
+    """End a run as `success`, `failed` or `skipped` without events of its outlets; its home stops what is alive.
 
-    Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. A skipped
-    run is a success, as one that skips itself. Raises `NotFound`.
+    Return how that reads (an unfinished run that fails is cancelled), and the run if that changed it. A skipped run is
+    a success, like one that skips itself. Raises `NotFound`.
     """
     tasks, before, _ = await _locked(connection, dag_id, run_id)
     reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
@@ -74,7 +74,10 @@ async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: 
 
 
 async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], str, bool]:
-    """The ids of a run's task instances, its state, and whether its job is configured, in the order in which all transactions lock."""
+    """Lock a run; return its task instances' ids, its state, and whether its job is configured.
+
+    The locks are taken in the order of all transactions.
+    """
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
@@ -91,7 +94,7 @@ _FAILED = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id, run.c.state
 
 
 async def unprocessed_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, int]:
-    """How many events lie in failed runs of each job; jobs without any are left out."""
+    """Return how many events are in failed runs of each job, without jobs that have none."""
     counted = select(_r.dag_id, func.count().label("events")).join(run, _FAILED).where(_r.dag_id.in_(dag_ids))
     return {row.dag_id: row.events for row in await connection.execute(counted.group_by(_r.dag_id))}
 
@@ -107,6 +110,6 @@ _UNPROCESSED_OF_ASSETS: Final = (
 
 
 async def unprocessed_of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, int]:
-    """How many events of each asset lie in failed runs; assets without any are left out."""
+    """Return how many events of each asset are in failed runs, without assets that have none."""
     counted = await connection.execute(_UNPROCESSED_OF_ASSETS, {"b_ids": list(asset_ids)})
     return {row.asset_id: row.events for row in counted}

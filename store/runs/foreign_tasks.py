@@ -1,4 +1,7 @@
-"""Task instances of another scheduler, which writes stores here under its own ids. They have no run and no try of ours."""
+"""Task instances of another scheduler, which writes stores here under its own ids.
+
+They have no run and no try of ours.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,9 @@ _t = task_instance.c
 
 
 async def register(connection: AsyncConnection, key: TaskInstanceKey, lives_for: int, dialect: str) -> TryRef:
-    """The id of the task instance, which runs for so many seconds from now, or longer if it was to.
+    """Return the task instance, which runs for this many seconds from now, or longer if it was to.
 
-    Raises `Conflict` for a job of ours, configured or not any more: its instances are the dispatcher's alone.
+    Raises `Conflict` for a job of ours, configured or not: its instances are the dispatcher's alone.
     """
     ours = select(job.c.dag_id).where(job.c.dag_id == key.dag_id)
     if (await connection.execute(ours)).one_or_none() is not None:

@@ -1,4 +1,4 @@
-"""Jobs as the configuration declared them, and what people decide of each: paused or not."""
+"""Jobs as the configuration declared them, and what people decide about each: paused or not."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ JOB_ORDERS: Final = {
 
 @dataclass(frozen=True, kw_only=True)
 class JobRow:
-    """A job as the configuration declared it, and its clock; `clock` is the cron that `next_tick` was reckoned by."""
+    """A job as the configuration declared it, and its clock; `next_tick` was computed by the cron in `clock`."""
 
     dag_id: str
     task_id: str
@@ -63,7 +63,7 @@ JOB_COLUMNS: Final = [_j[field.name] for field in fields(JobRow)]
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """Which jobs; None and nothing mean all. `last_run_…` is of a job's newest run."""
+    """Conditions on jobs; None and an empty collection mean all. `last_run_…` is about a job's newest run."""
 
     ids: Collection[str] | None = None
     id_pattern: str | None = None
@@ -79,7 +79,7 @@ class JobFilter:
     last_run_start: Range = NO_BOUNDS
     last_run_end: Range = NO_BOUNDS
     is_impossible: bool = False
-    """What was asked for no job has."""
+    """No job has what was asked for."""
 
     @property
     def condition(self) -> ColumnElement[bool]:
@@ -116,7 +116,7 @@ class JobFilter:
 
 
 async def listed(connection: AsyncConnection, which: JobFilter, window: PageRequest) -> ResultPage[JobRow]:
-    """A part of the jobs."""
+    """Return a part of the jobs."""
     query = select(*JOB_COLUMNS).where(which.condition)
     if which.is_of_last_run or any("last_run" in name for name in window.order_by):
         newest = select(func.max(run.c.id)).where(run.c.dag_id == _j.dag_id, run.c.state != DELETED).scalar_subquery()
@@ -125,24 +125,24 @@ async def listed(connection: AsyncConnection, which: JobFilter, window: PageRequ
 
 
 async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:
-    """All that match, by name."""
+    """Return the ids of all jobs that match, in order."""
     return (await connection.execute(select(_j.dag_id).where(which.condition).order_by(_j.dag_id))).scalars().all()
 
 
 async def get(connection: AsyncConnection, dag_id: str) -> JobRow:
-    """One job, also one that is configured no more. Raises `NotFound`."""
+    """Return one job, also one that is no longer configured. Raises `NotFound`."""
     return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), JobRow, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
-    """Pause a configured job or let it go on; survives restarts. Raises `NotFound`."""
+    """Pause a configured job or resume it; survives restarts. Raises `NotFound`."""
     row = update(job).where(job.c.dag_id == dag_id, job.c.active).values(paused=paused).returning(job.c.dag_id)
     if (await connection.execute(row)).one_or_none() is None:
         raise no_job(dag_id)
 
 
 async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:
-    """Configured jobs whose schedule names the asset, by name."""
+    """Return the configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
     query = select(*JOB_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
     return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), JobRow)

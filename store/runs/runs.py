@@ -1,7 +1,6 @@
 """Runs and their task instances: made from queued events, moved from state to state.
 
-Which state follows which is decided by the daemon's pure cores; here a move is a conditional write that nobody can make
-twice.
+The daemon's pure cores decide which state follows which. Here a move is a conditional write that nobody can make twice.
 """
 
 from __future__ import annotations
@@ -69,11 +68,11 @@ async def create_triggered_run(
     completed_by: int | None,
     tick: datetime | None = None,
 ) -> str:
-    """Make one queued run of exactly these events and take exactly these rows off the queue, by primary key.
+    """Make one queued run of exactly these events, and take these rows off the queue by primary key.
 
-    In the transaction that read the queue. That no event is consumed twice is also the primary key of `run_asset_event`.
-    With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3. Returns its
-    trace: that of the event which completed the condition, or a new one.
+    It is called in the transaction that read the queue. The primary key of `run_asset_event` ensures as well that no
+    event is consumed twice. With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as
+    in Airflow 3. Return its trace: that of the event which completed the condition, or a new one.
     """
     of_event = None if completed_by is None else select(_e.trace_id).where(_e.id == completed_by).scalar_subquery()
     triggered_by, run_type = ("asset", "asset_triggered") if tick is None else ("timetable", "scheduled")
@@ -114,7 +113,7 @@ async def create_run(
 ) -> str:
     """Make one queued run without events; `values` are further columns. An existing run_id raises `IntegrityError`.
 
-    Returns its trace: a new one, unless `trace_id` is given, or selects it.
+    Return its trace: a new one, unless `trace_id` is given, or selects it.
     """
     return await _insert_run(
         connection, dag_id, run_id, task_id, trace_id, triggered_by=triggered_by, run_type=run_type, columns=values
@@ -157,9 +156,9 @@ class Startable:
 
 
 async def startable(connection: AsyncConnection) -> Sequence[Startable]:
-    """Task instances that may start now, of configured and unpaused jobs, oldest run first.
+    """Return task instances that may start now, of configured and unpaused jobs, oldest run first.
 
-    `max_active_runs` is the caller's to judge.
+    The caller checks `max_active_runs`.
     """
     t = task_instance.c
     statement = (
@@ -182,7 +181,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
-    """How long until the next retry that is not due yet; None when there is none."""
+    """Return how long until the next retry that is not due yet; None if there is none."""
     t = task_instance.c
     later = and_(t.state == "up_for_retry", t.not_before > database_now())
     due, now = (await connection.execute(select(func.min(t.not_before), database_now()).where(later))).one()
@@ -190,7 +189,7 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
 
 
 async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
-    """Show people why queued task instances have not started; the start takes it away again."""
+    """Show people why queued task instances have not started; the start removes the note."""
     t = task_instance.c
     for some in chunks(task_instance_ids):
         waiting = update(task_instance).where(t.id.in_(some), t.state == "queued", may_start())
@@ -198,7 +197,10 @@ async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[
 
 
 def may_start() -> ColumnElement[bool]:
-    """Of a task instance: it is queued or its retry is due, and nothing of its current try is alive."""
+    """Return the condition that a task instance may start.
+
+    It is queued or its retry is due, and nothing of its current try is alive.
+    """
     t, a = task_instance.c, task_try.c
     due = or_(t.state == "queued", and_(t.state == "up_for_retry", t.not_before <= database_now()))
     being_tried = exists().where(a.task_instance_id == t.id, a.try_number == t.try_number, a.ended_at.is_(None))
@@ -206,7 +208,7 @@ def may_start() -> ColumnElement[bool]:
 
 
 async def running_runs(connection: AsyncConnection) -> dict[str, int]:
-    """How many runs of each job are running."""
+    """Return how many runs of each job are running."""
     counted = select(run.c.dag_id, func.count().label("runs")).where(run.c.state == "running").group_by(run.c.dag_id)
     return {row.dag_id: row.runs for row in await connection.execute(counted)}
 
@@ -214,7 +216,10 @@ async def running_runs(connection: AsyncConnection) -> dict[str, int]:
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
 ) -> RunRow:
-    """Write a run's state with the times that belong to it: a run that goes on again has not ended. Raises `NotFound`."""
+    """Write a run's state with the times that belong to it. Raises `NotFound`.
+
+    A run that starts again has no end.
+    """
     times: dict[str, dict[str, Any]] = {
         "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
         "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
@@ -256,13 +261,13 @@ async def latest(
     dag_id: str | None = None,
     states: Collection[str] | None = None,
 ) -> Sequence[RunRow]:
-    """The newest runs with ids below `before`; None and nothing mean all."""
+    """Return the newest runs with ids below `before`; None and an empty collection mean all."""
     query = select(run).where(IS_THERE, equal(_r.dag_id, dag_id), among(_r.state, states))
     return await newest(connection, query, _r.id, RunRow, limit=limit, before=before)
 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
-    """One run. Raises `NotFound`."""
+    """Return one run. Raises `NotFound`."""
     this = select(run).where(this_run(dag_id, run_id), IS_THERE)
     return await one_of(connection, this, RunRow, no_run(dag_id, run_id))
 
@@ -270,7 +275,7 @@ async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
 async def events_of_run(
     connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int | None = None
 ) -> Sequence[StoredEvent]:
-    """The events that a run consumes, oldest first; all, unless there is a `limit`."""
+    """Return the events that a run consumes, oldest first; all, unless there is a `limit`."""
     r = run_asset_event.c
     consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
     return await all_of(connection, consumed.order_by(_e.id).limit(limit), StoredEvent.stored)
@@ -285,7 +290,7 @@ class ConsumingRun(RunRow):
 
 
 async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumingRun]:
-    """The runs that consumed events, oldest first, but for deleted ones."""
+    """Return the runs that consumed events, oldest first, without deleted ones."""
     r = run_asset_event.c
     query = (
         select(r.event_id, r.completed.label("triggering"), run)
@@ -297,7 +302,7 @@ async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]
 
 
 async def events_with_source(connection: AsyncConnection, event_ids: Collection[int]) -> Collection[int]:
-    """Those of the events whose watcher is configured, or whose run is there."""
+    """Return those of the events whose watcher is configured, or whose run is there."""
     by_watcher = exists().where(watcher.c.name == _e.source_watcher, watcher.c.active)
     by_run = exists().where(this_run(_e.source_dag_id, _e.source_run_id), IS_THERE)
     query = select(_e.id).where(_e.id.in_(event_ids), or_(by_watcher, by_run))

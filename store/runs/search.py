@@ -1,4 +1,4 @@
-"""What there is under a name, a part of one, or an id: for people who have one in hand. Reads only."""
+"""What has a given name, part of a name, or id: for people who have one in hand. Reads only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StoredKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Matches:
-    """Whatever was looked for by a part of its name, and by the whole of an id."""
+    """Everything that matches by a part of its name, or by the whole of an id."""
 
     assets: Sequence[AssetRef]
     watchers: Sequence[str]
@@ -46,7 +46,10 @@ class Matches:
 
 
 async def matches(connection: AsyncConnection, text: str, *, limit: int) -> Matches:
-    """Names that hold the text, whatever their case; events by id, event id or trace; runs by trace; values by write id."""
+    """Return what matches the text.
+
+    Names contain it, whatever their case. Events match by id, event id or trace, runs by trace, values by write id.
+    """
     return Matches(
         assets=await _assets(connection, text, limit),
         watchers=await _names(connection, watcher.c.name, watcher.c.active, text, limit),

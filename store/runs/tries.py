@@ -1,8 +1,8 @@
 """Tries of task instances: the intent before anything starts, the claim, the fence, the end.
 
 A try may change something only while it is the task instance's current try and has not finished: `fence` checks that on
-the locked row, inside the transaction that writes. Every transaction locks in this order, so that none waits for another
-in a circle: task instance, try, run.
+the locked row, inside the transaction that writes. Every transaction locks in the same order, so that none waits for
+another in a circle: task instance, try, run.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ from store.runs.try_lock import UNFINISHED, lock_try
 from store.runs.try_lookup import OpenTry, lock_instance, this_try
 
 NOT_BEGUN: Final = dict.fromkeys(("not_before", "start_date", "end_date"))
-"""What a task instance lacks that waits to be started."""
+"""The columns that are null while a task instance waits to be started."""
 
 
 async def commit_intent(
     connection: AsyncConnection, task: Startable, *, home_id: str, tag: str, token_hash: str
 ) -> RunRow | None:
-    """Record that `home_id` is about to start the try; its run, which runs from now on.
+    """Record that `home_id` is about to start the try; return its run, which runs from now on.
 
-    None when somebody else did, or the instance moved on.
+    Return None if somebody else did, or the instance moved on.
     """
     t, key = task_instance.c, task.key
     mine = update(task_instance).where(t.id == key.task_instance_id, t.try_number == key.try_number - 1, may_start())
@@ -54,14 +54,14 @@ async def commit_intent(
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:
-    """A try that certainly never started is submitted again with a new token; False when its home has it no more."""
+    """Give a try that certainly never started a new token; return False if its home no longer has it."""
     return await _change(connection, open_try, token_hash=token_hash)
 
 
 async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: str) -> bool:
-    """Keep what leads back to the started try; its task instance runs from now on, unless it waits for the next one.
+    """Keep the handle of the started try; its task instance runs from now on, unless it waits for the next one.
 
-    False, and nothing is changed, when another home has taken the try over.
+    Return False, and change nothing, if another home has taken the try over.
     """
     key = open_try.key
     await lock_instance(connection, key.task_instance_id)
@@ -73,7 +73,7 @@ async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: s
 
 
 async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str) -> OpenTry | None:
-    """Give a try of a home that is silent to another one; None when it is not that home's any more, or has ended."""
+    """Give a try of a silent home to another one; return None if it is not that home's any more, or has ended."""
     await lock_instance(connection, open_try.key.task_instance_id)
     if not await _change(connection, open_try, home_id=home_id):
         return None
@@ -81,7 +81,10 @@ async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str
 
 
 async def _change(connection: AsyncConnection, open_try: OpenTry, **values: Any) -> bool:
-    """Whether the try is still open and of the home that `open_try` names, and so was changed."""
+    """Change the try if it is still open and belongs to the home that `open_try` names.
+
+    Return whether it was changed.
+    """
     a = task_try.c
     still = and_(this_try(open_try.key), a.home_id == open_try.home_id, a.ended_at.is_(None))
     changed = await connection.execute(update(task_try).where(still).values(**values).returning(a.tag))
@@ -89,7 +92,7 @@ async def _change(connection: AsyncConnection, open_try: OpenTry, **values: Any)
 
 
 async def cancel(connection: AsyncConnection, task_instance_id: str) -> None:
-    """Fence what is alive of the task instance and have its home stop it; it takes no part in the run's end any more."""
+    """Fence the task instance's live try and have its home stop it; it no longer affects the end of the run."""
     a = task_try.c
     alive = and_(a.task_instance_id == task_instance_id, a.ended_at.is_(None), a.cancelled_at.is_(None))
     await connection.execute(update(task_try).where(alive).values(cancelled_at=database_now()))
@@ -101,7 +104,10 @@ async def warn(connection: AsyncConnection, key: TryKey, warning: str) -> None:
 
 
 async def fence(connection: AsyncConnection, ref: TryRef, *, request: IdempotencyKey | None = None) -> TryKey:
-    """Lock the task instance and let its current, unfinished try through. Raises `NotFound`, `TryFenced`, `ReplayedResponse`."""
+    """Lock the task instance and admit its current, unfinished try.
+
+    Raises `NotFound`, `TryFenced`, `ReplayedResponse`.
+    """
     return (await lock_try(connection, ref, request=request)).fenced
 
 
@@ -112,7 +118,10 @@ async def claim(
     *,
     request: IdempotencyKey | None = None,
 ) -> TryKey:
-    """Give the try to the one process that asks first; asking again with the same nonce is the same claim."""
+    """Give the try to the one process that asks first; asking again with the same nonce is the same claim.
+
+    Raises `NotFound`, `TryFenced`, `ReplayedResponse`.
+    """
     locked = await lock_try(connection, ref, request=request)
     key = locked.fenced
     if locked.nonce not in {None, nonce}:
@@ -125,17 +134,17 @@ async def claim(
 
 
 async def set_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
-    """Keep how far the try's Spark application is; `progress` is a JSON object's text."""
+    """Keep the progress of the try's Spark application; `progress` is a JSON object's text."""
     await connection.execute(update(task_try).where(this_try(key)).values(progress=progress))
 
 
 async def is_silent(connection: AsyncConnection, key: TryKey) -> bool:
-    """Whether the try runs and does not tell its progress itself."""
+    """Whether the try is open and does not report its progress itself."""
     return (await connection.execute(select(task_try.c.try_number).where(_silent(key)))).one_or_none() is not None
 
 
 async def note_progress(connection: AsyncConnection, key: TryKey, progress: str) -> None:
-    """The same as seen from outside, for a try that is silent."""
+    """Keep progress as it is seen from outside, for a try that is silent."""
     await connection.execute(update(task_try).where(_silent(key)).values(progress=progress))
 
 
@@ -145,7 +154,7 @@ def _silent(key: TryKey) -> ColumnElement[bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class FinishedTry:
-    """A try whose word was taken, and its run, if it is over with that."""
+    """A try whose result was accepted, and its run, if it is over with that."""
 
     key: TryKey
     run: RunRow | None
@@ -159,10 +168,10 @@ async def finish(
     message: str | None,
     request: IdempotencyKey | None = None,
 ) -> FinishedTry | None:
-    """Record what the job says of itself; None when it said the same before (an answer got lost).
+    """Record what the job reports about itself; return None if it reported the same before (a response got lost).
 
-    Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never
-    run at once.
+    Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never run
+    at once.
     """
     locked = await lock_try(connection, ref, request=request)
     if locked.finish_state == finish_state:
@@ -189,12 +198,11 @@ async def end(
     retry_in: float | None,
     counted: bool = True,
 ) -> RunRow | None:
-    """Record that nothing of the try is alive, and what became of its task instance and run; once.
+    """Record once that nothing of the try is alive, and what became of its task instance and run.
 
-    Returns the run if it is over with that.
-
-    An accepted success or skip is final, and so is what people decided of a run: then only the end and the warning are
-    written. `retry_in` is in seconds; a try that is not `counted` does not use up a retry.
+    Return the run if it is over with that. An accepted success or skip is final, and so is what people decided about a
+    run: then only the end and the warning are written. `retry_in` is in seconds; a try that is not `counted` does not
+    use up a retry.
     """
     key = ended.key
     current, state_now = await lock_instance(connection, key.task_instance_id)
@@ -226,7 +234,7 @@ async def end(
 
 
 async def _is_decided(connection: AsyncConnection, key: TryKey) -> bool:
-    """Whether what became of the try's task instance is settled, whatever its process does."""
+    """Return whether the outcome of the try's task instance is settled, whatever its process does."""
     a = task_try.c
     final = or_(a.finish_state.in_(("success", "skipped")), a.cancelled_at.is_not(None))
     statement = select(a.tag).where(this_try(key), final)
@@ -242,9 +250,9 @@ async def _set_running(connection: AsyncConnection, ref: TryRef) -> None:
 
 
 async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, trace_id: str) -> AppendedEvents:
-    """Append one event without extra for each asset among the job's outlets as they are configured now; aliases get none.
+    """Append one event without extra for each asset among the job's outlets as configured now; aliases get none.
 
-    In the transaction that records the task instance's success, whose row it has locked.
+    It is called in the transaction that records the task instance's success, whose row is locked.
     """
     await configuration_lock.share(connection)
     around = await assets.around_job(connection, instance.dag_id)

@@ -1,8 +1,8 @@
-"""Lock a task instance's row, and learn by the same statement all that decides whether its try may write.
+"""Lock a task instance's row, and read in the same statement everything that decides whether its try may write.
 
-The row of the try is locked along with it: what is only joined would be shown as it was before the wait for the lock
-(https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED). What else the statement reads, the
-asset and the job's edges, is as it was when it began.
+The row of the try is locked as well: a row that is only joined would be shown as it was before the wait for the lock
+(https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED). The other rows that the statement
+reads, the asset and the job's edges, are as they were when it began.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _t, _y = task_instance.c, task_try.c
 
 @dataclass(frozen=True, kw_only=True)
 class AssetSelector:
-    """An asset as a job names it; of `either` an asset's name comes before another's uri."""
+    """An asset as a job names it; with `either`, an asset's name comes before another's uri."""
 
     by: Literal["name", "uri", "either"]
     text: str
@@ -67,7 +67,7 @@ class LockedTry:
 
 @dataclass(frozen=True, kw_only=True)
 class LockedAsset:
-    """A fenced try and the asset it named, with the lock on one of its keys if that was asked for."""
+    """A fenced try and the asset it named, with the lock on one of its keys if that was requested."""
 
     key: TryKey
     asset: AssetRef
@@ -77,7 +77,10 @@ class LockedAsset:
 
 
 async def lock_try(connection: AsyncConnection, ref: TryRef, *, request: IdempotencyKey | None = None) -> LockedTry:
-    """Raises `NotFound` for the task instance, and `ReplayedResponse` for a request that took effect before."""
+    """Lock a task instance and one of its tries.
+
+    Raises `NotFound` for the task instance, and `ReplayedResponse` for a request that took effect before.
+    """
     return _locked(await _lock(connection, ref, request, None, None), ref)
 
 
@@ -90,7 +93,7 @@ async def lock_asset(
     request: IdempotencyKey | None = None,
     granted: Collection[int] | None = None,
 ) -> LockedAsset:
-    """Fence the try, look at the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`.
+    """Fence the try, read the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`.
 
     `granted`: the ids of the assets that another scheduler's task may write, which no job of ours declares.
     """
@@ -146,7 +149,10 @@ async def _lock(
 
 @cache
 def _statement(dialect: str, by: str | None, *, own: bool, with_key: bool, with_answer: bool) -> Select[Any]:
-    """Around the rows it locks, what has to wait until they are: the lock on the entry, and the answer to be kept."""
+    """Return the locking query with what has to wait until the rows are locked.
+
+    That is the lock on the entry, and the response to be kept.
+    """
     locked = _rows(by, own=own).subquery("locked")
     lock: ColumnElement[Any] = null()
     reserved: ColumnElement[Any] = null()

@@ -1,4 +1,4 @@
-"""Tries as the homes that started them look at them. Reads only, but for the lock that `open_try` may take."""
+"""Tries as the homes that started them see them. Reads only, except for the lock that `open_try` may take."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ class OpenTry:
     home_id: str
     claimed: bool
     cancelled: bool
-    """Somebody decided what becomes of its run; only the process is still to be stopped."""
+    """Somebody decided the outcome of its run; only the process still has to be stopped."""
     finish_state: str | None
     message: str | None
     definition: JobDefinition
     trace_id: str
-    """Its run's."""
+    """The trace of its run."""
     submitted_at: datetime | None
     now: datetime
     """When this was read, by the database's clock."""
 
     @property
     def age_seconds(self) -> float:
-        """Since it was submitted; 0 before."""
+        """Seconds since it was submitted; 0 before."""
         return 0.0 if self.submitted_at is None else (self.now - self.submitted_at).total_seconds()
 
 
 async def open_tries(connection: AsyncConnection, home_id: str) -> Sequence[OpenTry]:
-    """All tries that this home started, or meant to, and has not seen the end of; oldest first."""
+    """Return all tries that this home started, or meant to, and has not seen the end of; oldest first."""
     return await _open(connection, task_try.c.home_id == home_id)
 
 
 async def silent_homes(connection: AsyncConnection) -> frozenset[str]:
-    """Homes with open tries whose lease has ended."""
+    """Return the homes with open tries whose lease has ended."""
     a = task_try.c
     lives = select(dispatcher.c.home_id).where(dispatcher.c.expires_at > database_now())
     silent = select(a.home_id).where(a.ended_at.is_(None), a.home_id.not_in(lives)).distinct()
@@ -61,14 +61,14 @@ async def silent_homes(connection: AsyncConnection) -> frozenset[str]:
 
 
 async def taken_over(connection: AsyncConnection, home_id: str, tags: Collection[str]) -> frozenset[str]:
-    """Which of these tries belong to another home than this by now."""
+    """Return which of these tries belong to another home by now."""
     a = task_try.c
     statement = select(a.tag).where(a.tag.in_(tags), a.home_id != home_id)
     return frozenset((await connection.execute(statement)).scalars())
 
 
 async def open_try(connection: AsyncConnection, key: TryKey, *, lock: bool = False) -> OpenTry | None:
-    """One open try as it stands now, its task instance locked first if asked; None when it has ended."""
+    """Return one open try as it stands now, its task instance locked first if asked; None if it has ended."""
     if lock:
         await lock_instance(connection, key.task_instance_id)
     return next(iter(await _open(connection, this_try(key))), None)
@@ -109,7 +109,7 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
 
 
 async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
-    """All tries whose process is not known to be gone, whichever home started them."""
+    """Return all tries whose process is not known to be gone, whichever home started them."""
     t, a = task_instance.c, task_try.c
     query = select(*_KEY).join(task_instance, t.id == a.task_instance_id).where(a.ended_at.is_(None))
     return await all_of(connection, query, TryKey.of_columns)
@@ -118,7 +118,7 @@ async def keys_of_open_tries(connection: AsyncConnection) -> Sequence[TryKey]:
 async def stored_handle(
     connection: AsyncConnection, instance: TaskInstanceKey, try_number: int
 ) -> tuple[str, str] | None:
-    """Submitter and handle of a try, ended or not; None when there is no such try or it has no handle yet."""
+    """Return submitter and handle of a try, ended or not; None if there is no such try or no handle yet."""
     t, a = task_instance.c, task_try.c
     here = [t[name] == value for name, value in instance.columns.items()]
     statement = (
@@ -131,14 +131,14 @@ async def stored_handle(
 
 
 async def counted_tries(connection: AsyncConnection, task_instance_id: str) -> int:
-    """How many tries of the task instance have ended and used up a retry."""
+    """Return how many tries of the task instance have ended and used up a retry."""
     a = task_try.c
     ended = select(func.count()).where(a.task_instance_id == task_instance_id, a.ended_at.is_not(None), a.counted)
     return (await connection.execute(ended)).scalar_one()
 
 
 async def lock_instance(connection: AsyncConnection, task_instance_id: str) -> tuple[int, str]:
-    """Lock a task instance; returns its current try's number and its state. Raises `NotFound`."""
+    """Lock a task instance; return its current try's number and its state. Raises `NotFound`."""
     t = task_instance.c
     this = select(t.try_number, t.state).where(t.id == task_instance_id).with_for_update(key_share=True)
     row = (await connection.execute(this)).one_or_none()

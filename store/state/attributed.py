@@ -1,6 +1,6 @@
-"""Entries in the metadata database: with writers, history, versions and references.
+"""Entries in the metadata database, with writers, history, versions and references.
 
-Everything works inside the caller's transaction and commits nothing, so that a fenced try or a missing asset is refused
+Everything works inside the caller's transaction and commits nothing, so a fenced try or a missing asset is refused
 before anything is written.
 """
 
@@ -30,7 +30,7 @@ _e = asset_store.c
 
 
 class AttributedEntries(TaskEntries):
-    """The store's entries for all but a backend's author; one for each dialect (`sqlite`, `postgresql`).
+    """The store's entries for everyone but the author of a backend; one object per dialect (`sqlite`, `postgresql`).
 
     Raises `InvalidValue` for what cannot be stored.
     """
@@ -40,17 +40,17 @@ class AttributedEntries(TaskEntries):
 
     @property
     def set_in_one_statement(self) -> bool:
-        """Whether an entry can be set by a statement alone, which locks its key: `store.processes.audit.set_entry`."""
+        """Whether one statement alone can set an entry and lock its key, as `store.processes.audit.set_entry` does."""
         return self.dialect == "postgresql"
 
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:
-        """The stored JSON text, or None."""
+        """Return the stored JSON text, or None."""
         row = await connection.execute(statements.VALUE, {"b_asset_id": asset.id, "b_key": check_key(key)})
         value: str | None = row.scalar_one_or_none()
         return value
 
     async def entry(self, connection: AsyncConnection, asset: AssetRef, key: str) -> Entry:
-        """One entry. Raises `NotFound`."""
+        """Return one entry. Raises `NotFound`."""
         place = {"b_asset_id": asset.id, "b_key": key}
         row = (await connection.execute(statements.ENTRY_OF_KEY, place)).mappings().one_or_none()
         if row is None:
@@ -60,19 +60,22 @@ class AttributedEntries(TaskEntries):
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
     ) -> ResultPage[Entry]:
-        """Entries by key; `only` these, None means all."""
+        """Return a part of the entries in order of key. `only` limits it to these keys; None means all."""
         query = statements.ENTRY.params(b_asset_id=asset.id)
         if only is not None:
             query = query.where(_e.key.in_(only))
         return await page(connection, query, window, {"key": _e.key}, _entry)
 
     async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
-        """The keys of all entries, in order."""
+        """Return the keys of all entries, in order."""
         rows = await connection.execute(select(_e.key).where(_e.asset_id == asset.id).order_by(_e.key))
         return rows.scalars().all()
 
     async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
-        """Make one change; returns the entry's version, 0 for none. Raises `VersionConflict`: then nothing is changed."""
+        """Make one change; return the entry's version, 0 for none.
+
+        Raises `VersionConflict`, and then nothing is changed.
+        """
         key = check_key(change.key)
         if change.lock is None:
             await self.lock(connection, change.asset.id, [key])
@@ -83,7 +86,7 @@ class AttributedEntries(TaskEntries):
         return await self.write(connection, content, change.writer)
 
     async def write(self, connection: AsyncConnection, content: dict[str, Any], writer: Writer | None) -> int:
-        """Write the entry whose key is locked; `content` are the parameters of `statements.write`."""
+        """Write an entry whose key is locked; `content` holds the parameters of `statements.write`."""
         parameters = {**content, **attribution(writer)}
         statement = statements.write(self.dialect, attributed=writer is not None)
         version: int | None = (await connection.execute(statement, parameters)).scalar_one_or_none()
@@ -105,14 +108,14 @@ class AttributedEntries(TaskEntries):
     async def remove(
         self, connection: AsyncConnection, asset_id: int, keys: Sequence[str], writer: Writer | None
     ) -> int:
-        """Delete entries whose keys are locked, each leaving a history row; returns how many there were."""
+        """Delete entries whose keys are locked, leaving a history row each; return how many there were."""
         parameters = {"b_asset_id": asset_id, "b_keys": keys, **attribution(writer)}
         history, entries = statements.REMOVE
         await connection.execute(history, parameters)
         return len((await connection.execute(entries, parameters)).all())
 
     async def lock(self, connection: AsyncConnection, asset_id: int, keys: Sequence[str]) -> KeyLock | None:
-        """Nobody else writes these keys before the transaction ends; returns the lock of a single one."""
+        """Keep others from writing these keys until the transaction ends; return the lock if it is a single key."""
         if keys and self.dialect == "postgresql":
             await connection.execute(statements.LOCK_KEYS, {"b_asset_id": asset_id, "b_keys": list(keys)})
         return KeyLock(asset_id=asset_id, key=keys[0]) if len(keys) == 1 else None
@@ -126,9 +129,9 @@ class AttributedEntries(TaskEntries):
         protected: frozenset[str] = frozenset(),
         limit: int | None = None,
     ) -> int:
-        """Remove all entries but the `protected` ones, or the first `limit`; returns how many.
+        """Remove all entries except the `protected` ones, or the first `limit` of them; return how many.
 
-        A key written meanwhile is removed with the version it has then.
+        A key that is written meanwhile is removed with the version that it has then.
         """
         removable = select(_e.key).where(_e.asset_id == asset.id, _e.key.not_in(protected))
         keys = (await connection.execute(removable.order_by(_e.key).limit(limit))).scalars().all()
@@ -139,7 +142,10 @@ class AttributedEntries(TaskEntries):
         return removed
 
     async def copy(self, asset: AssetRef, key: str, value: str) -> None:
-        """Copy a watermark, outside of any transaction, to where else values are kept; here is the truth itself."""
+        """Copy a watermark to a backend outside, without a transaction.
+
+        Here it does nothing, because this is the original.
+        """
 
     async def transact(
         self,
@@ -171,7 +177,7 @@ class AttributedEntries(TaskEntries):
 
 
 async def references(connection: AsyncConnection, asset_id: int) -> References:
-    """Keys and stored references of an asset's entries whose values are elsewhere."""
+    """Return keys and stored references of an asset's entries whose values are elsewhere."""
     referring = select(_e.key, _e.value).where(_e.asset_id == asset_id, _e.is_ref).order_by(_e.key)
     return {row.key: row.value for row in await connection.execute(referring)}
 
@@ -193,7 +199,7 @@ def _entry(
     actor: str | None,
     write_id: str | None,
 ) -> Entry:
-    """The entry of a row of `statements.ENTRY`."""
+    """Make the entry of a row of `statements.ENTRY`."""
     writer = recorded(
         kind,
         write_id,
@@ -220,7 +226,7 @@ def recorded(
     watcher: str | None,
     actor: str | None,
 ) -> Writer | None:
-    """The writer that the columns of an entry or of its history name; None: nobody was recorded."""
+    """Return the writer that the columns of an entry or of its history name; None if nobody was recorded."""
     if kind is None:
         return None
     return Writer(

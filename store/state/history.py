@@ -1,4 +1,4 @@
-"""What every write and delete of an asset's entries left behind. Reads only."""
+"""The history of an asset's entries: every write and every delete. Reads only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ROWS = select(asset_store_history, asset.c.name.label("asset")).join_from(asset
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryEntry:
-    """One write of the asset named `asset`, or a delete: then `value` (JSON text) is None."""
+    """One write to the asset named `asset`; if it was a delete, `value` (JSON text) is None."""
 
     asset_id: int
     asset: str
@@ -38,7 +38,7 @@ class HistoryEntry:
 async def of_asset(
     connection: AsyncConnection, asset: AssetRef, key: str | None, window: PageRequest
 ) -> ResultPage[HistoryEntry]:
-    """Every write and delete of an asset's entries, or of one of them, newest first."""
+    """Return every write and delete of an asset's entries, or of one of them, newest first."""
     query = _ROWS.where(_h.asset_id == asset.id, equal(_h.key, key))
     newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
     columns = {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
@@ -46,7 +46,7 @@ async def of_asset(
 
 
 async def version(connection: AsyncConnection, asset: AssetRef, key: str, number: int) -> HistoryEntry:
-    """One write or delete of an entry. Raises `NotFound` when it never was, or is swept."""
+    """Return one write or delete of an entry. Raises `NotFound` if it never was, or was cleaned up."""
     query = _ROWS.where(_h.asset_id == asset.id, _h.key == key, _h.version == number)
     return await one_of(connection, query, _entry, NotFound(f"the history of {key!r} has no version {number}"))
 
@@ -54,25 +54,25 @@ async def version(connection: AsyncConnection, asset: AssetRef, key: str, number
 async def latest(
     connection: AsyncConnection, asset: AssetRef, key: str, *, limit: int, before: int | None = None
 ) -> Sequence[HistoryEntry]:
-    """The newest versions of one entry below `before`."""
+    """Return the newest versions of one entry below `before`."""
     query = _ROWS.where(_h.asset_id == asset.id, _h.key == key)
     return await newest(connection, query, _h.version, _entry, limit=limit, before=before)
 
 
 async def of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[HistoryEntry]:
-    """What the tasks of a run wrote, oldest first."""
+    """Return what the tasks of a run wrote, oldest first."""
     query = _ROWS.where(_h.dag_id == dag_id, _h.run_id == run_id)
     return await all_of(connection, query.order_by(_h.written_at, _h.key).limit(limit), _entry)
 
 
 async def since(connection: AsyncConnection, moment: datetime, *, limit: int) -> Sequence[HistoryEntry]:
-    """What was written from then on, oldest first."""
+    """Return what was written from `moment` on, oldest first."""
     query = _ROWS.where(_h.written_at >= moment).order_by(_h.written_at, _h.asset_id, _h.key, _h.version)
     return await all_of(connection, query.limit(limit), _entry)
 
 
 async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> Sequence[HistoryEntry]:
-    """What these writes left."""
+    """Return the history rows of these writes."""
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
 
 
@@ -96,7 +96,7 @@ def _entry(
     actor: str | None,
     write_id: str | None,
 ) -> HistoryEntry:
-    """The entry of a row of `_ROWS`."""
+    """Make the entry of a row of `_ROWS`."""
     writer = recorded(
         kind,
         write_id,

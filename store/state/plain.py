@@ -1,4 +1,4 @@
-"""Entries in a backend of a user's own: values only, while watermark entries stay in the metadata database."""
+"""Entries in a user's own backend: values only. Watermark entries stay in the metadata database."""
 
 # ruff: noqa: ARG002  a backend of a user's own keeps no writers, and copies of watermarks are made again
 
@@ -23,7 +23,7 @@ from store.state.transactions import EntryTransaction, TransactionOutcome
 P = ParamSpec("P")
 T = TypeVar("T")
 PATIENCE: Final = 5.0
-"""Seconds that a backend gets for one call, while a transaction of ours waits for it."""
+"""Seconds that a backend has for one call, because a transaction waits for it."""
 
 
 class PlainBackend(Protocol):
@@ -49,9 +49,10 @@ class PlainBackend(Protocol):
 
 
 class PlainEntries(AttributedEntries):
-    """Watermarks stay attributed: there they are part of their watcher's transaction, in the backend they are copies.
+    """The entries of a user's own backend.
 
-    Raises `BackendFailed`, and `Conflict` or `InvalidValue` for what the backend cannot do.
+    Watermarks stay attributed: in the metadata database they are part of their watcher's transaction, in the backend
+    they are copies. Raises `BackendFailed`, and `Conflict` or `InvalidValue` for what the backend cannot do.
     """
 
     keeps_history: ClassVar[bool] = False
@@ -79,7 +80,7 @@ class PlainEntries(AttributedEntries):
     async def page(
         self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
     ) -> ResultPage[Entry]:
-        """Of a backend that cannot be listed the watermarks only."""
+        """Return a part of the watermarks only, because a backend cannot be listed."""
         return await super().page(connection, asset, window, only or await watermark_keys(connection, asset.id))
 
     async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
@@ -156,7 +157,7 @@ class PlainEntries(AttributedEntries):
         await self._ask(self._backend.aclear, task, all_map_indices=all_map_indices, session=session)
 
     async def _ask(self, method: Callable[P, Awaitable[T]], *arguments: P.args, **options: P.kwargs) -> T:
-        """A backend of a user's own may raise anything and wait for ever."""
+        """Call the backend with a deadline: it may raise anything and wait for ever. Raises `BackendFailed`."""
         try:
             with anyio.fail_after(PATIENCE):
                 return await method(*arguments, **options)
@@ -180,5 +181,5 @@ def _scope(asset: AssetRef) -> AssetScope:
 
 
 def _session(connection: AsyncConnection) -> AsyncSession:
-    """What backends of users are given: their COMMIT does not end the caller's transaction."""
+    """Return the session that backends get: its COMMIT does not end the caller's transaction."""
     return AsyncSession(connection, join_transaction_mode="rollback_only")

@@ -28,25 +28,25 @@ class TaskEntries:
         self.dialect = dialect
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
-        """One entry of a task instance. Raises `NotFound`, also when it is past its retention."""
+        """Return one entry of a task instance. Raises `NotFound`, also if it is past its retention."""
         query = select(*_TASK_ENTRY).where(_of(task), _s.key == check_key(key), _alive())
         return await one_of(connection, query, TaskEntry, NotFound(f"the task store has no key {key!r}"))
 
     async def task_page(
         self, connection: AsyncConnection, task: TaskScope, window: PageRequest
     ) -> ResultPage[TaskEntry]:
-        """A task instance's entries by key, without those past their retention."""
+        """Return a part of a task instance's entries in order of key, without those past their retention."""
         query = select(*_TASK_ENTRY).where(_of(task), _alive())
         return await page(connection, query, window, {"key": _s.key}, TaskEntry)
 
     async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
-        """The keys of these, in order."""
+        """Return the keys of a task instance's entries in order, without those past their retention."""
         return (await connection.execute(select(_s.key).where(_of(task), _alive()).order_by(_s.key))).scalars().all()
 
     async def set_task(
         self, connection: AsyncConnection, task: TaskScope, entry: TaskEntry, expires_at: datetime | NeverExpire | None
     ) -> None:
-        """Write an entry; every write decides anew how long it is kept, None leaves that to the clean-up."""
+        """Write an entry. Every write sets its expiry anew; None leaves it to the clean-up."""
         check_expiry(task, expires_at)
         parameters = {
             **task.columns,
@@ -59,7 +59,7 @@ class TaskEntries:
         await connection.execute(statements.write_task(self.dialect), parameters)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
-        """Give an entry another value and leave its expiry; False when there is none that has not expired."""
+        """Give an entry another value and keep its expiry; return False if there is none that has not expired."""
         changed = update(task_store).where(_of(task), _s.key == check_key(key), _alive()).returning(_s.key)
         values = changed.values(value=check_json(value), is_ref=False, updated_at=database_now())
         return (await connection.execute(values)).one_or_none() is not None
@@ -68,12 +68,12 @@ class TaskEntries:
         await connection.execute(delete(task_store).where(_of(task), _s.key == check_key(key)))
 
     async def clear_task(self, connection: AsyncConnection, task: TaskScope, *, all_map_indices: bool = False) -> None:
-        """Remove all entries, also those of mapped siblings if asked."""
+        """Remove all entries, and those of mapped siblings if `all_map_indices`."""
         await connection.execute(delete(task_store).where(_of(task, all_map_indices=all_map_indices)))
 
 
 async def task_references(connection: AsyncConnection, task: TaskScope) -> References:
-    """Likewise of a task instance's, also of those past their retention."""
+    """Return keys and references of a task instance's entries with values elsewhere, also past their retention."""
     referring = select(_s.key, _s.value).where(_of(task), _s.is_ref).order_by(_s.key)
     return {row.key: row.value for row in await connection.execute(referring)}
 
@@ -84,5 +84,5 @@ def _of(task: TaskScope, *, all_map_indices: bool = False) -> ColumnElement[bool
 
 
 def _alive() -> ColumnElement[bool]:
-    """Not past its retention; what has none of its own falls to the clean-up alone."""
+    """The entry is not past its retention. An entry without an expiry of its own is left to the clean-up."""
     return or_(_s.expires_at.is_(None), _s.expires_at > database_now())

@@ -1,8 +1,8 @@
-"""Several entries of an asset changed together by a job: all of it or nothing, and its increments once.
+"""Several entries of an asset that a job changes together: all or nothing, and its increments once.
 
-Versions that were read are checked and sums computed while all the keys are locked, so increments lose nothing however many
-write at once. The ledger row of (task instance, asset, ordinal) stays: whoever repeats the transaction, a later try or
-a cleared run, finds its increments applied.
+Versions that were read are checked, and sums computed, while all the keys are locked. So increments lose nothing
+however many write at once. The ledger row of (task instance, asset, ordinal) stays: whoever repeats the transaction, a
+later try or a cleared run, finds its increments applied.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from store.errors import InvalidValue, VersionConflict
 from store.values import check_json, check_key, to_json
 
 MOST_KEYS: Final = 1_000
-"""Each is locked until the end."""
+"""The most keys of a transaction; each is locked until the end."""
 _Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryTransaction:
-    """What is read and changed of one asset's entries. Raises `InvalidValue` when a key is changed in two ways.
+    """What is read and changed of one asset's entries. Raises `InvalidValue` if a key is changed in two ways.
 
-    `ordinal` tells a task instance's transactions on the asset apart; `reads` are versions, 0 for no entry; `sets` are
-    JSON texts, those of `references` made by a worker-side backend.
+    `ordinal` distinguishes a task instance's transactions on the asset; `reads` are versions, 0 for no entry; `sets`
+    are JSON texts, those of `references` made by a worker-side backend.
     """
 
     ordinal: int
@@ -64,7 +64,11 @@ class EntryTransaction:
 
 @dataclass(frozen=True, kw_only=True)
 class TransactionOutcome:
-    """Of each changed key its version now, 0 for no entry; of each incremented one its JSON text, None for no entry."""
+    """The result of a transaction.
+
+    `versions` has the version of each changed key, 0 for no entry. `values` has the JSON text of each incremented key,
+    None for no entry.
+    """
 
     versions: Mapping[str, int]
     values: Mapping[str, str | None]
@@ -72,7 +76,10 @@ class TransactionOutcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """What a transaction comes to: entries to write as JSON texts, and of the incremented keys versions and values now."""
+    """What a transaction comes to.
+
+    It holds the entries to write as JSON texts, and the present versions and values of the incremented keys.
+    """
 
     writes: Mapping[str, str]
     versions: Mapping[str, int]
@@ -100,7 +107,7 @@ async def present(
 
 
 def version_conflict(key: str, present: int, expected: int | None) -> VersionConflict:
-    """An entry moved on; `present` 0: it does not exist."""
+    """Return the error for an entry that has another version by now; `present` 0: it does not exist."""
     has = f"has version {present}" if present else "does not exist"
     return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
 
