@@ -58,9 +58,9 @@ def _class(path: str) -> type[BaseStoreBackend]:
         ) from error
     if not (inspect.isclass(named) and issubclass(named, BaseStoreBackend)):
         raise BackendUnusable(
-            f"{path} is no store backend; make it a subclass of store.base.BaseStoreBackend, or correct settings.store.backend"
+            f"{path} is not a store backend; make it a subclass of store.base.BaseStoreBackend, or correct settings.store.backend"
         )
     if inspect.isabstract(named):
         missing = ", ".join(sorted(named.__abstractmethods__))
-        raise BackendUnusable(f"the store backend {path} lacks {missing}; write what is missing")
+        raise BackendUnusable(f"the store backend {path} lacks {missing}; add what is missing")
     return named

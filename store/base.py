@@ -122,7 +122,7 @@ class BaseStoreBackend(ABC):
         if session is not None:
             raise InvalidValue(f"a synchronous session cannot be waited on by an event loop; await {name} instead")
         if self.loop is None or _on_loop(self.loop):
-            raise InvalidValue(f"this thread has no other event loop to wait for; await {name} instead")
+            raise InvalidValue(f"this thread has no other event loop to wait on; await {name} instead")
         return asyncio.run_coroutine_threadsafe(method(*arguments, **options), self.loop).result()
 
 

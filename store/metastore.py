@@ -31,7 +31,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
         self._entries = AttributedEntries(database.dialect)
         self.loop = database.loop
 
-    def entries(self, database: Database) -> AttributedEntries:  # noqa: ARG002  it has one
+    def entries(self, database: Database) -> AttributedEntries:  # noqa: ARG002  it has its own
         return self._entries
 
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:

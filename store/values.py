@@ -31,16 +31,16 @@ def check_key(key: str) -> str:
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
         raise InvalidValue(f"a key has 1 to {MAX_KEY_LENGTH} characters, this one has {len(key)}; use another one")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in key):
-        raise InvalidValue("a key holds no control characters and no lone surrogates; remove them")
+        raise InvalidValue("a key cannot contain control characters or lone surrogates; remove them")
     return key
 
 
 def check_expiry(scope: Scope, expires_at: datetime | NeverExpire | None) -> None:
     """Raise `InvalidValue` for an expiry of an asset's entry, and for a time without a time zone."""
     if expires_at is not None and isinstance(scope, AssetScope):
-        raise InvalidValue("an asset's entries live until they are deleted; leave the expiry out")
+        raise InvalidValue("an asset's entries are kept until they are deleted; omit the expiry")
     if isinstance(expires_at, datetime) and expires_at.utcoffset() is None:
-        raise InvalidValue("a time without a time zone names no moment; give the expiry in UTC")
+        raise InvalidValue("an expiry needs a time zone; give it in UTC")
 
 
 def to_json(value: Any) -> str:
@@ -53,7 +53,7 @@ def to_json(value: Any) -> str:
     try:
         text = _ENCODER.encode(value)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or leave it out") from None
+        raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or omit it") from None
     except RecursionError:
         raise InvalidValue(_TOO_DEEP) from None
     _check_nesting(text)
@@ -72,7 +72,7 @@ def check_json(text: str) -> str:
         # Escapes are decoded first, because an escaped pair of surrogates is the one character it stands for.
         (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
     except UnicodeEncodeError:
-        raise InvalidValue("the value holds a lone surrogate, which is not text; remove it") from None
+        raise InvalidValue("the value contains a lone surrogate, which is not text; remove it") from None
     except RecursionError:
         raise InvalidValue(_TOO_DEEP) from None
     except ValueError as error:
@@ -102,4 +102,4 @@ def _finite(number: str) -> float:
 
 
 def _refuse_number(number: str) -> float:
-    raise InvalidValue(f"{number} is no finite number; store a string or leave the value out")
+    raise InvalidValue(f"{number} is not a finite number; store a string, or omit the value")

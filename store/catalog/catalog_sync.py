@@ -238,9 +238,9 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
     created = await _mirror(connection, job.c.dag_id, rows, new=new, changed=changed, gone=changed)
-    taken_out = and_(job.c.cron.is_(None), job.c.clock.is_not(None))  # put back it is a clock that is first seen
+    taken_out = and_(job.c.cron.is_(None), job.c.clock.is_not(None))  # if it comes back, its clock begins anew
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
-    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # from then on people decide
+    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
 
 

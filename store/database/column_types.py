@@ -31,7 +31,7 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         if value.utcoffset() is None:
-            raise ValueError("a time without a time zone names no moment")
+            raise ValueError("a time needs a time zone")
         utc = in_utc(value)
         return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
 
@@ -71,7 +71,7 @@ def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
     return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
 
 
-class database_time_in(FunctionElement[datetime]):  # noqa: N801  likewise
+class database_time_in(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is
     """The time that many seconds (a float) after `database_now`."""
 
     type = UtcDateTime()
@@ -89,7 +89,7 @@ def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
     return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
 
 
-class seconds_between(FunctionElement[float]):  # noqa: N801  likewise
+class seconds_between(FunctionElement[float]):  # noqa: N801  reads like the SQL function it is
     """The seconds from one time to a later one; null if either is null."""
 
     type = Float()

@@ -11,8 +11,10 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-_LOCK: Final = 7_305_811_464_228_961_112  # any number nobody else takes
-_SHARED: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(_LOCK)  # volatile: the planner moves it nowhere
+_LOCK: Final = 7_305_811_464_228_961_112  # an arbitrary number that nothing else uses
+_SHARED: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
+    _LOCK
+)  # volatile, so the planner does not move it
 
 
 def shared() -> ColumnElement[bool]:

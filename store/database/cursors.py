@@ -111,7 +111,7 @@ def _keys(window: PageRequest, columns: Mapping[str, ColumnElement[Any]], *, bac
 
 def _after(keys: Sequence[_Key], values: Sequence[Any]) -> ColumnElement[bool]:
     if len(keys) != len(values):
-        raise InvalidCursor("the cursor is of a list in another order; ask for it by the same order_by")
+        raise InvalidCursor("the cursor belongs to a list in another order; request it with the same order_by")
     condition: ColumnElement[bool] = false()
     for key, value in reversed([*zip(keys, map(_typed, keys, values), strict=True)]):
         condition = or_(key.beyond(value), and_(key.at(value), condition))
@@ -175,4 +175,4 @@ def _is_text(value: str) -> bool:
 
 
 def _unreadable() -> InvalidCursor:
-    return InvalidCursor("this is no cursor of this list in this order; begin with an empty one, `cursor=`")
+    return InvalidCursor("this is not a cursor of this list in this order; start with an empty one, `cursor=`")

@@ -53,7 +53,7 @@ def sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> Async
         pragmas.append("query_only=ON")
 
     def configure(connection: Any, _record: Any) -> None:
-        connection.isolation_level = None  # the driver begins nothing by itself; `start` does
+        connection.isolation_level = None  # the driver begins no transaction by itself; `start` does
         connection.run_async(_turn_on_wal)
         cursor = connection.cursor()
         for pragma in pragmas:

@@ -210,7 +210,10 @@ async def _give_back(connection: AsyncConnection) -> None:
     What it did not commit is undone, and the pool makes another one.
     """
     if connection.sync_connection is not None:
-        with anyio.move_on_after(CLOSE_DEADLINE), suppress(OSError, DBAPIError):  # the pool drops what does not answer
+        with (
+            anyio.move_on_after(CLOSE_DEADLINE),
+            suppress(OSError, DBAPIError),
+        ):  # the pool drops a connection that does not answer
             await connection.close()
 
 
@@ -231,7 +234,7 @@ def _within(deadline: float) -> Iterator[None]:
         yield
     if scope.cancelled_caught:
         raise DatabaseUnavailable(
-            f"the database took longer than {deadline:g} s; look what it does, or who holds its locks"
+            f"the database took longer than {deadline:g} s; check what it is doing, and who holds its locks"
         )
 
 
@@ -253,7 +256,7 @@ def _outcome_named(outages: Outages) -> Iterator[None]:
         outage = outages.named(error)
         if isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost):
             raise CommitUnknown(
-                "the connection to the database broke during COMMIT; read what it has before going on"
+                "the connection to the database broke during COMMIT; read what it stored before you continue"
             ) from error
         if outage is None:
             raise

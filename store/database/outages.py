@@ -31,11 +31,11 @@ _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
         DatabaseUnavailable,
         "the database has no connection left for us; raise its max_connections or end other sessions",
     ),
-    "53": (DatabaseUnavailable, "the database is out of resources; look into its log"),
-    "55000": (DatabaseUnavailable, "the database takes no connections now; look into its log"),
+    "53": (DatabaseUnavailable, "the database is out of resources; check its log"),
+    "55000": (DatabaseUnavailable, "the database takes no connections now; check its log"),
     "57P": (ConnectionLost, "the database is being stopped or started; nothing of the transaction was kept"),
-    "58": (DatabaseUnavailable, "the database cannot read or write its files; look into its log"),
-    "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; look into its log"),
+    "58": (DatabaseUnavailable, "the database cannot read or write its files; check its log"),
+    "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; check its log"),
 }
 """Meanings by the beginning of PostgreSQL's error code.
 
@@ -51,7 +51,7 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     5: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     6: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     8: (DatabaseUnavailable, "{place} is read-only; let this account write the file and its folder"),
-    10: (DatabaseUnavailable, "{place} cannot be read or written; look after its disk"),
+    10: (DatabaseUnavailable, "{place} cannot be read or written; check its disk"),
     11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to begin anew"),
     13: (DatabaseUnavailable, "the disk of {place} is full; free some space there"),
     14: (DatabaseUnusable, "{place} cannot be opened; make its folder, and let this account write there"),
@@ -75,11 +75,11 @@ class Outages:
         While `connecting`, errors of the operating system are the database's as well.
         """
         if isinstance(error, PoolTimeout):
-            return DatabaseUnavailable("all connections to the database are in use; look who holds them so long")
+            return DatabaseUnavailable("all connections to the database are in use; find out who holds them so long")
         known = self._known(error.orig if isinstance(error, DBAPIError) and error.orig else error, connecting)
         if known is None and isinstance(error, DBAPIError) and error.connection_invalidated:
             return ConnectionLost("the connection to the database broke; nothing of the transaction was kept")
-        if known is None and connecting and isinstance(error, OSError):  # also asyncpg's word for "nobody listens"
+        if known is None and connecting and isinstance(error, OSError):  # asyncpg raises it as well if nobody listens
             reason = str(error) or "it does not answer"
             return ConnectionLost(
                 f"the database cannot be reached: {reason}; start it, or correct settings.database.url"

@@ -44,7 +44,7 @@ from store.database.lifecycle import (
 )
 from store.keys import ROLES, Role
 
-# Migrations, which are never edited, and whoever reads the tables have these from here.
+# Migrations, which are never edited, and the store's rooms import these from here.
 UtcDateTime = column_types.UtcDateTime
 database_now = column_types.database_now
 database_time_in = column_types.database_time_in
@@ -167,10 +167,10 @@ watcher = _table(
     Column("last_poll_at", UtcDateTime),
     Column("last_event_at", UtcDateTime),
     Column("lag_seconds", Integer),
-    Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
+    Column("up_to", Text),  # JSON: the `up_to` of the watermark in version `up_to_version`, as the clock has moved it
     Column("up_to_version", BigInteger),
-    Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
-    Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
+    Column("definition", String(64)),  # the hash that its host must know it by; null: applied by an older program
+    Column("findings", Text),  # JSON: what its host found that a person should check; null: nothing
     Column("polls", Text),  # JSON: its last polls that found something, or failed
 )
 
@@ -192,9 +192,11 @@ watcher_position = _table(
     Column("epoch", BigInteger, nullable=False, server_default="0"),  # +1 at every take-over
     Column("version", BigInteger, nullable=False, server_default="0"),  # +1 at every commit and rewind; never back
     Column("watermark", Text),
-    Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
+    Column(
+        "format", Integer, nullable=False, server_default="1"
+    ),  # the format of `state`, as its trigger's class counts them
     Column("state", Text),  # JSON object; null until the first commit
-    Column("previous", Text),  # JSON: the position before a rewind, as long as that can be undone
+    Column("previous", Text),  # JSON: the position before a rewind, while that can be undone
     Column("undo_ended", Text),  # why it cannot be undone any more
     Column("updated_at", UtcDateTime),
 )
@@ -215,7 +217,7 @@ watcher_position_row = _table(
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
 )
 
-rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
+rejected_item = _table(  # what cannot be reported, written in the transaction of the position that passes it
     "rejected_item",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -224,13 +226,13 @@ rejected_item = _table(  # what cannot be told, kept aside in the transaction of
     ),
     Column("watcher", NAME, primary_key=True),
     Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
-    Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
-    Column("version", Text, nullable=False),  # tells contents of one key apart; empty where there is one
-    Column("column_name", Text),  # the column that fails; null where it is not one alone
-    Column("code", String(16), nullable=False),  # SQLSTATE; empty where PostgreSQL did not refuse it
+    Column("key", Text, nullable=False),  # JSON, as in the event's `rejected`
+    Column("version", Text, nullable=False),  # distinguishes contents of one key; empty if there is one
+    Column("column_name", Text),  # the column that fails; null if several do
+    Column("code", String(16), nullable=False),  # SQLSTATE; empty if PostgreSQL did not refuse it
     Column("reason", Text, nullable=False),
     Column("rejected_at", UtcDateTime, nullable=False),
-    Column("retry_at", UtcDateTime),  # somebody asked for it to be told
+    Column("retry_at", UtcDateTime),  # when somebody asked for a retry
 )
 
 triggerer = _table(
@@ -245,9 +247,9 @@ triggerer = _table(
     Column("id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("capacity", Integer, nullable=False, server_default="10000"),  # most watchers that it hosts
-    Column("configuration", String(64)),  # the hash of the one that it runs
-    Column("definitions", Text),  # by watcher the hash by which it knows it, as JSON
+    Column("capacity", Integer, nullable=False, server_default="10000"),  # the most watchers that it hosts
+    Column("configuration", String(64)),  # the hash of the configuration that it runs
+    Column("definitions", Text),  # JSON: by watcher, the hash by which it knows it
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
@@ -261,12 +263,12 @@ dispatcher = _table(
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("configuration", String(64)),  # the hash of the one that it runs
+    Column("configuration", String(64)),  # the hash of the configuration that it runs
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-leader = _table(  # one row: who schedules and starts runs
+leader = _table(  # one row: the process that schedules and starts runs
     "leader",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
     Column("id", Integer, primary_key=True, autoincrement=False),
@@ -371,7 +373,7 @@ asset_event = _table(
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index("ix_asset_event_trace_id", "trace_id"),  # looked up whole, and in no order
+    Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
 )
@@ -383,21 +385,21 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
 )
 
-outbox = _table(  # what is owed to other systems, written in the transaction that made it true
+outbox = _table(  # messages to other systems, written in the transaction that gave the reason
     "outbox",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
-    Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
-    Column("message_id", NAME),  # the same over retries; null: that of the event
+    Column("lane", NAME, nullable=False),  # what is sent in order within the destination
+    Column("message_id", NAME),  # the same for all retries; null: the event's
     Column("asset_event_id", ForeignKey("asset_event.id"), index=True),
-    Column("body", Text),  # JSON; null: that of the event
+    Column("body", Text),  # JSON; null: the event's
     Column("created_at", UtcDateTime, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("first_attempt_at", UtcDateTime),
-    Column("attempt_at", UtcDateTime),  # of the last attempt, while nobody knows what became of it
+    Column("attempt_at", UtcDateTime),  # the last attempt, while its outcome is unknown
     Column("not_before", UtcDateTime),  # the next attempt waits until then
-    Column("refused", Boolean, nullable=False, server_default=false()),  # the last answer was that it is wrong
+    Column("refused", Boolean, nullable=False, server_default=false()),  # the last response said that it is wrong
     Column("error", Text),
     Index("ix_outbox_destination_lane_id", "destination", "lane", "id"),
     sqlite_autoincrement=True,
@@ -412,10 +414,10 @@ alert = _table(  # what was seen by which rule of `settings.alerts`
     Column("subject", Text, nullable=False),  # JSON
     Column("message", Text, nullable=False),
     Column("since", UtcDateTime, nullable=False),
-    Column("is_fired", Boolean, nullable=False, server_default=false()),  # somebody was told
+    Column("is_fired", Boolean, nullable=False, server_default=false()),  # its message was handed over
 )
 
-listen_position = _table(  # where reading the events of one of Airflow's assets stands
+listen_position = _table(  # how far the events of one of Airflow's assets were read
     "listen_position",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
@@ -433,7 +435,7 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
     ),
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
+    Column("timestamp", UtcDateTime, primary_key=True),  # ids start again in a new database
 )
 
 asset_alias_event = _table(  # the events that came through the alias
@@ -452,9 +454,9 @@ job = _table(
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
-    Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
+    Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
-    Column("rest_to", BigInteger),  # queued events up to this one are decided on: runs of them follow at once
+    Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -497,7 +499,7 @@ queued_event = _table(
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
-    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # a look's probes
+    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
 )
 
 run = _table(
@@ -563,7 +565,7 @@ task_instance = _table(
     Column("origin", String(8), nullable=False, server_default="own"),  # own | foreign
     Column("try_number", Integer, nullable=False, server_default="0"),
     Column("state", String(24), nullable=False),
-    Column("detail", Text),  # ours, in words: submitting, cancelled, lost…
+    Column("detail", Text),  # our detail in words: submitting, cancelled, lost…
     Column("not_before", UtcDateTime),  # a retry waits until then
     Column("start_date", UtcDateTime),
     Column("end_date", UtcDateTime),
@@ -582,33 +584,35 @@ task_try = _table(
     Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
     Column("handle", Text),  # the submitter's JSON; null until submitted
     Column("nonce", String(64)),  # set by the one process that claimed the try
-    Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
+    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped
     Column("message", Text),
     Column("progress", Text),
     Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
     Column("exit_code", Integer),
-    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
+    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended because we stopped it
     Column("intent_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("claimed_at", UtcDateTime),
     Column("first_action_at", UtcDateTime),  # its first Spark job began, by Spark's own clock
-    Column("cancelled_at", UtcDateTime),  # somebody decided what becomes of its run: the process is to be stopped
+    Column("cancelled_at", UtcDateTime),  # somebody decided the outcome of its run: the process must be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
 )
 
-execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
-    "execution_answer",
-    Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
-    Column("task_instance_id", UUID, primary_key=True),
-    Column("key", String(255), primary_key=True),
-    Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
-    Column("status", Integer, nullable=False),
-    Column("body", Text),  # JSON; null: no content
-    Column("created_at", UtcDateTime, nullable=False, index=True),
+execution_answer = (
+    _table(  # responses to jobs' writes with an Idempotency-Key; rows are removed by age, whatever becomes of the run
+        "execution_answer",
+        Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
+        Column("task_instance_id", UUID, primary_key=True),
+        Column("key", String(255), primary_key=True),
+        Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
+        Column("status", Integer, nullable=False),
+        Column("body", Text),  # JSON; null: no content
+        Column("created_at", UtcDateTime, nullable=False, index=True),
+    )
 )
 
-asset_store_increment = _table(  # the increments of a transaction were applied, by whichever try
+asset_store_increment = _table(  # the increments of a transaction were applied, by any try
     "asset_store_increment",
     Lifecycle(
         owner=RowOwner.RUN,
@@ -632,7 +636,7 @@ api_token = _table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("revoked_at", UtcDateTime),
     Column("name", NAME),
-    Column("lifetime_seconds", Integer),  # as it was asked for; null: until it is revoked
+    Column("lifetime_seconds", Integer),  # as requested; null: until it is revoked
     Column("expires_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),  # to the minute
 )
@@ -647,7 +651,7 @@ api_session = _table(
         ),
     ),
     Column("id_hash", String(64), primary_key=True),
-    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends
+    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # the session ends with this token
     Column("expires_at", UtcDateTime, nullable=False),
 )
 

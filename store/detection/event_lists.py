@@ -224,7 +224,7 @@ def active_asset(row: Row[*tuple[Any, ...]] | None, asset_id: int) -> EventAsset
     if row is None:
         raise no_asset(asset_id)
     if not row.active:
-        raise NotFound(f"the asset {row.name!r} is not active; configure it again to tell of its events")
+        raise NotFound(f"the asset {row.name!r} is not active; configure it again to post its events")
     return EventAsset(name=row.name, uri=row.uri, group=row.group, extra=json.loads(row.extra))
 
 

@@ -148,7 +148,7 @@ _INSERT_ROWS: Final = (
     .returning(
         _e.id,
         _e.timestamp,
-        # SQLite has one writer: nobody forwards or stops to before this transaction ends.
+        # SQLite has one writer: nobody starts or stops forwarding before this transaction ends.
         literal_column(_IS_FORWARDED, Boolean).label("forwarded"),
         sort_by_parameter_order=True,
     )
@@ -206,10 +206,10 @@ def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
         .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
         .where(here)
         .order_by(s.dag_id, s.asset_id)
-        # A reload that takes an edge away waits for us and then finds our rows, or we find the edge gone.
+        # A reload that removes an edge waits for us and then finds our rows, or we find the edge gone.
         .with_for_update(read=True, key_share=True, of=job_schedule_asset)
     )
-    return select(owed.subquery())  # PostgreSQL locks no rows of a UNION, but those of its subqueries
+    return select(owed.subquery())  # PostgreSQL does not lock rows of a UNION, but it locks those of its subqueries
 
 
 def _by_alias(here: ColumnElement[bool]) -> Select[Any]:

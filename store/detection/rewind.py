@@ -42,7 +42,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     position = select(*(p[name] for name in NewPosition.COLUMNS)).where(here, p.version == version)
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
-        raise Conflict(f"the position of {watcher} moved meanwhile; ask again")
+        raise Conflict(f"the position of {watcher} moved meanwhile; retry")
     told = await connection.scalar(select(func.max(asset_event.c.id)))
     previous = json.dumps({**before, _TOLD_BEFORE: told or 0})
     moved = update(watcher_position).where(here)
@@ -120,7 +120,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
     if row is None or row.previous is None:
         ended = None if row is None else row.undo_ended
         raise Conflict(f"{watcher} has no rewind to undo; {ended or 'none was made'}")
-    previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # kept by an older release, it names none
+    previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # one that an older release kept has no format
     events = await connection.scalar(select(func.count()).select_from(_told_since(watcher, previous).subquery()))
     content = {name: previous[name] for name in NewPosition.COLUMNS}
     moved = update(watcher_position).where(here)

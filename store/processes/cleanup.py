@@ -60,7 +60,7 @@ from store.values import WATERMARK_SUFFIX
 
 SQLITE_BATCH: Final = 1_000
 POSTGRESQL_BATCH: Final = 5_000
-_LOCK: Final = 7_305_811_464_228_961_111  # any number nobody else takes
+_LOCK: Final = 7_305_811_464_228_961_111  # an arbitrary number that nothing else uses
 _ROWS_OF_A_RUN: Final = 100
 """The rows that a run counts for, because its tries and consumed events are removed with it."""
 
@@ -174,7 +174,7 @@ def _place(dialect: str) -> ColumnElement[Any]:
 
 
 def _at(some: Select[Any], dialect: str) -> ColumnElement[bool]:
-    if dialect == "postgresql":  # an array, because only then is every planner sure to go straight to the rows
+    if dialect == "postgresql":  # an array, because then every planner goes straight to the rows
         return _place(dialect) == func.any(func.array(some.scalar_subquery()))
     return _place(dialect).in_(some)
 

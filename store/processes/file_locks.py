@@ -30,7 +30,9 @@ def exclusive(path: Path) -> Iterator[None]:
             yield
         finally:
             _write(descriptor, b"")
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # now, even if a program just being started still has the file open
+            fcntl.flock(
+                descriptor, fcntl.LOCK_UN
+            )  # at once, even if a program that is just being started still has the file open
     finally:
         os.close(descriptor)
 

@@ -170,7 +170,7 @@ async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -
     if row is None:
         raise _no_token(token_id)
     if not row.valid:
-        raise Conflict("the token has expired, so there is nothing to go on from; create a new one")
+        raise Conflict("the token has expired, so it cannot be rotated; create a new one")
     this = update(api_token).where(_t.id == token_id)
     if overlap:
         ends = database_time_in(float(overlap))

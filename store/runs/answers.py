@@ -78,7 +78,7 @@ async def replay(connection: AsyncConnection, task_instance_id: str, request: Id
     kept = select(_a.request, _a.status, _a.body).where(_a.task_instance_id == task_instance_id, _a.key == request.key)
     before = (await connection.execute(kept)).one_or_none()
     if before is None:
-        return  # a clean-up has just removed it: nobody waits for that answer any more
+        return  # a clean-up has just removed it: nobody waits for that response any more
     if before.request != request.request:
         raise InvalidValue(
             "this Idempotency-Key was sent with another request (method, address or body); send each with a key of its own"

@@ -43,7 +43,7 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
     a = task_try.c
     alive = select(a.tag).where(a.task_instance_id.in_(tasks), a.ended_at.is_(None)).limit(1)
     if (await connection.execute(alive)).one_or_none() is not None:
-        raise Conflict(f"a process of the run {run_id!r} is not known to be gone; ask again when it is")
+        raise Conflict(f"a process of the run {run_id!r} is not known to be gone; retry when it is")
     await delete_whole(connection, task_instance, task_instance.c.id.in_(tasks))
     await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=DELETED))
 

@@ -98,7 +98,7 @@ async def lock_asset(
     `granted`: the ids of the assets that another scheduler's task may write, which no job of ours declares.
     """
     row = await _lock(connection, ref, request, selector, key)
-    fenced = _locked(row, ref).fenced  # a fenced try learns of nothing else
+    fenced = _locked(row, ref).fenced  # a fenced try learns nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
     asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)

@@ -1,6 +1,6 @@
 """Entries in a user's own backend: values only. Watermark entries stay in the metadata database."""
 
-# ruff: noqa: ARG002  a backend of a user's own keeps no writers, and copies of watermarks are made again
+# ruff: noqa: ARG002  a user's own backend keeps no writers, and copies of watermarks are made again
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PlainEntries(AttributedEntries):
 
     async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
         if change.expected_version is not None:
-            raise InvalidValue(f"the store backend {self._name} keeps no versions; leave if_version out")
+            raise InvalidValue(f"the store backend {self._name} keeps no versions; omit if_version")
         if change.is_ref:
             raise self._no_references()
         scope, session = _scope(change.asset), _session(connection)
@@ -147,7 +147,7 @@ class PlainEntries(AttributedEntries):
         await self._ask(self._backend.aset, task, entry.key, entry.value, expires_at=expires_at, session=session)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
-        raise Conflict(f"the store backend {self._name} tells no expiry that could be kept; use PUT")
+        raise Conflict(f"the store backend {self._name} does not report an expiry that could be kept; use PUT")
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
         await self._ask(self._backend.adelete, task, key, session=_session(connection))
@@ -170,7 +170,7 @@ class PlainEntries(AttributedEntries):
             ) from error
 
     def _unlisted(self) -> Conflict:
-        return Conflict("the configured store backend cannot list its keys; ask for the keys you know")
+        return Conflict("the configured store backend cannot list its keys; request the keys you know")
 
     def _no_references(self) -> InvalidValue:
         return InvalidValue(f"the store backend {self._name} cannot mark references; store the value itself")

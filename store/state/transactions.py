@@ -109,7 +109,7 @@ async def present(
 def version_conflict(key: str, present: int, expected: int | None) -> VersionConflict:
     """Return the error for an entry that has another version by now; `present` 0: it does not exist."""
     has = f"has version {present}" if present else "does not exist"
-    return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
+    return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide again")
 
 
 async def _is_first(
@@ -133,7 +133,7 @@ def _sum(key: str, entry: Row[Any] | None, by: float) -> str:
     now = None if entry.is_ref else json.loads(entry.value)
     if isinstance(now, bool) or not isinstance(now, int | float):
         raise InvalidValue(
-            f"the entry {key!r} is no number, so nothing can be added to it; set it to one, or use another key"
+            f"the entry {key!r} is not a number, so nothing can be added to it; set it to one, or use another key"
         )
     try:
         return to_json(now + by)

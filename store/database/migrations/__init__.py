@@ -63,7 +63,7 @@ def _revision(connection: Connection) -> str | None:
 
 
 def _migrate(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415  as above
+    from alembic import command  # noqa: PLC0415  only who migrates loads it
     from alembic.util import CommandError  # noqa: PLC0415
 
     try:
@@ -90,7 +90,7 @@ def _misfit(error: Exception) -> SchemaOutdated:
 
 def config(connection: Connection | None = None) -> Config:
     """Make alembic's configuration, without a file."""
-    from alembic.config import Config  # noqa: PLC0415  as above
+    from alembic.config import Config  # noqa: PLC0415  only who migrates loads it
 
     made = Config()
     made.set_main_option("script_location", str(HERE).replace("%", "%%"))

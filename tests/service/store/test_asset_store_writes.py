@@ -230,7 +230,7 @@ async def test_a_write_with_a_version_wins_only_over_that_version(
         await store.aset_asset_store(orders, "key", '"after"', if_version=expected)
         assert await store.aget(orders, "key") == '"after"'
     else:
-        with pytest.raises(VersionConflict, match="read it again and decide anew"):
+        with pytest.raises(VersionConflict, match="read it again and decide again"):
             await store.aset_asset_store(orders, "key", '"after"', if_version=expected)
         assert await history(database, orders) == before
 
