@@ -21,7 +21,7 @@ from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
 from watcher.demo.servers import running_postgres
-from watcher.operations.cleanup import Cleaner, Limits
+from watcher.operations.cleanup import Cleaner, CleanupLimits
 
 COLUMNS = "task_store (dag_id, run_id, task_id, map_index, key, value, updated_at, expires_at, never_expire, is_ref)"
 OLD = "'2020-01-01 00:00:00'"
@@ -55,7 +55,7 @@ async def measure(url: str, rows: int) -> None:
             await connection.execute(text(FILL[database.dialect]), {"rows": rows})
         backend = MetastoreStoreBackend(database)
         days = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
-        limits = Limits(retention=days, logs=timedelta(days=30), batch_size=0)
+        limits = CleanupLimits(retention=days, logs=timedelta(days=30), batch_size=0)
         with tempfile.TemporaryDirectory() as logs:
             cleaner = Timed(database, backend, Path(logs), limits)
             waits: list[float] = []

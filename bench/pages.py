@@ -24,9 +24,8 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database, migrations, sqlite_url
 from store.keys import JobDefinition
-from store.state.attributed import AttributedEntries
+from tests.service.api.application import make_context
 from watcher.demo.servers import running_postgres
-from watcher.serving.api.context import ApiContext
 from watcher.serving.web import create_app
 
 WATCHERS: Final = 1000
@@ -141,19 +140,7 @@ async def measure(url: str, folder: Path, events: int) -> None:
     async with Database.open(url) as database:
         await migrations.upgrade(database)
         await fill(database, events)
-        context = ApiContext(
-            database=database,
-            entries=AttributedEntries(database.dialect),
-            secrets=[b"a secret of the bench's own, long enough"],
-            auth="none",
-            base_url=None,
-            logs_directory=folder,
-            max_value_storage_bytes=65535,
-            default_retention_days=30,
-            clear_on_success=False,
-            hint=lambda _: None,
-            configuration_hash=None,
-        )
+        context = make_context(database, folder)
         transport = httpx.ASGITransport(create_app(context))
         headers = {"Accept": "text/html"}
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=headers) as client:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.settings import Settings
     from triggers.postgres.connection import PostgresConnection
     from triggers.postgres.options import NewRowsOptions
-    from watcher.operations.cleanup import Progress as CleanupProgress
+    from watcher.operations.cleanup import CleanupProgress
 
 db = group("db", "The metadata database.")
 spark = group("spark", "Spark on this machine.")
@@ -113,7 +113,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
-    from watcher.operations.cleanup import Cleaner, Limits  # noqa: PLC0415
+    from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
     settings, console = configuration.settings, Console(stderr=True)
     directory = logs_directory(settings)
@@ -123,7 +123,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        cleaner = Cleaner(database, backend, settings.home, directory, Limits.of(settings, batch_size))
+        cleaner = Cleaner(database, backend, settings.home, directory, CleanupLimits.of(settings, batch_size))
         if dry_run:
             return await cleaner.count()
         level = "info" if talk and not console.is_terminal else "warning"

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from watcher.cli.failures import Exit, Failure, Unavailable
 
@@ -91,3 +92,18 @@ def _sentence(answer: httpx.Response) -> str:
     if isinstance(detail, list):
         return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in detail)
     return str(detail)
+
+
+def runs_path(job: str) -> str:
+    """Return the path of a job's runs in the API. The job `~` stands for all jobs."""
+    return f"/api/v2/dags/{part_of_path(job)}/dagRuns"
+
+
+def path_of(job: str, run_id: str) -> str:
+    """Return the path of one run in the API."""
+    return f"{runs_path(job)}/{part_of_path(run_id)}"
+
+
+def part_of_path(name: str) -> str:
+    """Return a name as one part of a path. `~` stays: it stands for all."""
+    return quote(name, safe="~")

@@ -20,7 +20,15 @@ from watcher.host import logs
 from watcher.host.home import make_home
 from watcher.host.metadata import logs_directory, open_backend
 from watcher.serving.api import create_app
-from watcher.serving.api.context import ApiContext
+from watcher.serving.api.context import (
+    ApiContext,
+    JobSupport,
+    Links,
+    ProcessState,
+    RequestLimits,
+    SignIn,
+    WatcherControl,
+)
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -51,17 +59,19 @@ async def _context(
     return ApiContext(
         database=database,
         entries=open_backend(settings, database).entries(database),
-        secrets=[secrets.token_bytes(64)],
-        auth="none",
-        site=Site(hosts={"in-this-process"}),
-        base_url=settings.api.base_url,
         logs_directory=logs_directory(settings),
-        max_value_storage_bytes=settings.store.max_value_storage_bytes,
-        default_retention_days=settings.store.default_retention_days,
-        clear_on_success=settings.store.clear_on_success,
-        hint=lambda _hint: None,  # nobody sleeps
-        configuration_hash=configuration.hash,
-        anonymous=account(),
-        control=control(configuration, defaultdict(int, asset_ids), database, clients),
-        descriptions=descriptions,
+        hint=lambda _hint: None,  # no part of a daemon sleeps here
+        sign_in=SignIn(
+            secrets=[secrets.token_bytes(64)], auth="none", anonymous=account(), site=Site(hosts={"in-this-process"})
+        ),
+        limits=RequestLimits(
+            max_value_storage_bytes=settings.store.max_value_storage_bytes,
+            default_retention_days=settings.store.default_retention_days,
+        ),
+        links=Links(base_url=settings.api.base_url),
+        process=ProcessState(configuration_hash=configuration.hash),
+        watchers=WatcherControl(
+            control=control(configuration, defaultdict(int, asset_ids), database, clients), descriptions=descriptions
+        ),
+        jobs=JobSupport(clear_on_success=settings.store.clear_on_success),
     )

@@ -1,4 +1,4 @@
-"""Bars of runs, drawn anew at each look."""
+"""Progress bars of runs, drawn again at each poll."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from watcher.cli.plain_text import harmless
 from watcher.cli.rendering import GAP, INDENT, STYLES
 
 if TYPE_CHECKING:
-    from watcher.cli.run_progress import Display, Progress
+    from watcher.cli.run_progress import Display, RunProgress
 
 WIDTH: Final = 24
 MOST: Final = 30
-"""Runs that are shown; those that ended first make room."""
+"""The largest number of runs shown. Runs that ended first make room for others."""
 
 
 @contextmanager
 def bars(console: Console | None = None) -> Iterator[Display]:
-    """Those of runs that are over stay, as they were last."""
-    known: dict[tuple[str, str], Progress] = {}
+    """Show a bar for each run. The bar of a run that is over stays as it was last."""
+    known: dict[tuple[str, str], RunProgress] = {}
     with Live(console=console, auto_refresh=False, vertical_overflow="visible") as live:
 
-        def display(looked_at: Sequence[Progress]) -> None:
-            known.update((progress.key, progress) for progress in looked_at)
+        def display(polled: Sequence[RunProgress]) -> None:
+            known.update((progress.key, progress) for progress in polled)
             over = [key for key, progress in known.items() if progress.is_over]
             for key in over[: max(len(known) - MOST, 0)]:
                 del known[key]
@@ -40,8 +40,8 @@ def bars(console: Console | None = None) -> Iterator[Display]:
         yield display
 
 
-def draw(progress: Progress) -> RenderableType:
-    """Two lines: the run's ids, which are folded rather than cut; its state, its bar, and what there is to say."""
+def draw(progress: RunProgress) -> RenderableType:
+    """Return two lines: the run's ids, wrapped rather than cut; its state, its bar and its details."""
     ids = Text(harmless(f"{progress.dag_id}{' ' * GAP}{progress.dag_run_id}"), "bold", overflow="fold")
     tasks = "" if progress.tasks is None else f"{progress.tasks_done} of {progress.tasks} tasks"
     tries = f"try {progress.try_number}" if progress.try_number > 1 else ""
@@ -57,7 +57,7 @@ def draw(progress: Progress) -> RenderableType:
     return Group(ids, grid)
 
 
-def _completed(progress: Progress) -> int:
+def _completed(progress: RunProgress) -> int:
     if progress.state == "success":
         return progress.tasks or 1
     return progress.tasks_done or 0

@@ -1,30 +1,28 @@
-"""`watcher runs watch`: runs as they go on, with a bar for each on a terminal, a line for each change elsewhere."""
+"""`watcher runs watch`: active runs, with a bar for each on a terminal and a line for each change elsewhere."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from dataclasses import fields as dataclass_fields
 from typing import Any, Final, Protocol
 
 import anyio
 
-from watcher.cli.api_client import ApiClient
+from watcher.cli.api_client import ApiClient, path_of, runs_path
 from watcher.cli.output import Show
-from watcher.cli.runs import path_of, runs_path
 
 EVERY: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 MOST: Final = 20
-"""Runs that are watched at a time, the oldest first."""
+"""The largest number of runs watched at a time, the oldest first."""
 OVER: Final = frozenset({"success", "failed"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Progress:
-    """How far a run is; what Spark has not told yet is None."""
+class RunProgress:
+    """How far a run has come. None: Spark has not reported it yet."""
 
     dag_id: str
     dag_run_id: str
@@ -50,21 +48,20 @@ class Progress:
 
 
 class Display(Protocol):
-    def __call__(self, looked_at: Sequence[Progress]) -> None:
-        """Show what a look saw."""
+    def __call__(self, polled: Sequence[RunProgress]) -> None:
+        """Show the runs of one poll."""
 
 
-async def watch_runs(api: ApiClient, show: Show, job: str, run_id: str | None) -> bool:
-    """Until it is over, or for ever; whether it has failed."""
-    looks = _looks_at_active(api, job) if run_id is None else _looks_at(api, job, run_id)
-    newest: Sequence[Progress] = ()
-    with _display(show) as display:
-        async for newest in looks:
-            display(newest)
+async def watch_runs(api: ApiClient, display: Display, job: str, run_id: str | None) -> bool:
+    """Watch one run until it is over, or every active run forever. Return whether the run has failed."""
+    polls = _poll_active(api, job) if run_id is None else _poll_run(api, job, run_id)
+    newest: Sequence[RunProgress] = ()
+    async for newest in polls:
+        display(newest)
     return any(progress.state == "failed" for progress in newest)
 
 
-async def _looks_at(api: ApiClient, job: str, run_id: str) -> AsyncIterator[Sequence[Progress]]:
+async def _poll_run(api: ApiClient, job: str, run_id: str) -> AsyncIterator[Sequence[RunProgress]]:
     while True:
         progress = await _progress(api, await api.get(path_of(job, run_id)))
         yield [progress]
@@ -73,26 +70,26 @@ async def _looks_at(api: ApiClient, job: str, run_id: str) -> AsyncIterator[Sequ
         await anyio.sleep(EVERY)
 
 
-async def _looks_at_active(api: ApiClient, job: str) -> AsyncIterator[Sequence[Progress]]:
-    """Each look has also those that have ended since the one before. Ends by being interrupted."""
+async def _poll_active(api: ApiClient, job: str) -> AsyncIterator[Sequence[RunProgress]]:
+    """Yield the active runs, and those that ended since the last poll. Runs until interrupted."""
     active: set[tuple[str, str]] = set()
     while True:
         query = {"state": ["queued", "running"], "order_by": "id", "limit": MOST}
         rows = (await api.get(runs_path(job), **query))["dag_runs"]
         keys = {(run["dag_id"], run["dag_run_id"]) for run in rows}
         rows += [await api.get(path_of(*key)) for key in sorted(active - keys)]
-        looked_at = [await _progress(api, run) for run in rows]
-        yield looked_at
-        active = {progress.key for progress in looked_at if not progress.is_over}
+        polled = [await _progress(api, run) for run in rows]
+        yield polled
+        active = {progress.key for progress in polled if not progress.is_over}
         await anyio.sleep(EVERY)
 
 
-async def _progress(api: ApiClient, run: Mapping[str, Any]) -> Progress:
-    """Of a run, with what its newest task instance tells."""
+async def _progress(api: ApiClient, run: Mapping[str, Any]) -> RunProgress:
+    """Return the progress of a run, as its newest task instance reports it."""
     path = f"{path_of(run['dag_id'], run['dag_run_id'])}/taskInstances"
     [*_, task] = (await api.get(path))["task_instances"] or [{}]
     tasks = task.get("progress") or {}
-    return Progress(
+    return RunProgress(
         dag_id=run["dag_id"],
         dag_run_id=run["dag_run_id"],
         state=run["state"],
@@ -103,22 +100,15 @@ async def _progress(api: ApiClient, run: Mapping[str, Any]) -> Progress:
     )
 
 
-def _display(show: Show) -> AbstractContextManager[Display]:
-    if show.for_people and sys.stdout.isatty():
-        from watcher.cli.progress_bars import bars  # noqa: PLC0415  see watcher.cli
-
-        return bars()
-    return _lines(show)
-
-
 @contextmanager
-def _lines(show: Show) -> Iterator[Display]:
-    """What has changed since the look before."""
-    before: dict[tuple[str, str], Progress] = {}
-    write = show.stream(lambda record: str(Progress(**record)), [field.name for field in dataclass_fields(Progress)])
+def changed_lines(show: Show) -> Iterator[Display]:
+    """Print a line for each run that has changed since the last poll."""
+    before: dict[tuple[str, str], RunProgress] = {}
+    columns = [field.name for field in dataclass_fields(RunProgress)]
+    write = show.stream(lambda record: str(before[record["dag_id"], record["dag_run_id"]]), columns)
 
-    def display(looked_at: Sequence[Progress]) -> None:
-        for progress in looked_at:
+    def display(polled: Sequence[RunProgress]) -> None:
+        for progress in polled:
             if before.get(progress.key) != progress:
                 before[progress.key] = progress
                 write(vars(progress))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
-from watcher.cli.api_client import ApiClient
+from watcher.cli.api_client import ApiClient, part_of_path, path_of, runs_path
 from watcher.cli.commands import command, group
 from watcher.cli.failures import Exit, Failure
 from watcher.cli.output import Show
@@ -68,9 +68,17 @@ async def watch(
     """Watch the runs that are queued or running go on, each until it is over; until Ctrl-C, or until the one run is over."""
     if run_id is not None and job == "~":
         raise Failure("name the job of the run, too", Exit.USAGE)
-    from watcher.cli.run_progress import watch_runs  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.run_progress import changed_lines, watch_runs  # noqa: PLC0415  see watcher.cli
 
-    if await watch_runs(api, show, job, run_id):
+    if show.for_people and sys.stdout.isatty():
+        from watcher.cli.progress_bars import bars  # noqa: PLC0415  see watcher.cli
+
+        opened = bars()
+    else:
+        opened = changed_lines(show)
+    with opened as display:
+        has_failed = await watch_runs(api, display, job, run_id)
+    if has_failed:
         raise typer.Exit(Exit.FAILED)
 
 
@@ -143,23 +151,9 @@ async def show_logs(
     attempt = number or task["try_number"]
     if not attempt:
         raise Failure("the run has not been tried yet, so it has no log", Exit.NOT_FOUND)
-    path = f"{path_of(job, run_id)}/taskInstances/{_part(task['task_id'])}/logs/{attempt}"
+    path = f"{path_of(job, run_id)}/taskInstances/{part_of_path(task['task_id'])}/logs/{attempt}"
     offset = "0"
     while offset:
         answer = await api.send("GET", path, query={"token": offset, "full_content": True}, headers=show.log_headers)
         show.log(answer.text)
         offset = answer.headers["Airflow-Continuation-Token"]
-
-
-def runs_path(job: str) -> str:
-    """Of a job's runs, in the API; of all jobs' for `~`."""
-    return f"/api/v2/dags/{_part(job)}/dagRuns"
-
-
-def path_of(job: str, run_id: str) -> str:
-    """Of one run."""
-    return f"{runs_path(job)}/{_part(run_id)}"
-
-
-def _part(name: str) -> str:
-    return quote(name, safe="~")

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from config.errors import UnknownClass
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
-from watcher.host.metrics import WatermarkDescription
-from watcher.host.plugins import add_to_import_path, check_options, plugin_class
+from watcher.host.plugins import WatermarkDescription, add_to_import_path, check_options, plugin_class
 from watcher.submit.base import Submitter
 from watcher.triggerer.isolation.inquiries import ForeignModelOf, Inquirer
 

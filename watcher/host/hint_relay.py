@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, get_args
 
@@ -30,6 +30,7 @@ POLL_EVERY: Final = 1.0
 """Seconds between two looks at everything while nothing can be heard."""
 LISTEN_AGAIN: Final = 30
 """Looks after which listening is tried again."""
+_OF_RUNS: Final[Sequence[HintKind]] = ("queues", "tries", "outbox")
 _UNHEARD: Final = (
     "what other processes tell is not heard through settings.database.url, so this one looks every second; "
     "give an address with no transaction pooler in between"
@@ -137,3 +138,47 @@ class HintRelay:
         hint = {"from": self.process_id, "what": what, "names": sorted(names)}
         text = json.dumps(hint)
         return text if len(text) <= LONGEST else json.dumps({**hint, "names": []})
+
+
+@dataclass(kw_only=True, eq=False)
+class HintExchange:
+    """Wakes whoever has something to do after a commit: listeners in this process, and other processes by the relay."""
+
+    relay: HintRelay
+    leads: Callable[[], bool]
+    """Tells whether this process is the leader, as far as it knows."""
+    _listeners: dict[HintKind, list[Callable[[frozenset[str]], None]]] = field(default_factory=dict)
+    _witnesses: list[Callable[[], None]] = field(default_factory=list)
+
+    def listen(self, what: HintKind, listener: Callable[[frozenset[str]], None]) -> None:
+        """Call `listener` with the names of each hint of this kind from now on. No names mean all."""
+        self._listeners.setdefault(what, []).append(listener)
+
+    def watch(self, witness: Callable[[], None]) -> None:
+        """Call `witness` at every hint, before its listeners."""
+        self._witnesses.append(witness)
+
+    def give(self, hint: Hint) -> None:
+        """Deliver a hint here and to other processes. Queues and outbox are the leader's: it keeps those hints."""
+        self.deliver(hint)
+        if hint.what not in {"queues", "outbox"} or not self.leads():
+            self.relay.send(hint)
+
+    def deliver(self, hint: Hint) -> None:
+        """Deliver a hint in this process only."""
+        for witness in self._witnesses:
+            witness()
+        for listener in self._listeners.get(hint.what, ()):
+            listener(hint.names)
+
+    def look_for_runs(self) -> None:
+        """Let this process look at every queue, every try and the outbox: it leads now, or there is room for a run."""
+        for what in _OF_RUNS:
+            self.deliver(Hint(what=what))
+
+    def after_try(self) -> None:
+        """Let the leader look for what may start instead of a try that ended."""
+        self.look_for_runs()
+        if not self.leads():
+            self.relay.send(Hint(what="queues"))
+            self.relay.send(Hint(what="tries"))

@@ -25,6 +25,7 @@ from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection.outbox import StuckLane
 from store.runs.runs import RunRow
+from watcher.host.plugins import WatermarkDescription
 
 OUR_OWN: Final = frozenset(
     {
@@ -245,17 +246,6 @@ class _Family(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield self.family
-
-
-@dataclass(frozen=True, kw_only=True)
-class WatermarkDescription:
-    """What a trigger's class says of a watermark: a sentence for people, and numbers for Prometheus by their names."""
-
-    sentence: str = ""
-    """One sentence, or a text of `fault`'s when the class failed; empty when there is nothing to say."""
-    gauges: Mapping[str, float] = field(default_factory=dict)
-    fault: str | None = None
-    """Why the class could not describe the watermark, and the remedy. None when it could."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

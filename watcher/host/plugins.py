@@ -1,17 +1,29 @@
-"""Classes of the user, by dotted path: on `settings.plugins_dir`, or installed."""
+"""Classes of the user by dotted path, on `settings.plugins_dir` or installed, and what they say of a watermark."""
 
 from __future__ import annotations
 
 import importlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
 from config.errors import UnknownClass
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatermarkDescription:
+    """What a trigger's class says of a watermark: a sentence for people, and numbers for Prometheus by their names."""
+
+    sentence: str = ""
+    """One sentence, or a text of `fault`'s when the class failed; empty when there is nothing to say."""
+    gauges: Mapping[str, float] = field(default_factory=dict)
+    fault: str | None = None
+    """Why the class could not describe the watermark, and the remedy. None when it could."""
 
 
 def add_to_import_path(folder: Path) -> None:

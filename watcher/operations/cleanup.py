@@ -1,4 +1,4 @@
-"""The clean-up: everything past its time, in batches, on a timer in the daemon or once by the command line."""
+"""The clean-up removes everything past its retention, in batches: on a timer in the daemon, or once by the command line."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from watcher.host.loops import keep_going
 from watcher.submit.local.folder import old_folders, remove_folders, try_folder
 
 LONG_BATCH: Final = 0.4
-"""Seconds; after a longer one the next is half as large, after a much shorter one twice."""
+"""Seconds of a batch. The next batch is half as large after a longer one, and twice as large after a much shorter one."""
 LOG_FILES: Final = "log files"
 TRY_FOLDERS: Final = "folders of tries"
 
 log = structlog.get_logger()
 
 
-Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with a sweep's name before its first batch, and after each: how many rows are removed, and how many there are."""
+CleanupProgress: TypeAlias = Callable[[str, int, int], None]
+"""Called with a sweep's name, the rows removed and the rows in all: before the first batch and after each one."""
 
 
 def in_the_log(name: str, done: int, total: int) -> None:
@@ -43,16 +43,16 @@ def in_the_log(name: str, done: int, total: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How long things are kept, and how much goes in one transaction (0: as suits the database)."""
+class CleanupLimits:
+    """How long things are kept, and how many rows one transaction removes (0: what suits the database)."""
 
     retention: Retention
     logs: timedelta
     batch_size: int
 
     @classmethod
-    def of(cls, settings: Settings, batch_size: int | None = None) -> Limits:
-        """As configured."""
+    def of(cls, settings: Settings, batch_size: int | None = None) -> CleanupLimits:
+        """Return the configured limits."""
         store = settings.store
         return cls(
             retention=Retention(
@@ -69,14 +69,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Cleaner:
-    """Removes what is past its time."""
+    """Removes what is past its retention."""
 
     database: Database
     backend: BaseStoreBackend
     home: Path
-    """Of this machine's tries."""
+    """The home that has the folders of this machine's tries."""
     logs_directory: Path
-    limits: Limits
+    limits: CleanupLimits
 
     async def run(self, every: timedelta, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Clean up now and then, until cancelled."""
@@ -87,13 +87,13 @@ class Cleaner:
             await anyio.sleep(every.total_seconds())
 
     async def count(self) -> Mapping[str, int]:
-        """How much a clean-up would remove now; changes nothing."""
+        """Return how much a clean-up would remove now. Changes nothing."""
         sweeps = await cleanup.sweeps(self.database, self.limits.retention)
         counts = {sweep.name: await self._count(sweep) for sweep in sweeps}
         return {**counts, LOG_FILES: len(await self._old_logs()), TRY_FOLDERS: len(await self._old_folders())}
 
-    async def clean(self, progress: Progress = in_the_log) -> Mapping[str, int]:
-        """Remove it; returns how much of what. What another clean-up is removing is left to it."""
+    async def clean(self, progress: CleanupProgress = in_the_log) -> Mapping[str, int]:
+        """Remove what is past its retention and return the counts. Leaves to another clean-up what that one is removing."""
         started = time.monotonic()
         sweeps = await cleanup.sweeps(self.database, self.limits.retention)
         counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
@@ -105,7 +105,7 @@ class Cleaner:
             log.info("cleanup.done", seconds=round(time.monotonic() - started, 3), **removed)
         return counts
 
-    async def _sweep(self, sweep: Sweep, progress: Progress) -> int:
+    async def _sweep(self, sweep: Sweep, progress: CleanupProgress) -> int:
         total = await self._count(sweep)
         size = most = cleanup.batch_size(self.limits.batch_size, self.database.dialect)
         done = references = 0
@@ -126,7 +126,7 @@ class Cleaner:
         return done
 
     async def _batch(self, sweep: Sweep, size: int, after: Any) -> Removed | None:
-        """None when another clean-up is at work."""
+        """Remove one batch. None: another clean-up is at work."""
         async with self.database.transaction() as connection:
             if not await cleanup.acquire(connection, self.database.dialect):
                 log.info("cleanup.left_to_another", what=sweep.name)
@@ -138,7 +138,7 @@ class Cleaner:
             return await sweep.count(connection)
 
     async def _clean_backend(self) -> None:
-        """A user's own backend expires its entries itself: none of them is removed here."""
+        """Call the clean-up of a custom backend, which expires its entries itself."""
         if self.backend.entries(self.database).keeps_history:
             return
         log.info("cleanup.backend_left_to_itself", backend=type(self.backend).__name__)
@@ -146,7 +146,7 @@ class Cleaner:
             await anyio.to_thread.run_sync(self.backend.cleanup)
 
     async def _old_logs(self) -> list[Path]:
-        """But never one that a driver still writes to, however silent it is."""
+        """Return the log files past their retention, without those that a running driver may still write to."""
         async with self.database.reading() as connection:
             running = await try_lookup.keys_of_open_tries(connection)
         kept = frozenset(paths.try_log(self.logs_directory, **key.bindings) for key in running)
@@ -154,7 +154,10 @@ class Cleaner:
         return await anyio.to_thread.run_sync(paths.expired, self.logs_directory, before.timestamp(), kept)
 
     async def _old_folders(self) -> list[Path]:
-        """What a submission is not doubled by, and a driver found again: of no use once the run itself is forgotten."""
+        """Return the folders of tries whose runs are forgotten.
+
+        A folder keeps a try from being submitted twice, and lets its driver be found again, for as long as the run is known.
+        """
         async with self.database.reading() as connection:
             running = await try_lookup.keys_of_open_tries(connection)
         kept = frozenset(try_folder(self.home, key) for key in running)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import timedelta
 from functools import cache
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import httpx
 from fastapi import FastAPI
@@ -18,10 +19,12 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.database import Database
 from store.keys import JobDefinition, Role, TryRef
 from store.runs import runs, tries, try_lookup
+from store.state.attributed import AttributedEntries
 from tests.service.api.conformance import Conforming, Document
+from watcher.host.loops import Hint
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
-from watcher.serving.api.context import ApiContext
+from watcher.serving.api.context import ApiContext, ProcessState, RequestLimits, SignIn
 
 SECRET = b"a secret of the tests"
 DEFINITION = {
@@ -34,6 +37,39 @@ DEFINITION = {
     "spark": {"application": "jobs/load_orders.py", "master": "local[*]"},
     "options": {"target": "/data/orders"},
 }
+
+
+GROUPS = {"sign_in", "limits", "links", "live", "process", "watchers", "jobs"}
+
+
+def make_context(
+    database: Database,
+    logs_directory: Path,
+    *,
+    hint: Callable[[Hint], None] = lambda _hint: None,
+    secret: bytes = SECRET,
+    auth: Literal["tokens", "none"] = "none",
+    configuration_hash: str | None = None,
+) -> ApiContext:
+    return ApiContext(
+        database=database,
+        entries=AttributedEntries(database.dialect),
+        logs_directory=logs_directory,
+        hint=hint,
+        sign_in=SignIn(secrets=[secret], auth=auth),
+        limits=RequestLimits(max_value_storage_bytes=65535, default_retention_days=30),
+        process=ProcessState(configuration_hash=configuration_hash),
+    )
+
+
+def adapted(context: ApiContext, **values: Any) -> ApiContext:
+    """The context with other values, each in the group that has a field of this name."""
+    for name, value in values.items():
+        parts = {each.name: getattr(context, each.name) for each in fields(context)}
+        group = next((key for key, part in parts.items() if key in GROUPS and hasattr(part, name)), None)
+        changed = {name: value} if group is None else {group: replace(parts[group], **{name: value})}
+        context = replace(context, **changed)
+    return context
 
 
 def job(dag_id: str, aliases: Mapping[Role, set[str]] | None = None, **assets: set[str]) -> DeclaredJob:

@@ -257,7 +257,7 @@ async def _runs(api: Api) -> None:
 
 
 CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
-    "filters by what does not exist": _filters,
+    "filters by things that do not exist here": _filters,
     "`total_entries` with `cursor`": _totals,
     "`cursor` with `order_by=conf`": _no_cursor,
     "`partition_key`, `access_control`, `run_after`": _only_null,
@@ -266,14 +266,14 @@ CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
     "`note` of a task instance": _note,
     "`PATCH …/taskInstances/{task_id}`": _state,
     "`include_future`, `include_past`, `reset_dag_runs: false`, `only_new: true`": _refused_words,
-    "clearing a run that is not over": _clear,
+    "clearing an unfinished run": _clear,
     "`DELETE …/dagRuns/{dag_run_id}`": _delete,
     "bulk bodies": _bulk,
     "`PATCH /api/v2/dags`": _dags,
     "`dagVersions`": _versions,
     "`GET …/wait`": _wait,
     "queued events of a paused job": _paused,
-    "texts that no database can hold": _texts,
+    "texts that no database can store": _texts,
     "a job's token and assets that it does not declare": _assets,
     "a job's token and runs of another job": _runs,
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from urllib.parse import quote
 
 import anyio
@@ -17,7 +16,7 @@ from store.metastore import MetastoreStoreBackend
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from tests.databases import on_both
-from tests.service.api.application import Api, serving
+from tests.service.api.application import Api, adapted, serving
 from tests.service.store.words import until_somebody_waits
 
 pytestmark = on_both
@@ -280,7 +279,7 @@ async def test_an_entry_nobody_put_their_name_to_has_no_writer(api: Api) -> None
 
 async def test_base_url_is_put_before_links(api: Api) -> None:
     await api.put("orders", "a", 1)
-    async with serving(replace(api.context, base_url="https://watcher.example/aw/")) as client:
+    async with serving(adapted(api.context, base_url="https://watcher.example/aw/")) as client:
         entry = (await client.get(api.store("orders", "a"))).json()
 
     assert entry["last_updated_by"]["log_url"].startswith("https://watcher.example/aw/api/v2/audit?write_id=")

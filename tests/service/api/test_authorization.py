@@ -87,7 +87,7 @@ async def callers(api: Api) -> Callers:
 
 
 async def ask(api: Api, route: str, callers: Callers, token: str | None) -> int:
-    api.context.failures._of.clear()  # so many failures are not the subject here
+    api.context.sign_in.failures._of.clear()  # so many failures are not the subject here
     method, path = route.split(" ")
     path = path.format(**NAMES, task_instance_id=callers.task_instance_id)
     sent: dict[str, Any] = as_json(BODIES[route]) if route in BODIES else {}

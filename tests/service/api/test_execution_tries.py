@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
 from store.keys import TryRef
-from tests.service.api.application import SECRET, Api, Try, claimed, serving, superseded
+from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens
 
 # --- the claim
@@ -273,7 +273,7 @@ async def test_clear_on_success_wipes_the_tasks_own_state_only(api: Api) -> None
     own = f"store/ti/{one.task_instance_id}/k"
     await one.put("orders", "k", 1)
     await one.done("PUT", own, body={"value": 1})
-    async with serving(replace(api.context, clear_on_success=True)) as client:
+    async with serving(adapted(api.context, clear_on_success=True)) as client:
         await replace(one, client=client).done("POST", "tries/finish", body={"state": "success"})
 
     assert (await one.call("GET", own)).status_code == 404
@@ -299,7 +299,7 @@ async def test_progress_is_shown_with_the_task_instance(api: Api) -> None:
 
 async def test_a_try_has_a_link_to_the_history_server_once_spark_has_a_name_for_it(api: Api) -> None:
     task = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load"
-    context = replace(api.context, spark_history_url="http://history:18080/")
+    context = adapted(api.context, spark_history_url="http://history:18080/")
     async with serving(context) as client:
         known = replace(api, client=client, context=context)
         one = await claimed(known)

@@ -238,7 +238,7 @@ async def test_the_log_of_a_driver_elsewhere_is_read_through_its_submitter(
             await connection.execute(update(task_try).values(submitter="lake.Remote", handle=json.dumps(handle)))
         assert [record["event"] for record in (await api.get(base))["content"]] == ["run.submitted"]
 
-        monkeypatch.setitem(api.context.submitters, "lake.Remote", submitter)
+        monkeypatch.setitem(api.context.jobs.submitters, "lake.Remote", submitter)
         lines, token = [], 0
         while token is not None:
             fragment = await api.get(base, token=token)
@@ -275,7 +275,7 @@ async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
     assert [record["n"] for record in await events(stream)] == [0]
     log.info("watcher.polled", watcher="landing_files", n=1)
     assert [record["n"] for record in await events(stream)] == [1]
-    api.context.stopping.set()
+    api.context.live.stopping.set()
     with anyio.fail_after(PATIENCE):
         assert [chunk async for chunk in stream if chunk != ":\n\n"] == []
 

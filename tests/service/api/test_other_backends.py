@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from store.database import schema
 from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from tests.effort import PATIENCE
-from tests.service.api.application import Api, claimed, serving
+from tests.service.api.application import Api, adapted, claimed, serving
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
 WATERMARK = "landing_files.watermark"
@@ -46,7 +45,7 @@ def backend() -> Backend:
 @pytest.fixture
 async def elsewhere(api: Api, backend: Backend) -> AsyncIterator[Api]:
     owed: list[None] = []
-    context = replace(api.context, entries=backend.entries(api.database), on_watermark=lambda *_: owed.append(None))
+    context = adapted(api.context, entries=backend.entries(api.database), on_watermark=lambda *_: owed.append(None))
     async with serving(context) as client:
         yield Api(client, context, api.asset_ids, owed)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -20,7 +19,7 @@ from store.detection import rejections
 from store.detection.rejections import Rejection
 from store.errors import DatabaseUnavailable
 from store.processes import tokens, triggerers
-from tests.service.api.application import Api, serving
+from tests.service.api.application import Api, adapted, serving
 from triggers.base import TriggerBatch
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused
 from watcher.host.health import Health, WatcherReport
@@ -305,9 +304,9 @@ async def test_probes(api: Api) -> None:
     assert (await api.get("/healthz")) == {"status": "alive"}
     assert (await api.get("/readyz")) == {"status": "ready", "reasons": [], "warnings": []}
     assert (await api.get("/api/v2/version"))["version"]
-    async with serving(replace(api.context, health=Health(waits_for="it is early"))) as client:
+    async with serving(adapted(api.context, health=Health(waits_for="it is early"))) as client:
         assert (await client.get("/readyz")).status_code == 503
-    async with serving(replace(api.context, configuration_hash="another")) as client:
+    async with serving(adapted(api.context, configuration_hash="another")) as client:
         unready = await client.get("/readyz")
         assert (unready.status_code, "configuration" in unready.json()["reasons"][0]) == (503, True)
 
@@ -327,7 +326,7 @@ async def test_what_this_process_knows_of_a_watcher_is_shown_over_its_row(api: A
     now = time.monotonic()
     report = WatcherReport(polled_at=now, whole_since=now - 100)
     report.show("failing", "the disk is full", 3)
-    async with serving(replace(api.context, health=Health(watchers={"landing_files": report}))) as client:
+    async with serving(adapted(api.context, health=Health(watchers={"landing_files": report}))) as client:
         shown = (await client.get("/api/v2/watchers/landing_files")).json()
         metrics = (await client.get("/metrics")).text
         await client.post("/api/v2/watchers/landing_files/pause")
@@ -432,7 +431,7 @@ async def test_without_tokens_a_page_of_another_site_gets_nothing(api: Api) -> N
 
 
 async def test_streams_are_few(api: Api) -> None:
-    full = replace(api.context, streams=Streams(most=0))
+    full = adapted(api.context, streams=Streams(most=0))
     async with serving(full) as client:
         answer = await client.get("/api/v2/watchers/landing_files/logs", params={"follow": True})
     assert (answer.status_code, "streams are open already" in answer.json()["detail"]) == (503, True)
@@ -446,7 +445,7 @@ async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_pr
         raise ReloadRefused([Problem(file="a.yaml", line=line, path="jobs.load", message="no") for line in (1, 2)])
 
     for reload, token, status in ((None, admin, 409), (refuse, operator, 403), (refuse, admin, 422)):
-        async with serving(replace(guarded.context, reload=reload)) as client:
+        async with serving(adapted(guarded.context, reload=reload)) as client:
             answer = await client.post("/api/v2/reload", headers={"Authorization": f"Bearer {token}"})
         assert answer.status_code == status
     assert [(fault["line"], fault["loc"]) for fault in answer.json()["detail"]] == [
@@ -498,7 +497,7 @@ async def test_the_last_polls_are_those_that_were_stored_or_those_that_this_proc
     assert poll == {"seconds": None, "found": 0, "committed": 0, "error": "no answer", "times": 1}
     report = WatcherReport()
     report.history.note(TriggerBatch(whole_since=time.monotonic()))
-    context = replace(api.context, health=Health(watchers={"landing_files": report}))
+    context = adapted(api.context, health=Health(watchers={"landing_files": report}))
     async with serving(context) as client:
         [poll] = (await client.get("/api/v2/watchers/landing_files/polls")).json()["polls"]
     assert (poll["error"], poll["found"]) == (None, 0)

@@ -9,7 +9,6 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Final
@@ -19,7 +18,7 @@ import pytest
 
 from tests.databases import on_both
 from tests.effort import LONG, SEED, effort
-from tests.service.api.application import Api, claimed
+from tests.service.api.application import Api, adapted, claimed
 from tests.service.api.served import served
 from watcher.serving.api.context import ApiContext
 from watcher.triggerer.clients import Clients
@@ -70,7 +69,7 @@ async def looking(api: Api) -> AsyncIterator[ApiContext]:
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
         control = Control(database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30))
-        yield replace(api.context, control=control)
+        yield adapted(api.context, control=control)
         tasks.cancel_scope.cancel()
 
 

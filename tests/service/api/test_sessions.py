@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import replace
 from functools import cache
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from store.processes import audit, tokens
 from store.processes.tokens import CreatedToken
 from tests.databases import on_both
 from tests.effort import PATIENCE
-from tests.service.api.application import Api
+from tests.service.api.application import Api, adapted
 from watcher.serving.api import create_app
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.sign_in import sessions
@@ -123,16 +122,16 @@ async def test_a_session_ends_with_its_token_by_itself_and_by_the_next_one_of_it
 
 
 async def test_a_stream_ends_with_its_session(guarded: Api, token: CreatedToken) -> None:
-    context = replace(guarded.context, streams=Streams(ask_every=0))
+    context = adapted(guarded.context, streams=Streams(ask_every=0))
     async with browser(context) as ann, browser(context) as other, anyio.create_task_group() as tasks:
         await sign_in(ann, token)
         other.cookies.update(ann.cookies)
         with anyio.fail_after(PATIENCE):
             tasks.start_soon(ann.get, "/api/v2/events/stream")
-            while not context.changes._listeners:
+            while not context.live.changes._listeners:
                 await anyio.lowlevel.checkpoint()
             assert await status(other, "POST", "/sign-out") == 204
-            while context.changes._listeners:
+            while context.live.changes._listeners:
                 await anyio.lowlevel.checkpoint()
 
 
@@ -161,7 +160,7 @@ async def test_a_page_of_another_site_can_neither_act_nor_sign_anybody_in(guarde
 
 async def test_beyond_the_loopback_the_cookie_needs_https(guarded: Api, token: CreatedToken) -> None:
     site = Site(hosts=frozenset({"watcher.example"}), base_url="https://watcher.example")
-    context = replace(guarded.context, site=site)
+    context = adapted(guarded.context, site=site)
     async with browser(context, "https://watcher.example") as ann:
         cookie = await sign_in(ann, token)
         assert (cookie.split("=")[0], cookie.split("; ")[-1]) == ("__Host-watcher", "Secure")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from store.catalog import watchers
 from store.processes import tokens
 from tests.databases import on_both
 from tests.effort import PATIENCE
-from tests.service.api.application import Api, claimed, serving
+from tests.service.api.application import Api, adapted, claimed, serving
 from tests.service.api.served import served
 from watcher.serving.api.streams.live import LiveChanges
 from watcher.serving.api.streams.open_streams import Streams
@@ -114,7 +113,7 @@ async def test_a_stream_is_of_types_of_an_asset_or_of_a_job(api: Api) -> None:
 
 
 async def test_a_client_comes_back_where_it_was_or_is_told_to_read_anew(api: Api) -> None:
-    context = replace(api.context, changes=LiveChanges(most_kept=3))
+    context = adapted(api.context, changes=LiveChanges(most_kept=3))
     async with served(context) as address, listening(address, types="asset_event") as witness:
         async with listening(address, types="asset_event") as client:
             first = await create_event(api)
@@ -134,7 +133,7 @@ async def test_a_client_comes_back_where_it_was_or_is_told_to_read_anew(api: Api
 
 async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
     changes = LiveChanges(most_pending=100)
-    context = replace(api.context, changes=changes, streams=Streams(most=1))
+    context = adapted(api.context, changes=changes, streams=Streams(most=1))
     async with served(context) as address, listening(address) as client:
         async with httpx.AsyncClient(base_url=address) as other:
             answer = await other.get(STREAM)
@@ -142,7 +141,7 @@ async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
         await create_event(api)
         with pytest.raises(AssertionError, match="the stream ended"):
             await client.until("nothing that comes")
-    async with serving(replace(api.context, streams=Streams(most=0))) as full:
+    async with serving(adapted(api.context, streams=Streams(most=0))) as full:
         assert (await full.get(STREAM)).status_code == 503
 
 
@@ -156,7 +155,7 @@ async def test_a_stream_ends_with_the_token_that_opened_it(guarded: Api, path: s
     async with guarded.database.transaction() as connection:
         token = await tokens.create(connection, "ann", "viewer")
     headers = {"Authorization": f"Bearer {token.token}"}
-    context = replace(guarded.context, streams=Streams(ask_every=0, comment_every=0))
+    context = adapted(guarded.context, streams=Streams(ask_every=0, comment_every=0))
     async with (
         served(context) as address,
         httpx.AsyncClient(base_url=address, timeout=PATIENCE, headers=headers) as client,
@@ -174,7 +173,7 @@ async def test_a_stream_ends_with_the_token_that_opened_it(guarded: Api, path: s
 
 async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:
     changes = LiveChanges()
-    async with served(replace(api.context, changes=changes)) as address, listening(address) as witness:
+    async with served(adapted(api.context, changes=changes)) as address, listening(address) as witness:
         await create_event(api)
         await witness.until("asset_event")
         cursor = witness.last
@@ -186,7 +185,7 @@ async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:
 
 
 async def test_who_comes_while_the_process_ends_is_let_go(api: Api) -> None:
-    api.context.stopping.set()
+    api.context.live.stopping.set()
     async with serving(api.context) as client:
         answer = await client.get(STREAM)
         assert (answer.status_code, answer.text) == (200, ":\n\n")
@@ -195,7 +194,7 @@ async def test_who_comes_while_the_process_ends_is_let_go(api: Api) -> None:
 async def test_nobody_listens_and_nothing_is_read(api: Api) -> None:
     changes = LiveChanges()
     changes.wake()
-    async with served(replace(api.context, changes=changes)) as address:
+    async with served(adapted(api.context, changes=changes)) as address:
         async with listening(address):
             pass
         with anyio.fail_after(PATIENCE):

@@ -15,7 +15,7 @@ from store.database.schema import api_token, database_now, database_time_in, tas
 from store.keys import TryRef
 from store.processes import audit, cleanup, tokens, triggerers
 from store.processes.triggerers import ProcessInfo, SigningKeys
-from tests.service.api.application import SECRET, Api, claimed, serving
+from tests.service.api.application import SECRET, Api, adapted, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
 from watcher.serving.api.sign_in.known_tokens import KnownTokens
@@ -53,7 +53,7 @@ async def test_a_token_that_is_known_needs_no_database_until_a_token_of_this_pro
     admin: People, guarded: Api
 ) -> None:
     made = await admin.call("POST", PATH, 201, {"subject": "ann", "role": "viewer"})
-    context = replace(guarded.context, known_tokens=KnownTokens(trusted_for=3600.0))
+    context = adapted(guarded.context, known_tokens=KnownTokens(trusted_for=3600.0))
     async with serving(context) as client:
         here = replace(guarded, client=client, context=context)
         ann, root = People(here, made["token"]), People(here, admin.headers["Authorization"].partition(" ")[2])
@@ -162,12 +162,12 @@ async def test_a_body_is_looked_at_for_those_alone_who_have_signed_in(guarded: A
 
 async def test_tokens_of_an_older_secret_hold_until_they_expire(guarded: Api) -> None:
     one = await claimed(guarded)
-    new = replace(guarded.context, secrets=[b"n" * 32, SECRET])
+    new = adapted(guarded.context, secrets=[b"n" * 32, SECRET])
     async with serving(new) as client:
         one.client = client
         assert (await one.put("orders", "k", 1)).status_code == 204
         renewed = (await one.done("POST", "tries/token"))["token"]
-    async with serving(replace(new, secrets=[b"n" * 32])) as client:
+    async with serving(adapted(new, secrets=[b"n" * 32])) as client:
         one.client = client
         assert (await one.put("orders", "k", 2)).status_code == 403
         one.token = renewed
@@ -180,7 +180,7 @@ async def test_processes_with_other_secrets_are_not_ready_and_say_which(guarded:
     for others, status in (([b"new", b"old"], 200), ([b"new"], 503), ([b"old", b"new"], 503), ([b"other"], 503)):
         async with guarded.database.transaction() as connection:
             await triggerers.publish_keys(connection, SigningKeys.of(others, there), guarded.database.dialect)
-        async with serving(replace(guarded.context, signing_keys=ours)) as client:
+        async with serving(adapted(guarded.context, signing_keys=ours)) as client:
             answer = await client.get("/readyz")
         assert answer.status_code == status
         reasons = answer.json()["reasons"]

@@ -32,9 +32,9 @@ from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
 from store.runs import runs, tries
-from store.state.attributed import AttributedEntries
 from tests import loopback
 from tests.effort import PATIENCE
+from tests.service.api.application import make_context
 from watcher import app as daemon
 from watcher.cli import configuration as commands_of_configuration
 from watcher.cli.app import app
@@ -42,7 +42,7 @@ from watcher.cli.database import opened_database
 from watcher.configuration.declarations import declared
 from watcher.configuration.vocabulary import vocabulary
 from watcher.host import logs
-from watcher.serving.api.context import ApiContext
+from watcher.host.metadata import logs_directory
 from watcher.serving.http_server import listen, serve
 from watcher.serving.web import create_app
 
@@ -412,22 +412,10 @@ def served(configuration: Path) -> Iterator[Served]:
 
 async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
     settings = load(path, vocabulary(), {}).settings
-    directory = daemon.logs_directory(settings)
+    directory = logs_directory(settings)
     with logs.configure(directory, level="info", json=True, owner="owner", max_file_mb=1):
         async with opened_database(settings) as database, anyio.create_task_group() as tasks:
-            context = ApiContext(
-                database=database,
-                entries=AttributedEntries(database.dialect),
-                secrets=[b"secret"],
-                auth="tokens",
-                base_url=None,
-                logs_directory=directory,
-                max_value_storage_bytes=65535,
-                default_retention_days=30,
-                clear_on_success=False,
-                hint=lambda _hint: None,
-                configuration_hash=None,
-            )
+            context = make_context(database, directory, secret=b"secret", auth="tokens")
             async with database.transaction() as session:
                 token = (await tokens.create(session, "trainee", "admin")).token
             with listen("127.0.0.1", 0) as bound:

@@ -25,7 +25,7 @@ from store.runs import runs, tries, try_lookup
 from tests.databases import new_asset
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
-from watcher.operations.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, Limits
+from watcher.operations.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, CleanupLimits
 from watcher.submit.local.folder import TryFolder, try_folder
 
 NOW = datetime.now(UTC)
@@ -39,7 +39,7 @@ def cleaner(database: Database, tmp_path: Path) -> Cleaner:
 
 
 def cleaner_of(database: Database, logs: Path, *, batch_size: int = 0, retention: Retention = KEPT) -> Cleaner:
-    limits = Limits(retention=retention, logs=timedelta(days=30), batch_size=batch_size)
+    limits = CleanupLimits(retention=retention, logs=timedelta(days=30), batch_size=batch_size)
     return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits)
 
 
@@ -321,6 +321,6 @@ async def test_a_backend_of_its_own_is_left_to_clean_up_itself(database: Databas
             raise OSError("the cable is out")
 
     backend = Backend()
-    limits = Limits(retention=KEPT, logs=timedelta(days=30), batch_size=0)
+    limits = CleanupLimits(retention=KEPT, logs=timedelta(days=30), batch_size=0)
     assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits).clean()).values())
     assert backend.cleaned == 1

@@ -12,13 +12,11 @@ import pytest
 
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, queued_event, watcher_position
-from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
 from tests.effort import effort
-from tests.service.api.application import SECRET, serving
+from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.triggerer.group_world import OWNER, Detector, detector
-from watcher.serving.api.context import ApiContext
 from watcher.triggerer.group_commit import GroupCommit
 
 pytestmark = pytest.mark.service
@@ -51,19 +49,7 @@ async def test_nobody_who_writes_or_clears_by_the_api_meets_a_deadlock_and_no_de
     database: Database, tmp_path: Path
 ) -> None:
     every = await watchers_of_two_assets(database)
-    context = ApiContext(
-        database=database,
-        entries=AttributedEntries(database.dialect),
-        secrets=[SECRET],
-        auth="none",
-        base_url=None,
-        logs_directory=tmp_path,
-        max_value_storage_bytes=65535,
-        default_retention_days=30,
-        clear_on_success=False,
-        hint=lambda _hint: None,
-        configuration_hash="hash",
-    )
+    context = make_context(database, tmp_path, configuration_hash="hash")
     group, done, statuses = GroupCommit(database), anyio.Event(), set[int]()
 
     async def detect(one: Detector) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import replace
 
 import pytest
 
-from tests.service.api.application import Api
+from tests.service.api.application import Api, adapted
 from tests.service.api.conftest import api as api  # noqa: PLC0414  a fixture
 from tests.service.web.browsing import Browser, browsing
 
@@ -22,5 +21,5 @@ async def browser(api: Api) -> AsyncIterator[Browser]:
 @pytest.fixture
 async def stranger(api: Api) -> AsyncIterator[Browser]:
     """Where one has to sign in first."""
-    async with browsing(replace(api.context, auth="tokens")) as client:
+    async with browsing(adapted(api.context, auth="tokens")) as client:
         yield Browser(client, api)

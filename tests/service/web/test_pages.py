@@ -16,7 +16,7 @@ from store.keys import AssetRef
 from store.runs import runs
 from store.state.entries import EntryChange
 from tests.databases import on_both
-from tests.service.api.application import CONFIGURED, Api, claimed
+from tests.service.api.application import CONFIGURED, Api, adapted, claimed
 from tests.service.web.browsing import Browser, Page, browsing
 
 pytestmark = on_both
@@ -165,7 +165,7 @@ async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:
 
 
 async def test_a_try_leads_to_sparks_history_server(api: Api) -> None:
-    async with browsing(replace(api.context, spark_history_url="http://history:18080")) as client:
+    async with browsing(adapted(api.context, spark_history_url="http://history:18080")) as client:
         browser = Browser(client, api)
         one = await claimed(api)
         body = {"stages": 1, "tasks": 2, "tasks_done": 2, "application_id": "local-17"}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from watcher.outbound.airflow.forward import is_ours, marked
-from watcher.outbound.airflow.reading import Reading
+from watcher.outbound.airflow.reading import AirflowReading
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 LATENESS = timedelta(seconds=10)
@@ -38,7 +38,7 @@ def test_each_event_is_told_once_whenever_looks_are_made(
     history: list[Event], pauses: list[int], page: int, slowness: int
 ) -> None:
     """Pages are read one after the other, so many seconds apart, while events go on becoming visible."""
-    reading, told, now = Reading(newest=None), Counter[int](), START
+    reading, told, now = AirflowReading(newest=None), Counter[int](), START
     for pause in [*pauses, 300, 300, 300]:
         now += timedelta(seconds=pause)
         before, pages = reading, 0
@@ -57,19 +57,19 @@ def test_each_event_is_told_once_whenever_looks_are_made(
                 break
             last = (rest[page - 1].timestamp, rest[page - 1].id)
             now += timedelta(seconds=slowness)
-        reading = reading.after_look(before, pages, LATENESS)
+        reading = reading.after_poll(before, pages, LATENESS)
     assert told == Counter(each.id for each in history)
 
 
 def test_what_can_not_be_read_again_is_forgotten() -> None:
-    reading = Reading(newest=None).with_seen([event(1, 0, 0), event(2, 5, 0), event(3, 14, 0)])
-    after = reading.after_look(Reading(newest=None), 1, LATENESS)
+    reading = AirflowReading(newest=None).with_seen([event(1, 0, 0), event(2, 5, 0), event(3, 14, 0)])
+    after = reading.after_poll(AirflowReading(newest=None), 1, LATENESS)
     assert after.newest == START + timedelta(seconds=14)
     assert after.seen.keys() == {2, 3}
 
 
 def test_an_id_that_comes_with_another_time_is_another_event() -> None:
-    reading = Reading(newest=None).with_seen([event(1, 0, 0)])
+    reading = AirflowReading(newest=None).with_seen([event(1, 0, 0)])
     assert reading.unseen([event(1, 0, 5)]) == []
     assert reading.unseen([event(1, 7, 0)]) == [event(1, 7, 0)]
 

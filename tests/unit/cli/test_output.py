@@ -18,7 +18,7 @@ from watcher.cli.output import Show, as_csv, as_yaml
 from watcher.cli.plain_text import harmless, harmless_lines, moment
 from watcher.cli.progress_bars import bars
 from watcher.cli.rendering import render
-from watcher.cli.run_progress import Progress
+from watcher.cli.run_progress import RunProgress
 from watcher.cli.runs import COLUMNS as RUNS
 from watcher.cli.store import COLUMNS as ENTRIES
 from watcher.cli.tables import Readable, properties, table
@@ -184,9 +184,9 @@ def test_one_form_is_asked_for() -> None:
         Show.of("yaml", True)
 
 
-def progress(**of: Any) -> Progress:
+def progress(**of: Any) -> RunProgress:
     usual = {"dag_id": "load_orders", "dag_run_id": RUN_ID, "state": "running", "try_number": 2}
-    return Progress(**{**usual, "tasks_done": 12, "tasks": 40, "detail": None, **of})
+    return RunProgress(**{**usual, "tasks_done": 12, "tasks": 40, "detail": None, **of})
 
 
 def test_runs_have_bars_beside_their_whole_ids() -> None:

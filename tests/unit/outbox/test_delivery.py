@@ -21,7 +21,7 @@ from watcher.outbound.outbox.delivery import (
     Unclear,
     Wait,
     after_attempt,
-    after_look,
+    after_look_up,
     backoff,
     next_step,
 )
@@ -78,12 +78,12 @@ def test_what_is_not_known_to_have_arrived_stays(attempts: int) -> None:
     assert after_attempt(Failed(reason="no"), attempts) == Postponed(pause=pause, error="no")
     assert after_attempt(Refused(reason="no"), attempts) == Postponed(pause=pause, error="no", refused=True)
     assert after_attempt(Unclear(reason="no"), attempts) == Postponed(pause=pause, error="no", is_unclear=True)
-    assert after_look(Delivered(), attempts) is None
-    not_there = after_look(None, attempts)
+    assert after_look_up(Delivered(), attempts) is None
+    not_there = after_look_up(None, attempts)
     assert not_there is not None
     assert not not_there.is_unclear
     for failed in (Failed(reason="no"), Refused(reason="no"), Unclear(reason="no")):
-        later = after_look(failed, attempts)
+        later = after_look_up(failed, attempts)
         assert later is not None
         assert later.is_unclear, "a look that failed says nothing of the attempt"
 
@@ -101,7 +101,7 @@ def test_a_message_arrives_at_least_once_and_again_only_after_an_answer_that_was
         outcome: Outcome | None
         if unclear:
             outcome = Failed(reason="") if fate == "look failed" else Delivered() if arrived else None
-            postponed = after_look(outcome, 1)
+            postponed = after_look_up(outcome, 1)
         else:
             arrived += fate in {"lost after", "arrived", "seen"}
             outcome = Unclear(reason="") if fate.startswith("lost") else Failed(reason="")

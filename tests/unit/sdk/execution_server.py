@@ -8,7 +8,7 @@ import tempfile
 import threading
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -27,12 +27,20 @@ from store.database import Database
 from store.database.schema import asset_alias, asset_event, run, run_asset_event
 from store.keys import JobDefinition, Role, TryRef
 from store.runs import tries, try_lookup
-from store.state.attributed import AttributedEntries
 from tests.databases import copied, migrated_file
 from tests.effort import PATIENCE
-from tests.service.api.application import DEFINITION, SECRET, Api, Try, application, next_try, serving
+from tests.service.api.application import (
+    DEFINITION,
+    SECRET,
+    Api,
+    Try,
+    adapted,
+    application,
+    make_context,
+    next_try,
+    serving,
+)
 from watcher.serving import try_tokens
-from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import listen, serve
 
 ORDERS = {"name": "orders", "uri": "file:///data/orders"}
@@ -305,7 +313,7 @@ class ExecutionServer(Wire):
             resolved = [self.api.asset_ids[asset["name"]] for asset in self.resolved]
             pairs = [(asset_id, alias_id) for asset_id in resolved for alias_id in alias_ids]
             await aliases.associate(connection, pairs, database.dialect)
-        self.application.state.context = replace(
+        self.application.state.context = adapted(
             self.api.context,
             worker_backend=self.claim.get("worker_backend"),
             clear_on_success=self.claim.get("clear_on_success", False),
@@ -354,19 +362,7 @@ def _brief(entry: dict[str, Any]) -> dict[str, Any]:
 
 async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status: TaskStatus[ExecutionServer]) -> None:
     async with Database.open(url) as database, anyio.create_task_group() as tasks:
-        context = ApiContext(
-            database=database,
-            entries=AttributedEntries(database.dialect),
-            secrets=[SECRET],
-            auth="none",
-            base_url=None,
-            logs_directory=folder,
-            max_value_storage_bytes=65535,
-            default_retention_days=30,
-            clear_on_success=False,
-            hint=lambda _hint: None,
-            configuration_hash=None,
-        )
+        context = make_context(database, folder)
         async with serving(context) as client:
             with listen("127.0.0.1", 0) as bound:
                 server = ExecutionServer(portal, Api(client, context, {}), f"http://127.0.0.1:{bound.getsockname()[1]}")

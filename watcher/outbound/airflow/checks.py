@@ -1,4 +1,4 @@
-"""Whether a neighbouring Airflow is what the configuration takes it for: what `watcher check --connect` says of it."""
+"""Checks that a neighbouring Airflow is what the configuration says, for `watcher check --connect`."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from triggers.base import Finding
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused
 
 KNOWN: Final = ("3.0", "3.1", "3.2", "3.3")
-"""Versions of Airflow whose REST API is known to be right."""
+"""The versions of Airflow whose REST API is known to fit."""
 
 
 async def check(settings: AirflowSettings) -> Sequence[Finding]:
-    """Reached, signed in to, of a known version, with the assets that are named."""
+    """Check that Airflow is reached, lets us sign in, has a known version, and has the named assets."""
     client = AirflowClient(settings)
     try:
         async with aclosing(_findings(client, settings)) as findings:

@@ -1,6 +1,6 @@
-"""Airflow's REST API, as far as events need it: signing in, assets by name or uri, events. Versions 3.0 to 3.3.
+"""A client of Airflow's REST API (versions 3.0 to 3.3): signing in, assets by name or uri, events.
 
-What goes wrong is told apart by what is known of the request: it was not sent, it was refused, or nobody knows.
+Errors differ by what is known about the request: it was not sent, it was refused, or nobody knows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from config.settings import AirflowSettings
 
 PAGE: Final = 100
-"""Rows of a page: what Airflow gives at most, unless it is configured to give less."""
+"""Rows of a page: the most that Airflow gives, unless it is configured to give less."""
 _UNAUTHORIZED: Final = frozenset({401, 403})
 _BUSY: Final = frozenset({408, 425, 429})
 
@@ -27,22 +27,22 @@ _BUSY: Final = frozenset({408, 425, 429})
 class AirflowError(Exception):
     """Airflow did not do what it was asked.
 
-    ├── AirflowUnreachable   the request was not sent, or Airflow was too busy to look at it
-    ├── AirflowSilent        nobody knows what became of it: the time was over, the connection cut, or the answer a 5xx
-    └── AirflowRefused       it was answered by a 4xx, or makes no sense there
+    ├── AirflowUnreachable   the request was not sent, or Airflow was too busy for it
+    ├── AirflowSilent        nobody knows what became of it: it timed out, the connection was cut, or the answer was a 5xx
+    └── AirflowRefused       Airflow answered with a 4xx, or the request makes no sense there
     """
 
 
 class AirflowUnreachable(AirflowError):
-    """Nothing was done."""
+    """Airflow did nothing."""
 
 
 class AirflowSilent(AirflowError):
-    """It may have been done."""
+    """Airflow may have done it."""
 
 
 class AirflowRefused(AirflowError):
-    """Nothing was done, and it will be so again."""
+    """Airflow did nothing, and will refuse again."""
 
     def __init__(self, sentence: str, status: int | None = None) -> None:
         super().__init__(sentence)
@@ -51,7 +51,7 @@ class AirflowRefused(AirflowError):
 
 @dataclass(frozen=True, kw_only=True)
 class TheirEvent:
-    """An event of Airflow's."""
+    """An asset event of the neighbouring Airflow."""
 
     id: int
     timestamp: datetime
@@ -63,18 +63,19 @@ class TheirEvent:
 
     @classmethod
     def of(cls, content: Mapping[str, Any]) -> Self:
-        source = {name: content.get(f"source_{name}") for name in ("dag_id", "run_id", "task_id")}
         return cls(
             id=content["id"],
             timestamp=datetime.fromisoformat(content["timestamp"]),
             extra=content.get("extra") or {},
+            dag_id=content.get("source_dag_id"),
+            run_id=content.get("source_run_id"),
+            task_id=content.get("source_task_id"),
             map_index=content.get("source_map_index", -1),
-            **source,
         )
 
 
 class AirflowClient:
-    """One Airflow. Close it after use."""
+    """A client of one Airflow. Close it after use."""
 
     def __init__(self, settings: AirflowSettings) -> None:
         self._settings = settings
@@ -85,37 +86,37 @@ class AirflowClient:
 
     @property
     def timeout(self) -> timedelta:
-        """Of one request."""
+        """The time limit of one request."""
         return self._settings.timeout
 
     async def close(self) -> None:
-        """Give back the connections."""
+        """Close the connections."""
         await self._client.aclose()
 
     async def version(self) -> str:
-        """As `3.3.2`."""
+        """Return the version, such as `3.3.2`."""
         answer = await self._ask("GET", "/api/v2/version")
         with _understood():
             return str(answer["version"])
 
     async def asset_id(self, target: str) -> int:
-        """Of the asset with this name, else with this uri. Raises `AirflowRefused` when there is none."""
+        """Return the id of the asset with this name, else with this uri. Raises `AirflowRefused` when there is none."""
         if target not in self._asset_ids:
             self._asset_ids[target] = await self._look_up(target)
         return self._asset_ids[target]
 
     def forget(self, target: str) -> None:
-        """Look its id up again."""
+        """Forget the id of `target`, so that the next call looks it up again."""
         self._asset_ids.pop(target, None)
 
     async def create_event(self, asset_id: int, extra: str) -> None:
-        """Make an event; `extra` is a JSON object's text, sent as it is."""
+        """Create an event. `extra` is the text of a JSON object and is sent unchanged."""
         await self._ask("POST", "/api/v2/assets/events", content=f'{{"asset_id": {asset_id}, "extra": {extra}}}')
 
     async def events(self, asset_id: int, since: datetime | None) -> AsyncIterator[Sequence[TheirEvent]]:
-        """Pages of the asset's events from `since` on, oldest first; one may come twice, none that was there is left out.
+        """Yield pages of the asset's events from `since` on, oldest first. An event may come twice; none is left out.
 
-        Each page begins where the one before ended, so that what is made or deleted meanwhile moves nothing past us.
+        Each page begins where the last one ended, so that events made or deleted meanwhile hide none from us.
         """
         offset = 0
         while True:
@@ -128,7 +129,7 @@ class AirflowClient:
             since = last
 
     async def newest_event(self, asset_id: int) -> TheirEvent | None:
-        """None: the asset has no events."""
+        """Return the newest event, or None when the asset has none."""
         rows, _ = await self._page(asset_id, None, 0, "-timestamp", 1)
         return rows[0] if rows else None
 
@@ -158,7 +159,7 @@ class AirflowClient:
         raise AirflowRefused(f"Airflow has no active asset {target!r}: name one that a Dag there uses, by name or uri")
 
     async def _ask(self, method: str, path: str, *, params: Any = None, content: str | None = None) -> Any:
-        """Signs in first, and again when the token is not taken any more."""
+        """Send a request. Signs in first, and again when the token has expired."""
         answer = await self._send(method, path, params=params, content=content, token=await self._sign_in(None))
         if answer.status_code in _UNAUTHORIZED and self._settings.user is not None:
             token = await self._sign_in(answer.request.headers["Authorization"])
@@ -166,7 +167,7 @@ class AirflowClient:
         return _content(answer)
 
     async def _sign_in(self, refused: str | None) -> str:
-        """The token, a new one in place of the one that was `refused`."""
+        """Return the token: a new one when the present one was `refused`."""
         async with self._signing_in:
             if self._token is None or refused == f"Bearer {self._token}":
                 body = json.dumps({"username": self._settings.user, "password": _revealed(self._settings.password)})
@@ -198,7 +199,7 @@ class AirflowClient:
 
 @contextmanager
 def _understood() -> Iterator[None]:
-    """What answers may be a proxy, or another service."""
+    """Turn an answer of another shape into `AirflowSilent`: it may come from a proxy or another service."""
     try:
         yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -211,7 +212,7 @@ def _revealed(secret: SecretStr | None) -> str | None:
 
 
 def _content(answer: httpx.Response) -> Any:
-    """Raises what the status means."""
+    """Return the JSON of a successful answer. Raises the error that the status stands for."""
     status = answer.status_code
     if status in _BUSY:
         raise AirflowUnreachable(f"Airflow is busy: it answers {status}")

@@ -1,4 +1,4 @@
-"""Our events become Airflow's: the outbox's destination `airflow`."""
+"""The outbox's destination `airflow`: creates our events in the neighbouring Airflow."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from watcher.outbound.airflow.client import AirflowClient, AirflowError, Airflow
 from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
 
 MARK: Final = "asset_watcher"
-"""Under this key of its `extra` an event says that it is ours, and which."""
+"""The key in an event's `extra` that marks it as ours and identifies it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Forward:
-    """At least once: an event that Airflow has twice has the same `event_id` twice."""
+    """Delivers each event at least once. An event that Airflow has twice has the same `event_id` twice."""
 
     client: AirflowClient
     instance: str
@@ -27,11 +27,11 @@ class Forward:
 
     @property
     def timeout(self) -> timedelta:
-        """The client's."""
+        """The time limit of one request of the client."""
         return self.client.timeout
 
     async def deliver(self, message: OutboxMessage) -> Outcome:
-        """Make the event."""
+        """Create the event in Airflow."""
         target = message.target or ""
         try:
             asset_id = await self.client.asset_id(target)
@@ -47,7 +47,7 @@ class Forward:
         return Delivered()
 
     async def look_up(self, message: OutboxMessage) -> Outcome | None:
-        """Whether the asset has the event by now, among those since the first attempt."""
+        """Return `Delivered` if the asset has the event among those since the first attempt, else None."""
         since = None if message.first_attempt_at is None else message.first_attempt_at - self.lateness
         mark = self._mark(message)
         try:
@@ -66,17 +66,17 @@ class Forward:
 
 
 def marked(extra: str, mark: Mapping[str, str]) -> str:
-    """The JSON object's text with the mark in it: its numbers stay as they are written."""
+    """Return the JSON object's text with the mark added. Its numbers remain as they are written."""
     inner = extra.strip()[1:-1].strip()
     return f'{{{inner}{", " if inner else ""}"{MARK}": {json.dumps(dict(mark))}}}'
 
 
 def is_ours(extra: Mapping[str, Any], instance: str) -> bool:
-    """Whether an event of Airflow's is one that we made."""
+    """Return whether an event of Airflow is one that we created."""
     mark = extra.get(MARK)
     return isinstance(mark, dict) and mark.get("instance") == instance
 
 
 def _not_sent(error: AirflowError) -> Outcome:
-    """Nothing was made, whatever the error: the event itself was not sent, or was refused."""
+    """Return the outcome of an error after which no event exists: it was not sent, or it was refused."""
     return Refused(reason=str(error)) if isinstance(error, AirflowRefused) else Failed(reason=str(error))

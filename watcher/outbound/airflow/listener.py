@@ -1,4 +1,4 @@
-"""Airflow's events become ours, each once: the position and the events are written in one transaction of the leader's."""
+"""Turns events of Airflow into ours, each once: the leader writes position and events in one transaction."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint, keep_going
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, TheirEvent
 from watcher.outbound.airflow.forward import is_ours
-from watcher.outbound.airflow.reading import Reading
+from watcher.outbound.airflow.reading import AirflowReading
 
 log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
-class Listener:
-    """Reads the events of one of Airflow's assets (`source`) while it leads, and tells them of an asset of ours (`asset`)."""
+class AirflowListener:
+    """While this process leads, reads the events of Airflow's asset `source` and emits them for our asset `asset`."""
 
     source: str
     asset: str
@@ -44,12 +44,12 @@ class Listener:
     leadership: Leadership
     hint: Callable[[Hint], None]
     health: Health = field(default_factory=Health)
-    _reading: Reading | None = None
+    _reading: AirflowReading | None = None
     _term: int | None = None
-    """In which `_reading` was read: another leader may have read on since."""
+    """The leader's term in which `_reading` was loaded. Another leader may have advanced since."""
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Airflow may be away for as long as it likes."""
+        """Poll until cancelled. Airflow may be away for any length of time."""
         await self._await_first_look()
         task_status.started()
         subject = f"airflow/listen/{self.source}"
@@ -72,7 +72,7 @@ class Listener:
                 self.health.awaited.add(self.source)
 
     async def look(self) -> None:
-        """Tell what is new; the first look tells nothing. Raises `AirflowError`."""
+        """Emit what is new. The first poll emits nothing. Raises `AirflowError`."""
         if self.leadership.term != self._term:
             self._term, self._reading = self.leadership.term, None
         if self._term is None:
@@ -89,22 +89,22 @@ class Listener:
 
     @asynccontextmanager
     async def _transaction(self) -> AsyncIterator[AsyncConnection]:
-        """The leader's, in the term in which reading was loaded. Raises `NotLeading`."""
+        """Open a transaction of the leader, in the term in which the reading was loaded. Raises `NotLeading`."""
         async with self.leadership.transaction() as connection:
             if self.leadership.term != self._term:
-                raise NotLeading("another process may have read these events since; they are looked at again")
+                raise NotLeading("another process may have read these events since; they are read again")
             yield connection
 
-    async def _loaded(self) -> Reading | None:
+    async def _loaded(self) -> AirflowReading | None:
         async with self.database.reading() as connection:
             stored = await listening.load(connection, self.source)
-        return None if stored is None else Reading(newest=stored.newest, seen=stored.seen)
+        return None if stored is None else AirflowReading(newest=stored.newest, seen=stored.seen)
 
-    async def _begun(self) -> Reading:
-        """What is there now is not new."""
+    async def _begun(self) -> AirflowReading:
+        """Begin after the events that exist now: they are not new."""
         asset_id = await self.client.asset_id(self.source)
         newest = await self.client.newest_event(asset_id)
-        reading = Reading(newest=None if newest is None else newest.timestamp)
+        reading = AirflowReading(newest=None if newest is None else newest.timestamp)
         if newest is not None:
             async for page in self.client.events(asset_id, reading.since(self.lateness)):
                 reading = reading.with_seen(event for event in page if event.timestamp <= newest.timestamp)
@@ -113,22 +113,22 @@ class Listener:
         log.info("airflow.listening", source=self.source, newest=str(reading.newest))
         return reading
 
-    async def _read(self, before: Reading) -> Reading:
+    async def _read(self, before: AirflowReading) -> AirflowReading:
         reading, pages = before, 0
         asset_id = await self.client.asset_id(self.source)
         async for page in self.client.events(asset_id, before.since(self.lateness)):
             pages += 1
             if new := reading.unseen(page):
-                await self._tell(new)
+                await self._emit(new)
                 reading = reading.with_seen(new)
-        after = reading.after_look(before, pages, self.lateness)
+        after = reading.after_poll(before, pages, self.lateness)
         if after.newest is not None and after.newest != reading.newest:
             async with self._transaction() as connection:
                 await listening.advance(connection, self.source, after.newest, self.lateness)
         return after
 
-    async def _tell(self, new: Sequence[TheirEvent]) -> None:
-        """Events that we made there are read and not told."""
+    async def _emit(self, new: Sequence[TheirEvent]) -> None:
+        """Emit these events of Airflow, except those that we created there."""
         foreign = [event for event in new if not is_ours(event.extra, self.instance)]
         async with self._transaction() as connection:
             await listening.remember(connection, self.source, {event.id: event.timestamp for event in new})
@@ -142,7 +142,7 @@ class Listener:
 
 
 def _extra(event: TheirEvent) -> str:
-    """Their `extra`, if it can be stored, and where the event is from."""
+    """Return the event's `extra`, if it can be stored, with its origin under `airflow`."""
     source: Mapping[str, Any] = {
         "event_id": event.id,
         "dag_id": event.dag_id,

@@ -1,4 +1,4 @@
-"""The neighbouring Airflow as a part of the daemon: what is forwarded, what is listened to, and one client for both."""
+"""The neighbouring Airflow as a part of the daemon: forwarding, listening, and one client for both."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint
 from watcher.outbound.airflow.client import AirflowClient
 from watcher.outbound.airflow.forward import Forward
-from watcher.outbound.airflow.listener import Listener
+from watcher.outbound.airflow.listener import AirflowListener
 from watcher.outbound.outbox.delivery import Destination
 
 
 @dataclass(kw_only=True, eq=False)
 class Neighbour:
-    """Everything about it happens while this process leads; `instance` is by what its events are known as ours.
+    """Forwards and listens while this process leads. Airflow's events that carry `instance` are ours.
 
-    Without settings there is none, and nothing happens.
+    Without settings there is no neighbour, and nothing happens.
     """
 
     settings: AirflowSettings | None
@@ -35,7 +35,7 @@ class Neighbour:
 
     def __post_init__(self) -> None:
         self.destinations: Sequence[Destination] = ()
-        self._listeners: Sequence[Listener] = ()
+        self._listeners: Sequence[AirflowListener] = ()
         self._client: AirflowClient | None = None
         if self.settings is not None:
             client = self._client = AirflowClient(self.settings)
@@ -44,7 +44,7 @@ class Neighbour:
             self._listeners = [self._listener(client, self.settings, source, asset) for source, asset in listen]
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Listen until cancelled. Started whether Airflow is there or not."""
+        """Listen until cancelled. Counts as started whether Airflow is there or not."""
         try:
             async with anyio.create_task_group() as tasks:
                 for listener in self._listeners:
@@ -56,8 +56,8 @@ class Neighbour:
                 with anyio.CancelScope(shield=True):
                     await self._client.close()
 
-    def _listener(self, client: AirflowClient, settings: AirflowSettings, source: str, asset: str) -> Listener:
-        return Listener(
+    def _listener(self, client: AirflowClient, settings: AirflowSettings, source: str, asset: str) -> AirflowListener:
+        return AirflowListener(
             source=source,
             asset=asset,
             client=client,

@@ -1,4 +1,4 @@
-"""Alerts: what holds now is compared with what was told, and each change is sent once, through the outbox."""
+"""Alerts: what is wrong now is compared with what was reported; each change is sent once, through the outbox."""
 
 from watcher.outbound.alerts.delivery import Alerts
 from watcher.outbound.alerts.evaluator import Evaluator

@@ -1,4 +1,4 @@
-"""Which alerts begin and end: pure. What holds now and what is known in, what to keep, tell and forget out."""
+"""Decides which alerts begin and end. Pure: complaints and known alerts in; what to keep, report and forget out."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _ALL: Final = ("*",)
 
 @dataclass(frozen=True, kw_only=True)
 class Complaint:
-    """Something that holds now; `since` None: nobody knows for how long."""
+    """Something that is wrong now. `since` is None when nobody knows since when."""
 
     alert: str
     subject: Mapping[str, str]
     message: str
     assets: frozenset[str]
-    """The watcher's own, or all around the job."""
+    """The watcher's asset, or every asset that the job reads, writes or waits for."""
     dag_id: str | None = None
     since: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """An entry of `settings.alerts`; `id` is a hash of it, secrets left out, so that a changed one begins anew."""
+    """An entry of `settings.alerts`. `id` is a hash of the entry without its secrets: alerts of a changed entry begin anew."""
 
     id: str
     on: frozenset[str]
@@ -41,7 +41,7 @@ class Rule:
 
     @classmethod
     def of(cls, number: int, config: AlertConfig) -> Rule:
-        """The entry with this number."""
+        """Return the rule of the entry with this number."""
         written = json.dumps([number, config.model_dump(mode="json", by_alias=True)], sort_keys=True)
         return cls(
             id=sha256(written.encode()).hexdigest()[:16],
@@ -58,26 +58,26 @@ class Rule:
 
 
 def rules(entries: Sequence[AlertConfig]) -> Sequence[Rule]:
-    """Of `settings.alerts`."""
+    """Return the rules of `settings.alerts`."""
     return [Rule.of(number, entry) for number, entry in enumerate(entries)]
 
 
 def targets(entries: Sequence[AlertConfig]) -> Mapping[str, AlertTarget]:
-    """Where each rule's alerts go, by its id."""
+    """Return where the alerts of each rule go, by the rule's id."""
     return {rule.id: entry.to for rule, entry in zip(rules(entries), entries, strict=True)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Notice:
-    """What is told of an alert."""
+    """A message that an alert began or ended."""
 
     state: Literal["firing", "resolved"]
     known: KnownAlert
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changes:
-    """What becomes of the alerts that are known; `fired` and `removed` are keys."""
+class AlertChanges:
+    """What becomes of the known alerts. `fired` and `removed` are keys."""
 
     added: Sequence[KnownAlert]
     fired: frozenset[str]
@@ -87,25 +87,28 @@ class Changes:
 
 def changes(
     complaints: Sequence[Complaint], rules: Sequence[Rule], known: Sequence[KnownAlert], now: datetime
-) -> Changes:
-    """An alert begins when its complaint has held for the rule's `hold`, and ends when it does not hold any more."""
-    present = {
-        _key(rule, complaint): (rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)
-    }
-    before = {each.key: each for each in known}
+) -> AlertChanges:
+    """Begin an alert once its complaint has lasted for the rule's `hold`; end it when the complaint is gone."""
+    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
+    present = {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+    before = {alert.key: alert for alert in known}
     holds = {rule.id: rule.hold for rule in rules}
     after = {key: before.get(key) or _new(key, *pair, now) for key, pair in present.items()}
-    due = [each for each in after.values() if not each.is_fired and now - each.since >= holds[each.rule]]
-    over = [each for key, each in before.items() if key not in present]
-    return Changes(
-        added=[each for key, each in after.items() if key not in before],
-        fired=frozenset(each.key for each in due),
-        removed=frozenset(each.key for each in over),
+    due = [alert for alert in after.values() if not alert.is_fired and now - alert.since >= holds[alert.rule]]
+    over = [alert for key, alert in before.items() if key not in present]
+    return AlertChanges(
+        added=[alert for key, alert in after.items() if key not in before],
+        fired=_keys(due),
+        removed=_keys(over),
         notices=[
-            *(Notice(state="resolved", known=each) for each in over if each.is_fired and each.rule in holds),
-            *(Notice(state="firing", known=replace(each, message=present[each.key][1].message)) for each in due),
+            *(Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds),
+            *(Notice(state="firing", known=replace(alert, message=present[alert.key][1].message)) for alert in due),
         ],
     )
+
+
+def _keys(alerts: Sequence[KnownAlert]) -> frozenset[str]:
+    return frozenset(alert.key for alert in alerts)
 
 
 def _new(key: str, rule: Rule, complaint: Complaint, now: datetime) -> KnownAlert:

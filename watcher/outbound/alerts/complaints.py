@@ -1,4 +1,4 @@
-"""What is wrong now, in sentences: read from the database, judged by pure rules."""
+"""Everything that is wrong now, as sentences: rows from the database, judged by pure rules."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from watcher.outbound.alerts.changes import Complaint
 from watcher.scheduling.conditions import Resolved, is_met, names_alias
 
 REMEMBERED: Final = timedelta(days=7)
-"""How long a failed run is a complaint."""
+"""The time for which a failed run remains a complaint."""
 _FAILING: Final = frozenset({"failing", "blocked"})
 
 
 async def read_complaints(connection: AsyncConnection, alerting_since: datetime, now: datetime) -> Sequence[Complaint]:
-    """All, whoever is told of them."""
+    """Read every complaint, whether a rule covers it or not."""
     failing = [complaint for row in await watchers.listed(connection) if (complaint := of_watcher(row))]
     late = [of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late]
     failed = await alerts.failed_runs(connection, max(alerting_since, now - REMEMBERED))
@@ -60,7 +60,10 @@ async def _around(connection: AsyncConnection, dag_id: str) -> frozenset[str]:
 
 
 def of_watcher(row: WatcherRow) -> Complaint | None:
-    """None of one that works, or that a person has paused: one that its failures have paused is told of until he resumes it."""
+    """Return None for a watcher that works, or that a person has paused.
+
+    A watcher that its own failures have paused remains a complaint until a person resumes it.
+    """
     if row.state not in _FAILING and not row.is_left_out and not row.has_given_up:
         return None
     return Complaint(
@@ -83,7 +86,7 @@ def of_failed_run(run: FailedRun, assets_around: frozenset[str]) -> Complaint:
 
 
 def of_late_asset(asset: AssetRow, now: datetime) -> Complaint:
-    """Of an asset of which no event came for longer than `expect_every`."""
+    """Return the complaint about an asset that got no event for longer than `expect_every`."""
     expected = asset.expect_every or timedelta(0)
     return Complaint(
         alert="watcher_late",
@@ -102,7 +105,7 @@ def of_waiting_job(
     resolved: Resolved,
     now: datetime,
 ) -> Complaint | None:
-    """None of a job whose condition is met, or not even in part, or not for so long yet."""
+    """Return None for a job whose condition is met, is not met even in part, or has not waited for its deadline yet."""
     condition = definition.schedule
     queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
     if condition is None or not queued or is_met(condition, queued.keys(), resolved):
@@ -122,7 +125,7 @@ def of_waiting_job(
 
 
 def lacking(condition: Condition, queued: Mapping[str, datetime], resolved: Resolved) -> str:
-    """The parts of a condition that is not met which have not come, in words."""
+    """Name the missing parts of a condition that is not met."""
     match condition:
         case str():
             return f"`{condition}`"

@@ -1,4 +1,4 @@
-"""Alerts on their way: to a web address, or by mail. Several lanes at a time, so one that is down delays no other."""
+"""Sends alerts to a web address or by mail. Several lanes are served at a time, so a target that is down delays no other."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from watcher.outbound.alerts.evaluator import DESTINATION
 from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
 
 GIVEN_UP_AFTER: Final = timedelta(days=1)
-"""An alert that could not be sent for so long is of no use any more."""
+"""The age at which an alert that could not be sent is dropped: it is of no use any more."""
 _AGAIN: Final = frozenset({408, 425, 429})
-"""Of the statuses that refuse, those that may not, the next time."""
+"""Statuses of refusals that a later attempt may get past."""
 _REFUSED: Final = 400
 _BROKEN: Final = 500
 
@@ -37,7 +37,7 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class Alerts:
-    """The outbox's destination; `targets` are by the id of their rule."""
+    """The outbox's destination for alerts. `targets` are keyed by the id of their rule."""
 
     targets: Mapping[str, AlertTarget]
     metrics: Metrics = field(default_factory=Metrics)
@@ -46,11 +46,11 @@ class Alerts:
 
     @classmethod
     def of(cls, entries: Sequence[AlertConfig], metrics: Metrics) -> Self:
-        """Of `settings.alerts`."""
+        """Return the destination of `settings.alerts`."""
         return cls(targets=targets(entries), metrics=metrics)
 
     async def deliver(self, message: OutboxMessage) -> Outcome:
-        """What is to be sent to a target that is configured no more, or was not sent for a day, is dropped."""
+        """Send the alert, or drop it: when its target is no longer configured, or when it could not be sent for a day."""
         target = self.targets.get(message.lane.partition("/")[0])
         first = message.first_attempt_at
         if target is None or (first is not None and message.now - first > GIVEN_UP_AFTER):
@@ -66,12 +66,12 @@ class Alerts:
         return outcome
 
     async def look_up(self, message: OutboxMessage) -> Outcome | None:  # noqa: ARG002
-        """Nobody can be asked: it is sent again, and its id tells."""
+        """Return None: no target can be asked. The alert is sent again, and its id shows that it is the same."""
         return None
 
 
 async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelta) -> Outcome:
-    """The status is the answer, whatever is sent behind it; `within` is for all of it, however slowly it comes."""
+    """Post the alert. The status decides, whatever body follows. `within` limits the whole exchange, however slow it is."""
     text = json.dumps(body)
     if target.template is not None:
         try:
@@ -106,7 +106,7 @@ def _judged(answer: httpx.Response) -> Outcome:
 
 
 def _mail(target: SmtpConfig | None, body: Mapping[str, Any], seconds: float) -> Outcome:
-    """Blocking."""
+    """Send the alert by mail. Blocks the calling thread."""
     assert target is not None  # noqa: S101  one of the two is there
     try:
         with smtplib.SMTP(target.host, target.port, timeout=seconds) as server:
@@ -123,7 +123,7 @@ def _mail(target: SmtpConfig | None, body: Mapping[str, Any], seconds: float) ->
 
 
 def mail(target: SmtpConfig, body: Mapping[str, Any]) -> EmailMessage:
-    """The same Message-ID over retries."""
+    """Return the mail of an alert. Retries have the same Message-ID."""
     message = EmailMessage()
     message["From"], message["To"] = target.sender, ", ".join(target.to)
     message["Subject"] = " ".join(f"[{body['state']}] {body['message']}".split())[:200]

@@ -1,4 +1,4 @@
-"""The loop that looks what is wrong: the leader alone, each change once, in the transaction that makes it known."""
+"""The loop that checks what is wrong. Only the leader runs it; each change is stored once, together with its message."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from watcher.outbound.alerts.changes import Notice, Rule, changes, rules
 from watcher.outbound.alerts.complaints import read_complaints
 
 LOOK_EVERY: Final = 5.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 WITHOUT_RULES: Final = 60.0
-"""Seconds between two, where only what rules of before began is to be ended."""
+"""Seconds between two checks when no rule is left, and only alerts of earlier rules are to end."""
 DESTINATION: Final = "alerts"
-"""In the outbox; its lanes are a rule and what it tells of."""
+"""The name of this destination in the outbox. A lane is one rule and one subject."""
 
 log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
 class Evaluator:
-    """`on_alerts` is called after alerts were committed to the outbox."""
+    """Compares what is wrong with what was reported. `on_alerts` is called after alerts were committed to the outbox."""
 
     database: Database
     leadership: Leadership
@@ -69,7 +69,7 @@ class Evaluator:
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Check until cancelled."""
         task_status.started()
         while True:
             async with keep_going("alerts.look_failed"):
@@ -77,7 +77,7 @@ class Evaluator:
             await anyio.sleep(LOOK_EVERY if self.rules else WITHOUT_RULES)
 
     async def look(self) -> None:
-        """Begin and end alerts; writes nothing where nothing has changed."""
+        """Begin and end alerts. Writes nothing when nothing has changed."""
         if not self.leadership.leads:
             return
         async with self.database.reading() as connection:

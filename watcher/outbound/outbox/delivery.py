@@ -1,7 +1,7 @@
-"""What becomes of a message: pure decisions between one attempt and the next.
+"""Pure decisions about a message between one attempt and the next.
 
-A message that may have arrived is looked up before it is sent again, and not before the request of which no answer came
-can have ended. So a repeat needs an answer that was lost and a look that came too early for it.
+A message that may have arrived is looked up before it is sent again. The look-up waits until the unanswered request must
+have ended. So a message is repeated only if an answer was lost and the look-up still came too early.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ LONGEST_PAUSE: Final = timedelta(minutes=1)
 
 @dataclass(frozen=True, kw_only=True)
 class Delivered:
-    """It has arrived."""
+    """The message has arrived."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Failed:
-    """It has not arrived, and may the next time."""
+    """The message has not arrived. The next attempt may succeed."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """It has not arrived, and will not before a person acts; `reason` names the remedy. It is tried all the same."""
+    """The message has not arrived, and will not until a person acts. `reason` names the remedy. Attempts continue."""
 
     reason: str
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unclear:
-    """Nobody knows whether it has arrived."""
+    """Nobody knows whether the message has arrived."""
 
     reason: str
 
@@ -50,19 +50,20 @@ class Destination(Protocol):
 
     @property
     def name(self) -> str:
-        """As in the outbox."""
+        """The name that the outbox stores with each message."""
 
     @property
     def timeout(self) -> timedelta:
-        """After which a request has ended, and an attempt that was not answered can be looked up."""
+        """The time after which a request has ended, so that an unanswered attempt can be looked up."""
 
     async def deliver(self, message: OutboxMessage) -> Outcome:
         """Make one attempt, within `timeout`. Whatever goes wrong is an outcome."""
 
     async def look_up(self, message: OutboxMessage) -> Outcome | None:
-        """What became of the attempts since `first_attempt_at`. None: it did not arrive, or nobody can tell: send it again.
+        """Find out what became of the attempts since `first_attempt_at`.
 
-        An outcome other than `Delivered` says that looking failed.
+        None: the message did not arrive, or nobody can tell; send it again. An outcome other than `Delivered` says that
+        the look-up failed.
         """
 
 
@@ -78,14 +79,14 @@ class LookUp:
 
 @dataclass(frozen=True, kw_only=True)
 class Wait:
-    """Nothing is to be done before `pause` has passed."""
+    """Do nothing before `pause` has passed."""
 
     pause: timedelta
 
 
 @dataclass(frozen=True, kw_only=True)
 class Postponed:
-    """What the outbox notes of a message that has not arrived for certain."""
+    """What the outbox stores about a message that may not have arrived."""
 
     pause: timedelta
     error: str
@@ -94,7 +95,7 @@ class Postponed:
 
 
 def next_step(message: OutboxMessage, timeout: timedelta) -> Send | LookUp | Wait:
-    """What to do about the first message of a lane now."""
+    """Decide what to do about the first message of a lane now."""
     times = [] if message.not_before is None else [message.not_before]
     if message.attempt_at is not None:
         times.append(message.attempt_at + timeout)
@@ -105,7 +106,7 @@ def next_step(message: OutboxMessage, timeout: timedelta) -> Send | LookUp | Wai
 
 
 def after_attempt(outcome: Outcome, attempts: int) -> Postponed | None:
-    """What follows an attempt, by how many there were; None: the message has arrived and can go."""
+    """Decide what follows an attempt; `attempts` counts it. None: the message has arrived and can be removed."""
     pause = backoff(attempts)
     match outcome:
         case Delivered():
@@ -118,8 +119,8 @@ def after_attempt(outcome: Outcome, attempts: int) -> Postponed | None:
             return Postponed(pause=pause, error=reason, is_unclear=True)
 
 
-def after_look(outcome: Outcome | None, attempts: int) -> Postponed | None:
-    """What follows a look; it leaves the attempt unclear when it failed. None: the message has arrived and can go."""
+def after_look_up(outcome: Outcome | None, attempts: int) -> Postponed | None:
+    """Decide what follows a look-up. A failed look-up leaves the attempt unclear. None: the message can be removed."""
     match outcome:
         case None:
             return Postponed(pause=timedelta(0), error="the last attempt did not arrive")
@@ -132,6 +133,6 @@ def after_look(outcome: Outcome | None, attempts: int) -> Postponed | None:
 
 
 def backoff(attempts: int) -> timedelta:
-    """Twice as long after each attempt, up to a minute."""
+    """Return a pause that doubles with each attempt, up to a minute."""
     doublings = min(max(attempts - 1, 0), 16)
     return min(SHORTEST_PAUSE * (1 << doublings), LONGEST_PAUSE)

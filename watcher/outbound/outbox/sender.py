@@ -1,6 +1,7 @@
-"""The sender: what the outbox holds goes to its destinations, by the leader alone, each lane by itself.
+"""The sender of what the outbox holds. Only the leader sends, and each lane proceeds by itself.
 
-It sleeps until something is committed or a pause ends; the look at everything now and then is for hints that were lost.
+The sender sleeps until something is committed or a pause ends. A check of everything now and then makes up for lost
+hints.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 import structlog
@@ -30,23 +31,23 @@ from watcher.outbound.outbox.delivery import (
     Send,
     Wait,
     after_attempt,
-    after_look,
+    after_look_up,
     next_step,
 )
 
 LOOK_EVERY: Final = 60.0
-"""Seconds between two looks at everything."""
+"""Seconds between two checks of everything."""
 AGAIN: Final = 1.0
-"""Seconds before a lane is looked at again that our own database kept from being served."""
+"""Seconds before a lane is retried that our own database kept from being served."""
 AT_A_TIME: Final = 16
-"""Most lanes of a destination that are served at a time."""
+"""The largest number of lanes of a destination that are served at a time."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Settled:
-    """What is to be noted of the message before, in the transaction that begins the next."""
+    """What became of one message, to be stored in the transaction that begins the next."""
 
     message: OutboxMessage
     postponed: Postponed | None
@@ -54,7 +55,7 @@ class _Settled:
 
 @dataclass(kw_only=True, eq=False)
 class Sender:
-    """Sends while it leads, to each destination by itself: one that is gone delays no other."""
+    """Sends while this process leads. A destination that is gone delays no other."""
 
     database: Database
     leadership: Leadership
@@ -62,21 +63,26 @@ class Sender:
     health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:
-        common: dict[str, Any] = {"database": self.database, "leadership": self.leadership, "health": self.health}
-        self._routes = [_Route(destination=each, **common) for each in self.destinations]
+        self._routes = [
+            _Route(database=self.database, leadership=self.leadership, destination=destination, health=self.health)
+            for destination in self.destinations
+        ]
 
     def wake(self) -> None:
-        """Something was committed to the outbox, or this process leads now. Callable from any task."""
+        """Check every destination soon: something was committed to the outbox, or this process leads now.
+
+        Callable from any task.
+        """
         for route in self._routes:
             route.wakeup.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled."""
+        """Send until cancelled."""
         async with anyio.create_task_group() as tasks:
             for route in self._routes:
                 tasks.start_soon(route.run)
             task_status.started()
-            await anyio.sleep_forever()  # also where nothing is owed to anybody
+            await anyio.sleep_forever()  # also without any destination
 
 
 @dataclass(kw_only=True, eq=False)
@@ -99,12 +105,12 @@ class _Route:
                 await self.wakeup.wait(pause)
 
     async def _look(self, tasks: TaskGroup) -> float:
-        """Serve every lane that is due; returns how long nothing else is."""
+        """Serve every lane that is due. Return the seconds until the next one is."""
         waits: Mapping[str, float] = {}
         if self.leadership.leads:
             async with self.database.reading() as connection:
                 waits = await outbox.lanes_due(connection, self.destination.name)
-        self._forget_all_but(waits)
+        self._keep_concerns_of(waits)
         idle = {lane: wait for lane, wait in waits.items() if lane not in self._active}
         due = sorted(idle, key=lambda lane: idle[lane])[: max(AT_A_TIME - len(self._active), 0)]
         for lane in due:
@@ -114,18 +120,18 @@ class _Route:
         later = [wait for lane, wait in idle.items() if wait]
         return min(later, default=LOOK_EVERY)
 
-    def _forget_all_but(self, lanes: Container[str]) -> None:
-        """What others send, or nobody owes any more, concerns this process no longer."""
+    def _keep_concerns_of(self, lanes: Container[str]) -> None:
+        """Remove the concerns about other lanes: another process sends them, or nothing is owed any more."""
         for lane in [lane for lane in self._concerning if lane not in lanes]:
             self._concerning.discard(lane)
             self.health.concerns.pop(self._subject(lane), None)
 
     def _subject(self, lane: str) -> str:
-        """In `Health.concerns`."""
+        """Return the lane's key in `Health.concerns`."""
         return f"{self.destination.name}/{lane}"
 
     async def _serve(self, lane: str) -> None:
-        """Until nothing of the lane is due."""
+        """Send until nothing of the lane is due."""
         try:
             async with keep_going("outbox.sending_failed"):
                 await self._send_all(lane)
@@ -146,7 +152,7 @@ class _Route:
                 settled = await self._act(*due)
 
     async def _next(self, lane: str, settled: _Settled | None) -> tuple[OutboxMessage, Send | LookUp] | None:
-        """Note what became of the message before, and begin with the next one, if it is due."""
+        """Store what became of the last message, and begin the next one if it is due."""
         async with self.leadership.transaction() as connection:
             if settled is not None:
                 await _settle(connection, settled)
@@ -165,7 +171,7 @@ class _Route:
         if isinstance(step, Send):
             postponed = after_attempt(await self.destination.deliver(message), message.attempts + 1)
         else:
-            postponed = after_look(await self.destination.look_up(message), message.attempts)
+            postponed = after_look_up(await self.destination.look_up(message), message.attempts)
         about = {"destination": self.destination.name, "lane": message.lane, "attempts": message.attempts}
         about |= {"id": message.id, "step": type(step).__name__.lower()}
         subject = self._subject(message.lane)
@@ -184,4 +190,11 @@ async def _settle(connection: AsyncConnection, settled: _Settled) -> None:
     if postponed is None:
         await outbox.remove(connection, message_id)
     else:
-        await outbox.postpone(connection, message_id, **vars(postponed))
+        await outbox.postpone(
+            connection,
+            message_id,
+            pause=postponed.pause,
+            error=postponed.error,
+            refused=postponed.refused,
+            is_unclear=postponed.is_unclear,
+        )

@@ -1,4 +1,4 @@
-"""What the API works with; `watcher/app.py` builds it."""
+"""What the routes work with, in groups. `watcher/serving/room.py` builds it for a daemon."""
 
 from __future__ import annotations
 
@@ -30,72 +30,122 @@ from watcher.triggerer.control import Control
 
 
 @dataclass(frozen=True, kw_only=True)
+class SignIn:
+    """Who may call, and how callers prove who they are."""
+
+    secrets: Sequence[bytes]
+    """The first secret signs the tokens of tries; every one of them verifies."""
+    auth: Literal["tokens", "none"] = "tokens"
+    anonymous: str = "anonymous"
+    """The actor when `auth` is none."""
+    site: Site = field(default_factory=Site)
+    """The addresses at which browsers reach this process."""
+    signing_keys: SigningKeys | None = None
+    """What this process has published of its secrets. None when no other process could differ."""
+    known_tokens: KnownTokens = field(default_factory=KnownTokens)
+    """Tokens that were valid a moment ago. The default trusts none of them without asking the database."""
+    failures: Failures = field(default_factory=Failures)
+    """Tokens that were refused lately."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestLimits:
+    """How large requests may be, and how long what they store is kept."""
+
+    max_value_storage_bytes: int
+    default_retention_days: int
+    body_bytes: int = 1_000_000
+    """Bytes that the request of a person or tool may have beside the longest value."""
+    execution_body_bytes: int = 16_000_000
+    """Bytes that a job's request may have. Its values have no limit of their own, as in Airflow."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Links:
+    """The addresses that answers point to."""
+
+    base_url: str | None = None
+    """The prefix of every link. None makes links paths."""
+    spark_history_url: str | None = None
+    """Spark's history server, for the links of tries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveAnswers:
+    """Answers that go on for as long as somebody listens."""
+
+    streams: Streams = field(default_factory=Streams)
+    followers: Followers = field(default_factory=Followers)
+    """The followers of log files."""
+    changes: LiveChanges = field(default_factory=LiveChanges)
+    """The changes that streams report."""
+    stopping: anyio.Event = field(default_factory=anyio.Event)
+    """Set when the process ends: streams end at once."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessState:
+    """The process that answers."""
+
+    configuration_hash: str | None = None
+    """The hash of the configuration that this process runs. None: it is not compared with the one applied last."""
+    health: Health = field(default_factory=Health)
+    metrics: Metrics = field(default_factory=Metrics)
+    reload: Callable[[str], Awaitable[ReloadOutcome]] | None = None
+    """Reads the configuration again for the given actor. Raises `ReloadRefused`. None without a daemon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatcherControl:
+    """What people may ask about watchers, and do to them."""
+
+    control: Control | None = None
+    """Moves positions. None where the watchers are not known."""
+    descriptions: Descriptions = field(default_factory=Descriptions)
+    """The sentences of triggers about their watermarks."""
+    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
+    """Called when the copy of a watermark entry (asset id, key) in a store backend may be gone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSupport:
+    """What the tries of jobs are given and owe."""
+
+    clear_on_success: bool = False
+    submitters: Mapping[str, Submitter] = field(default_factory=dict)
+    """Submitters by the name that is stored with a try, for logs that are kept where drivers run."""
+    worker_backend: Mapping[str, Any] | None = None
+    """What jobs are told about the worker-side backend: `{path, options}`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ApiContext:
-    """What the routes need; `hint` is called after a commit that gave somebody something to do."""
+    """Everything that routes need."""
 
     database: Database
     entries: AttributedEntries
-    secrets: Sequence[bytes]
-    """Of these the first signs the tokens of tries, and all verify."""
-    auth: Literal["tokens", "none"]
-    base_url: str | None
-    """Put before links; None makes them paths."""
     logs_directory: Path
-    max_value_storage_bytes: int
-    default_retention_days: int
-    clear_on_success: bool
     hint: Callable[[Hint], None]
-    configuration_hash: str | None
-    """Of the configuration this process runs; None does not compare it with the one applied last."""
-    signing_keys: SigningKeys | None = None
-    """What the process has published of its secrets; None where it is alone."""
-    worker_backend: Mapping[str, Any] | None = None
-    """What jobs are told of the worker-side backend: `{path, options}`."""
-    site: Site = field(default_factory=Site)
-    """Where browsers find it."""
-    body_bytes: int = 1_000_000
-    """What a request of a person or tool may hold beside the longest value."""
-    execution_body_bytes: int = 16_000_000
-    """What a job's request may hold: its values have no limit of their own, as in Airflow."""
-    anonymous: str = "anonymous"
-    """Who acts when `auth` is none."""
-    health: Health = field(default_factory=Health)
-    """How this process is doing."""
-    streams: Streams = field(default_factory=Streams)
-    """The answers that go on for as long as somebody listens."""
-    followers: Followers = field(default_factory=Followers)
-    """Of the logs."""
-    changes: LiveChanges = field(default_factory=LiveChanges)
-    """What streams tell of."""
-    stopping: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the process ends: streams end at once."""
-    on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
-    """Called when the copy of a watermark entry (asset id, key) in a backend of its own may be gone."""
-    submitters: Mapping[str, Submitter] = field(default_factory=dict)
-    """By the name that is stored with a try, for logs that are kept where drivers run."""
-    reload: Callable[[str], Awaitable[ReloadOutcome]] | None = None
-    """Reads the configuration again, for this actor; None without a daemon. Raises `ReloadRefused`."""
-    control: Control | None = None
-    """What moves positions; None where the watchers are not known."""
-    metrics: Metrics = field(default_factory=Metrics)
-    known_tokens: KnownTokens = field(default_factory=KnownTokens)
-    """Tokens that were right a moment ago; by default none is trusted without asking the database."""
-    failures: Failures = field(default_factory=Failures)
-    """Tokens that were refused."""
+    """Called after a commit that gave somebody something to do."""
+    sign_in: SignIn
+    limits: RequestLimits
+    links: Links = field(default_factory=Links)
+    live: LiveAnswers = field(default_factory=LiveAnswers)
+    process: ProcessState = field(default_factory=ProcessState)
+    watchers: WatcherControl = field(default_factory=WatcherControl)
+    jobs: JobSupport = field(default_factory=JobSupport)
     event_posts: EventPosts = field(default_factory=EventPosts)
-    """Those that wait to be stored."""
-    spark_history_url: str | None = None
-    """Spark's history server, for the links of tries."""
-    descriptions: Descriptions = field(default_factory=Descriptions)
-    """What triggers say of their watermarks."""
+    """Posted events that wait to be stored."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
-        """What an application goes on with after a reload: what it counts of its clients goes on, too."""
-        return replace(new, streams=self.streams, failures=self.failures, changes=self.changes)
+        """Return `new` with what this context counts of its clients: it continues after a reload."""
+        sign_in = replace(new.sign_in, failures=self.sign_in.failures)
+        live = replace(new.live, streams=self.live.streams, changes=self.live.changes)
+        return replace(new, sign_in=sign_in, live=live)
 
 
 async def of_app(request: Request) -> ApiContext:
-    """The context of the application that answers."""
+    """Return the context of the application that answers."""
     context: ApiContext = request.app.state.context
     return context
 

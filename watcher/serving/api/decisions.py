@@ -86,7 +86,7 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
         action = "run.cancel" if reason == "cancelled" else "run.mark"
         await audit.record(connection, actor.name, action, dag_id, {"run_id": run_id, "state": state}, new_write_id())
     if ended is not None:
-        context.metrics.count_end(ended)
+        context.process.metrics.count_end(ended)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=frozenset({dag_id})))
 

@@ -36,14 +36,14 @@ class Guards:
 def _limit(context: ApiContext, path: str) -> int:
     """Bytes that a body may have."""
     if path.startswith("/execution/"):
-        return context.execution_body_bytes
-    return context.body_bytes + context.max_value_storage_bytes
+        return context.limits.execution_body_bytes
+    return context.limits.body_bytes + context.limits.max_value_storage_bytes
 
 
 def _refusal(context: ApiContext, scope: Scope, limit: int) -> ErrorResponse | None:
     if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
         return ErrorResponse({"detail": "the address holds a NUL character; remove it"}, 422)
-    foreign = context.site.refusal(scope, everybody_may=context.auth == "none")
+    foreign = context.sign_in.site.refusal(scope, everybody_may=context.sign_in.auth == "none")
     if foreign is not None:
         return ErrorResponse({"detail": foreign.sentence}, foreign.status)
     length = Headers(scope=scope).get("content-length", "")

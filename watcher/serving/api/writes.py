@@ -36,9 +36,9 @@ def new_write_id() -> str:
 def json_within_limit(context: ApiContext, value: Any) -> str:
     """The value's JSON text, as people and tools may store it. Raises `InvalidValue`."""
     text = to_json(value)
-    if len(text) > context.max_value_storage_bytes:
+    if len(text) > context.limits.max_value_storage_bytes:
         raise InvalidValue(
-            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.max_value_storage_bytes}); "
+            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.limits.max_value_storage_bytes}); "
             f"store a reference to where it is"
         )
     return text
@@ -71,7 +71,7 @@ class EntryWrite:
         watermarks = await assets.watermark_keys(self.connection, self.asset.id)
         await self.context.entries.clear(self.connection, self.asset, writer=self.writer, protected=watermarks)
         for key in watermarks:
-            self.context.on_watermark(self.asset.id, key)
+            self.context.watchers.on_watermark(self.asset.id, key)
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
@@ -118,7 +118,7 @@ class EntryWrite:
         """The first act after COMMIT."""
         log.info("store.written", **self.record)
         written = 1 if self.keys is None else len(self.keys)
-        self.context.metrics.count_writes(self.writer.kind, written, self.trace_id)
+        self.context.process.metrics.count_writes(self.writer.kind, written, self.trace_id)
 
 
 async def set_entry(

@@ -63,7 +63,7 @@ class View:
         """The template with these values, and what all templates need."""
         role = ROLES.index(self.actor.role)
         rights = {"may_operate": role >= ROLES.index("operator"), "may_write": role >= ROLES.index("admin")}
-        session = {"actor": self.actor, "is_open": self.context.auth == "none", **rights}
+        session = {"actor": self.actor, "is_open": self.context.sign_in.auth == "none", **rights}
         return _rendered(self.request, template, status, {**session, **values})
 
 

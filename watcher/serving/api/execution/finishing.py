@@ -67,13 +67,13 @@ async def finish(
         appended, created = _NOTHING
         if state == "success" and run is not None:
             appended, created = await _append(connection, held, run.trace_id, outlet_events, context.database.dialect)
-        if state == "success" and context.clear_on_success:
+        if state == "success" and context.jobs.clear_on_success:
             await context.entries.clear_task(connection, held.instance)
     for uri, asset_id in created.items():
         log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
     log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
     if run is not None:
-        context.metrics.count_end(run)
+        context.process.metrics.count_end(run)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
     if appended.fills_outbox:

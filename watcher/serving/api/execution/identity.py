@@ -87,7 +87,9 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """A token for the same try that lives as long as the one before did."""
-    return try_tokens.issue(context.secrets[0], identity, lifetime=identity.lifetime, trace_id=identity.trace_id)
+    return try_tokens.issue(
+        context.sign_in.secrets[0], identity, lifetime=identity.lifetime, trace_id=identity.trace_id
+    )
 
 
 async def _by_name(name: str) -> AssetSelector:

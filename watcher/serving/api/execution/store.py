@@ -201,7 +201,7 @@ async def _reading(
 
 def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
     """What a job writes has no limit, but its log gets a warning."""
-    limit = write.context.max_value_storage_bytes
+    limit = write.context.limits.max_value_storage_bytes
     if len(text) > limit:
         log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
 

@@ -76,7 +76,7 @@ async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
 @router.put("/{key:path}", status_code=204)
 async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
     entry = TaskEntry(key=key, value=to_json(body.value), is_ref=body.is_ref)
-    until = expiry(body.expires_at, own.context.default_retention_days)
+    until = expiry(body.expires_at, own.context.limits.default_retention_days)
     async with own.context.database.transaction() as connection:
         own_try = await fenced(connection, own)
         await own.context.entries.set_task(connection, own_try.instance, entry, until)

@@ -126,9 +126,9 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, held: T
         inlets=await _named(connection, held.dag_id, around, "inlet"),
         outlets=await _named(connection, held.dag_id, around, "outlet"),
         options=job.definition.options,
-        worker_backend=context.worker_backend,
-        default_retention_days=context.default_retention_days,
-        clear_on_success=context.clear_on_success,
+        worker_backend=context.jobs.worker_backend,
+        default_retention_days=context.limits.default_retention_days,
+        clear_on_success=context.jobs.clear_on_success,
     )
 
 
@@ -152,7 +152,7 @@ async def report_progress(call: Writing, body: Progress) -> None:
         if body.first_action_at is not None:
             first = await measures.note_first_action(connection, held, body.first_action_at)
     if first is not None:
-        call.context.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
+        call.context.process.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
 
 
 class Finished(Shape):
@@ -177,4 +177,4 @@ async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     async with context.database.transaction() as connection:
         await tries.fence(connection, identity)
     token = renewed(context, identity)
-    return {"token": token, "expires_at": try_tokens.verify(context.secrets, token).expires_at.isoformat()}
+    return {"token": token, "expires_at": try_tokens.verify(context.sign_in.secrets, token).expires_at.isoformat()}

@@ -61,13 +61,13 @@ class UndoEntry(Body):
 @router.get("/store")
 async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
     page = await _page(context, asset_id, window)
-    shown = [entry_response(entry, context.base_url) for entry in page.rows]
+    shown = [entry_response(entry, context.links.base_url) for entry in page.rows]
     return EntryCollection(asset_store=shown, total_entries=page.total)
 
 
 @router.get("/store/{key:path}")
 async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> EntryResponse:
-    return entry_response(await _entry(context, asset_id, key), context.base_url)
+    return entry_response(await _entry(context, asset_id, key), context.links.base_url)
 
 
 @router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
@@ -120,7 +120,9 @@ async def list_history(
     async with context.database.reading() as connection:
         asset = await assets.reference(connection, asset_id)
         page = await history.of_asset(connection, asset, key, window)
-    return History(history=[history_response(row, context.base_url) for row in page.rows], total_entries=page.total)
+    return History(
+        history=[history_response(row, context.links.base_url) for row in page.rows], total_entries=page.total
+    )
 
 
 @router.get("/state-store")

@@ -227,13 +227,13 @@ async def wait_for_run(
 ) -> StreamingResponse:
     """A line of JSON with the run's `state` at once, and one at each look until it is over."""
     await _existing(context, dag_id, run_id)
-    context.streams.check()
+    context.live.streams.check()
     states = _states(context, dag_id, run_id, max(interval, _SHORTEST_INTERVAL))
-    return StreamingResponse(context.streams.lines(states, may_listen), media_type="text/plain")
+    return StreamingResponse(context.live.streams.lines(states, may_listen), media_type="text/plain")
 
 
 async def _states(context: ApiContext, dag_id: str, run_id: str, interval: float) -> AsyncIterator[str]:
-    while not context.stopping.is_set():
+    while not context.live.stopping.is_set():
         try:
             state = (await _existing(context, dag_id, run_id)).state
         except NotFound:  # it was deleted
@@ -242,7 +242,7 @@ async def _states(context: ApiContext, dag_id: str, run_id: str, interval: float
         if state not in ACTIVE:
             return
         with anyio.move_on_after(interval):
-            await context.stopping.wait()
+            await context.live.stopping.wait()
 
 
 async def _existing(context: ApiContext, dag_id: str, run_id: str) -> RunRow:

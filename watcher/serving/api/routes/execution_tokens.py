@@ -59,8 +59,13 @@ async def create_execution_token(context: Context, actor: Admin, body: ForeignTa
         ref = await foreign_tasks.register(connection, key, body.expires_in, context.database.dialect)
         detail = {**key.columns, "task_instance_id": ref.task_instance_id, "assets": list(body.assets)}
         await audit.record(connection, actor.name, "execution_token.create", body.dag_id, detail)
-    token = try_tokens.issue(context.secrets[0], ref, lifetime=timedelta(seconds=body.expires_in), assets=granted)
-    expires_at = try_tokens.verify(context.secrets, token).expires_at
+    token = try_tokens.issue(
+        context.sign_in.secrets[0],
+        ref,
+        lifetime=timedelta(seconds=body.expires_in),
+        assets=granted,
+    )
+    expires_at = try_tokens.verify(context.sign_in.secrets, token).expires_at
     return ExecutionToken(token=token, task_instance_id=ref.task_instance_id, expires_at=expires_at)
 
 

@@ -157,7 +157,7 @@ async def log_of_try(
         if around is None and not await runs.was_deleted(connection, instance.dag_id, instance.run_id):
             await task_instances.check(connection, instance)
         stored = await try_lookup.stored_handle(connection, instance, try_number)
-    submitter = None if stored is None else context.submitters.get(stored[0])
+    submitter = None if stored is None else context.jobs.submitters.get(stored[0])
     if stored is None or submitter is None or submitter.ends_with_home:
         return LogOfTry(path=path, remote=None)
     return LogOfTry(path=path, remote=(submitter, json.loads(stored[1])))
@@ -188,8 +188,8 @@ async def answer(
 ) -> Response:
     """The lines of the log of this name in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
     if query.following:
-        context.streams.check()
-        more = context.followers.follow(name, logs, _event, context.stopping)
+        context.live.streams.check()
+        more = context.live.followers.follow(name, logs, _event, context.live.stopping)
         await anext(more)
         try:
             events = _events(await excerpt(context, logs, query), more)
@@ -197,7 +197,7 @@ async def answer(
             await more.aclose()
             raise
         return StreamingResponse(
-            context.streams.commented(events, may_listen),
+            context.live.streams.commented(events, may_listen),
             media_type="text/event-stream",
             headers={"Cache-Control": "no-store"},
         )

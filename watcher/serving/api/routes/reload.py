@@ -56,10 +56,10 @@ class ReloadResponse(Shape):
 @router.post("/reload", response_model=ReloadResponse, responses=MAY_CONFLICT)
 async def reload(context: Context, actor: Admin) -> Any:
     """Read the configuration again and let it take effect: 422 with all that is wrong, and then nothing has changed."""
-    if context.reload is None:
+    if context.process.reload is None:
         raise Conflict("no daemon runs here; start `watcher run`, which reads the file")
     try:
-        outcome = await context.reload(actor.name)
+        outcome = await context.process.reload(actor.name)
     except ReloadRefused as refused:
         return ErrorResponse({"detail": [_fault(problem) for problem in refused.problems]}, 422)
     running = [

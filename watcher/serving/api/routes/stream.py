@@ -57,15 +57,15 @@ async def stream(
 ) -> StreamingResponse:
     """What changes from now on; of everything, or of an asset or a job."""
     selection = ChangeFilter(types=_types(types), asset_id=asset_id, dag_id=dag_id)
-    context.streams.check()
+    context.live.streams.check()
 
     async def shown(connection: AsyncConnection, changed: ChangeSet) -> list[Change]:
         return await _shown(context, connection, changed)
 
-    changes = context.changes.follow(context.database, shown, selection, last_event_id, context.stopping)
+    changes = context.live.changes.follow(context.database, shown, selection, last_event_id, context.live.stopping)
     begun = await anext(changes, "")  # so that the answer's head, too, says that whatever comes from now on is told
     return StreamingResponse(
-        context.streams.commented(_all(COMMENT + begun, changes), may_listen),
+        context.live.streams.commented(_all(COMMENT + begun, changes), may_listen),
         media_type="text/event-stream",
         headers={"Cache-Control": "no-store"},
     )
@@ -111,7 +111,7 @@ async def _watchers(context: ApiContext, connection: AsyncConnection, names: Seq
 
 
 def _write(context: ApiContext, row: HistoryEntry) -> Change:
-    shape = history_response(row, context.base_url)
+    shape = history_response(row, context.links.base_url)
     whole = StoreChange(**vars(shape), asset_id=row.asset_id, asset=row.asset)
     dag_id = None if row.writer is None else row.writer.dag_id
     return Change(type="store", data=_json(whole), asset_id=row.asset_id, dag_id=dag_id)

@@ -89,7 +89,7 @@ async def health(context: Context) -> dict[str, Any]:
         async with context.database.reading(PROBE_DEADLINE) as connection:
             newest = await triggerers.heartbeats(connection)
     except UNAVAILABLE as error:
-        outage, newest = error, _own_heartbeats(context.health)
+        outage, newest = error, _own_heartbeats(context.process.health)
     of_database = {"metadatabase": {"status": "healthy" if outage is None else "unhealthy"}}
     return {**of_database, **_health(newest)}
 
@@ -144,11 +144,11 @@ async def readyz(context: Context, response: Response) -> Readiness:
     if reasons:
         response.status_code = 503
     status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
-    return Readiness(status=status, reasons=reasons, warnings=context.health.warnings())
+    return Readiness(status=status, reasons=reasons, warnings=context.process.health.warnings())
 
 
 async def _reasons(context: ApiContext) -> list[str]:
-    return context.health.reasons(context.database.outage) or await _stored_reasons(context)
+    return context.process.health.reasons(context.database.outage) or await _stored_reasons(context)
 
 
 async def _stored_reasons(context: ApiContext) -> list[str]:
@@ -162,9 +162,13 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
         return [str(error)]
     except UNAVAILABLE as error:
         return [f"the database does not answer: {error}"]
-    if context.configuration_hash not in {None, applied}:
+    if context.process.configuration_hash not in {None, applied}:
         return [_ANOTHER_APPLIED]
-    if keys is not None and context.signing_keys is not None and keys.digests != context.signing_keys.digests:
+    if (
+        keys is not None
+        and context.sign_in.signing_keys is not None
+        and keys.digests != context.sign_in.signing_keys.digests
+    ):
         sentence = (
             "signs jobs' tokens by another list of secrets; give all the same settings.api.secret, and start them again"
         )
@@ -184,7 +188,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
     snapshot = Snapshot(is_ready=False, has_database=False)
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
-            rows = [context.health.merged(row) for row in await watchers.listed(connection)]
+            rows = [context.process.health.merged(row) for row in await watchers.listed(connection)]
             expected = await assets.expected(connection)
             depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
     except UNAVAILABLE as error:
@@ -197,8 +201,8 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
             expected=expected,
             outbox_depths=depths,
             stuck=stuck,
-            description_of=context.descriptions.of_watcher,
+            description_of=context.watchers.descriptions.of_watcher,
         )
-    exposition = partial(context.metrics.exposition, snapshot, accept)
+    exposition = partial(context.process.metrics.exposition, snapshot, accept)
     text, content_type = await anyio.to_thread.run_sync(exposition)
     return Response(text, headers={"Content-Type": content_type})

@@ -262,7 +262,7 @@ async def get_links(
         async with context.database.reading() as connection:
             tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST_TRIES)
         progress = next((each.progress for each in tries if each.try_number == try_number), None)
-    link = history_link(context.spark_history_url, progress)
+    link = history_link(context.links.spark_history_url, progress)
     return ExtraLinkCollectionResponse(
         extra_links={"Spark history": link} if link else {}, total_entries=int(bool(link))
     )

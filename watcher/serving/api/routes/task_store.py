@@ -98,7 +98,7 @@ async def set_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStoreBody
 ) -> None:
     entry = TaskEntry(key=key, value=json_within_limit(context, body.value))
-    until = expiry(body.expires_at, context.default_retention_days)
+    until = expiry(body.expires_at, context.limits.default_retention_days)
     async with _audited(context, actor, scope, "set", key=key) as connection:
         await context.entries.set_task(connection, scope, entry, until)
 

@@ -92,7 +92,7 @@ async def revoke_token(context: Context, actor: Admin, token_id: str) -> None:
     async with context.database.transaction() as connection:
         token = await tokens.revoke(connection, token_id)
         await audit.record(connection, actor.name, "token.revoke", token.subject, {"id": token.id})
-    context.known_tokens.forget()
+    context.sign_in.known_tokens.forget()
 
 
 @router.post("/{token_id}/rotate", status_code=201, responses=MAY_CONFLICT)
@@ -107,5 +107,5 @@ async def rotate_token(
         token = await tokens.rotate(connection, token_id, body.overlap)
         detail = {"id": token.id, "instead_of": token_id, "overlap": body.overlap}
         await audit.record(connection, actor.name, "token.rotate", token.subject, detail)
-    context.known_tokens.forget()
+    context.sign_in.known_tokens.forget()
     return CreatedTokenShape.of(token)

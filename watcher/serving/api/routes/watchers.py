@@ -86,8 +86,8 @@ async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
 
 async def shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
     """The rows, with what this process knows better of watchers that it hosts. Not within a transaction: it may take time."""
-    merged = [context.health.merged(row) for row in rows]
-    sentences = await anyio.to_thread.run_sync(context.descriptions.sentences, merged, DESCRIBE_PATIENCE)
+    merged = [context.process.health.merged(row) for row in rows]
+    sentences = await anyio.to_thread.run_sync(context.watchers.descriptions.sentences, merged, DESCRIBE_PATIENCE)
     return [
         Watcher.of(
             row,
@@ -108,7 +108,7 @@ class FindingCollection(Shape):
 @router.get("/{name}/findings")
 async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
     async with context.database.reading() as connection:
-        row = context.health.merged(await watchers.get(connection, name))
+        row = context.process.health.merged(await watchers.get(connection, name))
         lanes = await outbox.stuck(connection, row.asset_id)
     findings = [WatcherFinding.model_validate(finding) for finding in row.findings_now]
     findings += [_of_forwarding(lane) for lane in lanes if lane.refused]
@@ -147,7 +147,7 @@ async def get_polls(context: Context, _: Viewer, name: str) -> PollCollection:
     async with context.database.reading() as connection:
         await watchers.asset_of(connection, name)
         stored = (await watchers.stored_polls(connection, [name])).get(name)
-    polls = [WatcherPoll.of(poll) for poll in context.health.polls(name, stored)]
+    polls = [WatcherPoll.of(poll) for poll in context.process.health.polls(name, stored)]
     return PollCollection(polls=polls, total_entries=len(polls))
 
 
@@ -216,11 +216,11 @@ async def rename(context: Context, actor: Operator, name: str, body: RenameBody)
 
 
 def _control(context: ApiContext) -> Control:
-    if context.control is None:
+    if context.watchers.control is None:
         raise HTTPException(
             503, "this process does not know the watchers' sources; ask one that runs with the configuration"
         )
-    return context.control
+    return context.watchers.control
 
 
 @router.get("/{name}/logs", response_class=PlainTextResponse, responses=LINES_OF_LOGS)

@@ -54,7 +54,7 @@ async def try_identity(request: Request, context: ApiContext, bearer: Bearer) ->
     if bearer is None:
         raise not_authenticated()
     try:
-        return try_tokens.verify(context.secrets, bearer.credentials)
+        return try_tokens.verify(context.sign_in.secrets, bearer.credentials)
     except InvalidTryToken as error:
         raise await failed(request, context, f"Invalid token: {error}") from None
 
@@ -74,8 +74,8 @@ async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) 
 
 
 async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:
-    if context.auth == "none":
-        return Actor(name=context.anonymous, role=tokens.ROLES[-1])
+    if context.sign_in.auth == "none":
+        return Actor(name=context.sign_in.anonymous, role=tokens.ROLES[-1])
     identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
     if identity.use_is_news:
         await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
@@ -83,7 +83,7 @@ async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> 
 
 
 async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials) -> Identity:
-    known = context.known_tokens.get(bearer.credentials, monotonic())
+    known = context.sign_in.known_tokens.get(bearer.credentials, monotonic())
     if known is not None:
         return known
     asked_at = monotonic()
@@ -91,13 +91,13 @@ async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthoriza
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
         raise await failed(request, context, REFUSED)
-    context.known_tokens.put(bearer.credentials, identity, asked_at)
+    context.sign_in.known_tokens.put(bearer.credentials, identity, asked_at)
     return identity
 
 
 async def _of_session(request: Request, context: ApiContext) -> Identity:
     """By the cookie; `Guards` has seen to it that a page of ours makes the request."""
-    session_id = context.site.session_id(request.headers)
+    session_id = context.sign_in.site.session_id(request.headers)
     if session_id is None:
         raise not_authenticated()
     async with context.database.reading() as connection:
@@ -128,9 +128,9 @@ async def _may_listen(request: Request, context: Context, bearer: Bearer) -> May
 
 async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials | None) -> bool:
     """As the database says now; while it cannot be asked, nobody is signed out."""
-    if context.auth == "none":
+    if context.sign_in.auth == "none":
         return True
-    session_id = context.site.session_id(request.headers)
+    session_id = context.sign_in.site.session_id(request.headers)
     async with keep_going("api.sign_in_unknown"), context.database.reading() as connection:
         if bearer is not None:
             return await tokens.identify(connection, bearer.credentials) is not None

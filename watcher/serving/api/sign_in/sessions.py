@@ -19,10 +19,10 @@ async def begin(request: Request, context: ApiContext, token: str) -> str:
     Raises 421 and 403 for a page of another site, which would sign its visitors in as somebody else, 403 and 429 for a
     token that is refused, and 403 where the browser would not keep the cookie.
     """
-    foreign = context.site.refusal(request.scope, everybody_may=True)
+    foreign = context.sign_in.site.refusal(request.scope, everybody_may=True)
     if foreign is not None:
         raise HTTPException(foreign.status, foreign.sentence)
-    is_plain = context.site.cookie_name(request.headers) == LOOPBACK_COOKIE
+    is_plain = context.sign_in.site.cookie_name(request.headers) == LOOPBACK_COOKIE
     if not is_plain and request.headers.get("origin", "").startswith("http:"):
         raise HTTPException(
             403, "a browser signs in over https only, or on localhost; put TLS in front, or use a tunnel"
@@ -31,7 +31,7 @@ async def begin(request: Request, context: ApiContext, token: str) -> str:
     async with context.database.transaction() as connection:
         identity = await tokens.identify(connection, token)
         if identity is not None:
-            await tokens.end_session(connection, context.site.session_id(request.headers) or "")
+            await tokens.end_session(connection, context.sign_in.site.session_id(request.headers) or "")
             session_id = await tokens.begin_session(connection, identity.token_id)
             detail = {"token_id": identity.token_id}
             await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
@@ -42,7 +42,7 @@ async def begin(request: Request, context: ApiContext, token: str) -> str:
 
 async def end(request: Request, context: ApiContext) -> str:
     """Sign out: nobody can use the session from now on. Returns the `Set-Cookie` header that takes it from the browser."""
-    session_id = context.site.session_id(request.headers) or ""
+    session_id = context.sign_in.site.session_id(request.headers) or ""
     async with context.database.transaction() as connection:
         identity = await tokens.identify_session(connection, session_id)
         await tokens.end_session(connection, session_id)
@@ -52,6 +52,6 @@ async def end(request: Request, context: ApiContext) -> str:
 
 
 def _cookie(request: Request, context: ApiContext, session_id: str, seconds: float) -> str:
-    name = context.site.cookie_name(request.headers)
+    name = context.sign_in.site.cookie_name(request.headers)
     secure = "" if name == LOOPBACK_COOKIE else "; Secure"
     return f"{name}={session_id}; Max-Age={seconds:.0f}; Path=/; HttpOnly; SameSite=Lax{secure}"

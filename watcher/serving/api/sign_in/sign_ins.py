@@ -29,9 +29,9 @@ async def failed(request: Request, context: ApiContext, sentence: str) -> HTTPEx
 
     What has failed too often is counted by the metric and told no one else: log and audit are not for strangers to fill.
     """
-    context.metrics.sign_in_failures.inc()
+    context.process.metrics.sign_in_failures.inc()
     address = request.client.host if request.client else "unknown"
-    wait = context.failures.add(address, monotonic())
+    wait = context.sign_in.failures.add(address, monotonic())
     if wait is not None:
         seconds = str(math.ceil(wait))
         return HTTPException(

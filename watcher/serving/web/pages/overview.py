@@ -39,7 +39,7 @@ class Attention:
 @router.get("/")
 async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)] = 1) -> Response:
     async with view.context.database.reading() as connection:
-        rows = [view.context.health.merged(row) for row in await watchers.listed(connection)]
+        rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
         expected = await assets.expected(connection)
         failed = await waiting.failed_runs(connection)
         active = await runs.latest(connection, limit=FEW, states=ACTIVE)
@@ -47,7 +47,12 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
         shown = rows[ROWS * (page - 1) : ROWS * page]
         charts = await _charts(connection, shown)
-    attention = [*_of_health(view.context.health), *_of_watchers(rows), *_of_assets(expected), *_of_jobs(failed)]
+    attention = [
+        *_of_health(view.context.process.health),
+        *_of_watchers(rows),
+        *_of_assets(expected),
+        *_of_jobs(failed),
+    ]
     return view.page(
         "overview.html",
         attention=attention,

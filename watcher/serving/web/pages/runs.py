@@ -74,7 +74,7 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         is_active=run.state in ACTIVE,
         has_more=len(consumed) > _MOST,
         progress=_progress(tries),
-        history=lambda one_try: history_link(view.context.spark_history_url, one_try.progress),
+        history=lambda one_try: history_link(view.context.links.spark_history_url, one_try.progress),
         line=_line_of(run.reason),
         **values,
     )

@@ -40,7 +40,7 @@ async def one_watcher(view: Pages, name: Name) -> Response:
 async def _page(view: View, name: str, **more: object) -> Response:
     """`more` are a preview and what it is of."""
     async with view.context.database.reading() as connection:
-        row = view.context.health.merged(await watchers.get(connection, name))
+        row = view.context.process.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
         last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
         stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
@@ -55,7 +55,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
         "rewind": last_rewind,
         "most_counted": _MOST_COUNTED,
         "rejected": rejected,
-        "polls": [WatcherPoll.of(poll) for poll in view.context.health.polls(name, stored_polls)[:FEW]],
+        "polls": [WatcherPoll.of(poll) for poll in view.context.process.health.polls(name, stored_polls)[:FEW]],
         "lines": lines(records),
         "around": None,
         "api": path("api", "v2", "watchers", name, "logs"),
@@ -68,7 +68,7 @@ async def _page(view: View, name: str, **more: object) -> Response:
 async def _described(context: ApiContext, row: WatcherRow) -> str:
     """The watermark in the words of its trigger's class."""
     watermark = parsed(row.watermark_now)
-    describe = partial(context.descriptions.describe, watcher=row.name)
+    describe = partial(context.watchers.descriptions.describe, watcher=row.name)
     return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
 
 

@@ -1,0 +1,42 @@
+"""Builds the room: the scheduler that makes runs, and the dispatcher that starts and follows their tries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from watcher.host import machine
+from watcher.host.loops import Hint
+from watcher.host.room import Host
+from watcher.scheduling.admission import Limits
+from watcher.scheduling.dispatcher import Dispatcher
+from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.submissions import Submissions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scheduling:
+    """The scheduler and the dispatcher of a process. Both act only while it leads."""
+
+    scheduler: Scheduler
+    dispatcher: Dispatcher
+
+
+def build_scheduling(host: Host, submissions: Submissions, *, configuration: str) -> Scheduling:
+    """Build both. `configuration` is the hash of the one that `submissions` are from."""
+    scheduler = Scheduler(host.database, host.leadership, on_runs=lambda: host.hints.deliver(Hint(what="tries")))
+    settings = host.settings.scheduler
+    dispatcher = Dispatcher(
+        host.database,
+        submissions,
+        host.leadership,
+        replace(host.process, id=host.home.id),
+        limits=Limits.of(machine.memory_mb(), settings.parallelism, settings.memory_mb, settings.warm_memory_mb),
+        lease=host.settings.triggerer.lease,
+        on_end=host.hints.after_try,
+        configuration=configuration,
+        health=host.health,
+        metrics=host.metrics,
+    )
+    host.hints.listen("queues", scheduler.wakeup.set)
+    host.hints.listen("tries", dispatcher.wakeup.set)
+    return Scheduling(scheduler=scheduler, dispatcher=dispatcher)

@@ -1,0 +1,84 @@
+"""Builds the room: the context that the API's routes work with, from what the configuration says."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from store.processes.triggerers import SigningKeys
+from store.state.attributed import AttributedEntries
+from watcher.configuration.reload_outcome import ReloadOutcome
+from watcher.configuration.vocabulary import Descriptions
+from watcher.host.metadata import logs_directory
+from watcher.host.room import Host
+from watcher.serving.api.context import (
+    ApiContext,
+    JobSupport,
+    Links,
+    LiveAnswers,
+    ProcessState,
+    RequestLimits,
+    SignIn,
+    WatcherControl,
+)
+from watcher.serving.api.sign_in.known_tokens import TRUSTED_FOR, KnownTokens
+from watcher.serving.api.sign_in.same_site import site_of
+from watcher.submit.base import Submitter
+from watcher.triggerer.control import Control
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Serving:
+    """What stays of a process's API over reloads; `context` makes what its routes work with."""
+
+    host: Host
+    entries: AttributedEntries
+    secrets: Sequence[bytes]
+    signing_keys: SigningKeys
+    descriptions: Descriptions
+    stopping: anyio.Event
+    """Set when the process ends."""
+    reload: Callable[[str], Awaitable[ReloadOutcome]]
+    on_watermark: Callable[[int, str], None]
+
+    def context(self, configuration: str, *, control: Control, submitters: Mapping[str, Submitter]) -> ApiContext:
+        """Make the context of the configuration with this hash, the first one or that of a reload."""
+        settings = self.host.settings
+        worker_backend = settings.workers.state_store_backend
+        return ApiContext(
+            database=self.host.database,
+            entries=self.entries,
+            logs_directory=logs_directory(settings),
+            hint=self.host.hints.give,
+            sign_in=SignIn(
+                secrets=self.secrets,
+                auth=settings.api.auth,
+                site=site_of(settings.api.hosts, settings.api.host, settings.api.base_url),
+                signing_keys=self.signing_keys,
+                known_tokens=KnownTokens(trusted_for=TRUSTED_FOR),
+            ),
+            limits=RequestLimits(
+                max_value_storage_bytes=settings.store.max_value_storage_bytes,
+                default_retention_days=settings.store.default_retention_days,
+                body_bytes=settings.api.limits.body_bytes,
+                execution_body_bytes=settings.api.limits.execution_body_bytes,
+            ),
+            links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
+            live=LiveAnswers(stopping=self.stopping),
+            process=ProcessState(
+                configuration_hash=configuration,
+                health=self.host.health,
+                metrics=self.host.metrics,
+                reload=self.reload,
+            ),
+            watchers=WatcherControl(control=control, descriptions=self.descriptions, on_watermark=self.on_watermark),
+            jobs=JobSupport(
+                clear_on_success=settings.store.clear_on_success,
+                submitters=submitters,
+                worker_backend=None
+                if worker_backend is None
+                else {"path": worker_backend, "options": settings.workers.options},
+            ),
+        )

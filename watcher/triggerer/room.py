@@ -1,0 +1,77 @@
+"""Builds the room: the triggerer that hosts watchers, and what people do to their positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from watcher.host.health import WatcherReport
+from watcher.host.loops import Hint
+from watcher.host.room import Host
+from watcher.triggerer.clients import Clients, Hosted
+from watcher.triggerer.committing import Committer
+from watcher.triggerer.control import Control
+from watcher.triggerer.supervisor import Supervisor
+from watcher.triggerer.triggerer import Triggerer
+
+
+def build_triggerer(
+    host: Host,
+    *,
+    hosted: Mapping[str, Hosted],
+    configuration: str,
+    clients: Clients,
+    on_watermark: Callable[[int, str], None],
+) -> Triggerer:
+    """Build the triggerer of a process. `configuration` is the hash of the one that `hosted` is from.
+
+    `on_watermark` is called with the asset id and key of each watermark entry that was written.
+    """
+    settings = host.settings.triggerer
+    committer = Committer(
+        database=host.database,
+        metrics=host.metrics,
+        on_events=lambda dag_ids: host.hints.give(Hint(what="queues", names=dag_ids)),
+        on_watermark=on_watermark,
+        on_outbox=lambda: host.hints.give(Hint(what="outbox")),
+    )
+
+    def supervise(watcher: Hosted) -> Supervisor:
+        return Supervisor(
+            hosted=watcher,
+            owner=host.process.id,
+            database=host.database,
+            committer=committer,
+            clients=clients,
+            poll_timeout=settings.poll_timeout,
+            report=WatcherReport(starts_now=watcher.starts_now),
+        )
+
+    triggerer = Triggerer(
+        database=host.database,
+        process=host.process,
+        hosted=hosted,
+        configuration=configuration,
+        supervise=supervise,
+        heartbeat=settings.heartbeat,
+        lease=settings.lease,
+        capacity=settings.capacity,
+        on_release=lambda names: host.hints.relay.send(Hint(what="watchers", names=names)),
+        health=host.health,
+    )
+    host.hints.listen("watchers", triggerer.wakeup.set)
+    host.hints.listen("configuration", lambda _hash: triggerer.wakeup.set())
+    return triggerer
+
+
+def build_control(
+    host: Host, *, hosted: Mapping[str, Hosted], clients: Clients, on_watermark: Callable[[int, str], None]
+) -> Control:
+    """Build what moves the positions of the watchers `hosted`. `on_watermark`: as of `build_triggerer`."""
+    return Control(
+        database=host.database,
+        hosted=hosted,
+        clients=clients,
+        poll_timeout=host.settings.triggerer.poll_timeout,
+        hint=host.hints.give,
+        on_watermark=on_watermark,
+    )
