@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, Literal
@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page, shaped
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
@@ -186,42 +186,13 @@ async def named_by_job(
     query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
     given = {_a.name: name, _a.uri: uri}
     query = query.where(*(column == value for column, value in given.items() if value is not None))
-    return await one_of(connection, query, _asset_and_mark, no_asset(name or uri))
+    row = (await connection.execute(query)).mappings().one_or_none()
+    if row is None:
+        raise no_asset(name or uri)
+    return shaped({column: row[column] for column in _OF_ASSET}, AssetRow), bool(row["is_declared"])
 
 
-def _asset_and_mark(
-    *,
-    id: AssetId,  # noqa: A002  the column's name
-    name: str,
-    uri: str,
-    group: str,
-    extra: str,
-    origin: str,
-    active: bool,
-    expect_every_seconds: int | None,
-    created_at: datetime,
-    updated_at: datetime,
-    last_event_id: EventId | None,
-    last_event_at: datetime | None,
-    seen_at: datetime,
-    is_declared: bool,
-) -> tuple[AssetRow, bool]:
-    row = AssetRow(
-        id=id,
-        name=name,
-        uri=uri,
-        group=group,
-        extra=extra,
-        origin=origin,
-        active=active,
-        expect_every_seconds=expect_every_seconds,
-        created_at=created_at,
-        updated_at=updated_at,
-        last_event_id=last_event_id,
-        last_event_at=last_event_at,
-        seen_at=seen_at,
-    )
-    return row, is_declared
+_OF_ASSET: Final = [field.name for field in fields(AssetRow)]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -31,7 +31,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
-from store.database.dialects import upsert
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
@@ -43,7 +42,6 @@ from store.database.schema import (
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
-    setting,
     watcher,
 )
 from store.errors import Conflict
@@ -121,7 +119,7 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     watchers.
     """
     await configuration_lock.exclude(connection)
-    await _remember_hash(connection, declared.hash, dialect)
+    await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
     await _apply_jobs(connection, declared.jobs)
@@ -135,23 +133,6 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
-
-
-async def applied_hash(connection: AsyncConnection) -> str | None:
-    """Return the hash of the configuration that was applied last."""
-    result = await connection.execute(select(setting.c.value).where(setting.c.key == "configuration_hash"))
-    return result.scalar_one_or_none()
-
-
-async def lock_hash(connection: AsyncConnection) -> str | None:
-    """Return `applied_hash`, and let no other configuration be applied until this transaction ends."""
-    await configuration_lock.exclude(connection)
-    return await applied_hash(connection)
-
-
-async def _remember_hash(connection: AsyncConnection, hash_: str, dialect: str) -> None:
-    row = upsert(setting, dialect).values(key="configuration_hash", value=hash_)
-    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:

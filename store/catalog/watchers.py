@@ -52,7 +52,7 @@ class WatcherRow:
         return [] if self.findings is None else json.loads(self.findings)
 
     @property
-    def is_left_out(self) -> bool:
+    def is_unassigned(self) -> bool:
         """It is unassigned: no triggerer hosts it although one should; `error` says why."""
         return self.state == "stopped" and self.error is not None
 
@@ -170,7 +170,7 @@ async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> No
         await connection.execute(stopped, [{"which": name} for name in sorted(names)])
 
 
-async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:
+async def set_unassigned(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:
     """Record why nobody hosts these watchers; skip those that a living triggerer holds."""
     w, p, t = watcher.c, watcher_position.c, triggerer.c
     hosted = exists().where(p.watcher == w.name, t.id == p.owner, t.expires_at > database_now())

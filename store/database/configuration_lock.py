@@ -11,6 +11,9 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.dialects import upsert
+from store.database.schema import setting
+
 _LOCK: Final = 7_305_811_464_228_961_112  # an arbitrary number that nothing else uses
 _SHARED: Final[ColumnElement[Any]] = func.pg_advisory_xact_lock_shared(
     _LOCK
@@ -40,3 +43,24 @@ async def exclude(connection: AsyncConnection) -> None:
     """Keep others from appending events and from applying a configuration until this transaction ends."""
     if connection.dialect.name == "postgresql":
         await connection.execute(select(func.pg_advisory_xact_lock(_LOCK)))
+
+
+_HASH: Final = "configuration_hash"
+
+
+async def applied_hash(connection: AsyncConnection) -> str | None:
+    """Return the hash of the configuration that was applied last."""
+    result = await connection.execute(select(setting.c.value).where(setting.c.key == _HASH))
+    return result.scalar_one_or_none()
+
+
+async def lock_hash(connection: AsyncConnection) -> str | None:
+    """Return `applied_hash`, and let no other configuration be applied until this transaction ends."""
+    await exclude(connection)
+    return await applied_hash(connection)
+
+
+async def remember_hash(connection: AsyncConnection, hash_: str, dialect: str) -> None:
+    """Keep the hash of the configuration that is being applied."""
+    row = upsert(setting, dialect).values(key=_HASH, value=hash_)
+    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))

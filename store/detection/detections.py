@@ -5,20 +5,17 @@ It holds positions, working states, events, queue rows, watermark entries and th
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, true, update
+from sqlalchemy import bindparam, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database import configuration_lock
-from store.database.dialects import rows_of
-from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, position_rows, positions, rejections, rewind
+from store.database.schema import database_now, watcher
+from store.detection import commit_statements, events, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -208,8 +205,8 @@ async def _advance_and_store(
     """Send the first statement. Raises `NotFound` if a watcher's asset is gone: its position must not move either."""
     new = events.parameters([event for detection in detections for event in detection.events])
     by = [detection.held.watcher for detection in detections for _ in detection.events]
-    given = {**_columns("held", [each.row for each in detections]), **new, "new_detected_by": by}
-    first = (await connection.execute(_advance_and_append(skip_locked=skip_locked), given)).one()
+    given = {**commit_statements.columns("held", [each.row for each in detections]), **new, "new_detected_by": by}
+    first = (await connection.execute(commit_statements.advance_and_append(skip_locked=skip_locked), given)).one()
     versions = dict(zip(first.watchers or (), first.versions or (), strict=True))
     without_asset = versions.keys() - set(first.waited or ())  # nothing of theirs was locked or stored
     if without_asset:
@@ -232,18 +229,6 @@ async def _change_beside(connection: AsyncConnection, detection: Detection) -> N
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
 
 
-_COLUMNS: Final = {
-    "held": {name: watcher_position.c[name].type for name in ("watcher", "epoch", "version", *NewPosition.COLUMNS)}
-    | {name: statements.WATERMARKS[name] for name in ("asset_id", "key")},
-    "written": statements.WATERMARKS,
-}
-"""The columns of detections that each statement takes."""
-
-
-def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    return {f"{name}_{column}": [row[column] for row in rows] for column in _COLUMNS[name]}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Woken:
     """The jobs that got queue rows, by asset; whether the outbox got messages; the watchers' assets as applied."""
@@ -260,48 +245,12 @@ async def _queue_and_write(
     if not written:
         return _Woken(dag_ids={}, outbox=False, asset_ids={})
     seen = [each.held.watcher for each in written if each.events]
-    parameters = {**_columns("written", [each.row for each in written]), "b_ids": event_ids, "b_seen": seen}
-    woken = (await connection.execute(_queue_and_write_statement(), parameters)).all()
+    parameters = {
+        **commit_statements.columns("written", [each.row for each in written]),
+        "b_ids": event_ids,
+        "b_seen": seen,
+    }
+    woken = (await connection.execute(commit_statements.queue_and_write(), parameters)).all()
     dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
     return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0, asset_ids=asset_ids)
-
-
-@cache
-def _advance_and_append(*, skip_locked: bool) -> Select[Any]:
-    fenced = positions.advance_all(rows_of("held", _COLUMNS["held"]), skip_locked=skip_locked).cte("fenced")
-    moved = select(fenced).where(configuration_lock.shared_for_each_row()).cte("moved")
-    home = select(moved.c.watcher, moved.c.asset_id, moved.c.key).join_from(
-        moved, asset, asset.c.id == moved.c.asset_id
-    )
-    home = home.order_by(moved.c.asset_id, moved.c.key)
-    locked_asset = home.with_for_update(read=True, key_share=True, of=asset).cte("locked_asset").c
-    lock = statements.key_lock(locked_asset.asset_id, locked_asset.key)
-    locked_key = select(locked_asset.watcher, lock.label("lock")).cte("locked_key")
-    new = events.given(detected_by=watcher.c.name.type)
-    event = events.insertion(new, only=new.c.detected_by == locked_key.c.watcher).cte("event")
-    ids = select(func.array_agg(event.c.id)).scalar_subquery()
-    waited = select(func.array_agg(locked_key.c.watcher)).scalar_subquery()
-    watchers, versions = (func.array_agg(column) for column in (moved.c.watcher, moved.c.version))
-    return select(watchers.label("watchers"), versions.label("versions"), waited.label("waited"), ids.label("ids"))
-
-
-@cache
-def _queue_and_write_statement() -> Select[Any]:
-    """Return the second statement. It locks the edges before the watchers' rows, as a reload does."""
-    queued = events.queue("postgresql").cte("queued")
-    dag_ids = func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")
-    woken = select(queued.c.asset_id, dag_ids).group_by(queued.c.asset_id).cte("woken")
-    history = statements.write_watermarks(rows_of("written", _COLUMNS["written"])).cte("history")
-    after_edges = select(func.count()).select_from(woken).scalar_subquery() >= 0
-    this = watcher.c.name == func.any(bindparam("b_seen", type_=ARRAY(Text)))
-    in_order = select(watcher.c.name, watcher.c.asset_id).where(this, after_edges).order_by(watcher.c.name)
-    mine = in_order.with_for_update(key_share=True).cte("mine")
-    seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
-    owed = outbox.forwarding("postgresql").cte("owed")
-    messages = select(func.count().label("messages")).select_from(owed).subquery()
-    watchers, asset_ids = func.array_agg(mine.c.name), func.array_agg(mine.c.asset_id)
-    places = select(watchers.label("watchers"), asset_ids.label("asset_ids")).subquery()
-    joined = messages.join(places, true()).outerjoin(woken, true())
-    answer = (woken.c.asset_id, woken.c.dag_ids, messages.c.messages, places.c.watchers, places.c.asset_ids)
-    return select(*answer).select_from(joined).add_cte(history, seen)

@@ -115,10 +115,10 @@ async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, for
     else:
         inserted = (await connection.execute(_INSERT_ROWS, [vars(event) for event in events])).all()
         forward = forward and any(row.forwarded for row in inserted)
-    return await owe(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
+    return await queue_and_forward(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
 
 
-async def owe(
+async def queue_and_forward(
     connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True
 ) -> AppendedEvents:
     """Make the queue rows and messages of events that an earlier statement of this transaction stored."""
@@ -129,7 +129,7 @@ async def owe(
     for some in chunks([event_id for event_id, _ in rows]):
         ids = {"b_ids": list(some)}
         if dialect == "postgresql" and forward:
-            owed = (await connection.execute(_owe(), ids)).all()
+            owed = (await connection.execute(_queueing_and_forwarding(), ids)).all()
             dag_ids.update(row.dag_id for row in owed if row.dag_id is not None)
             fills_outbox |= owed[0].messages > 0
         else:
@@ -179,7 +179,7 @@ _INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
 
 
 @cache
-def _owe() -> Select[Any]:
+def _queueing_and_forwarding() -> Select[Any]:
     """Return PostgreSQL's statement that makes queue rows and messages of the events `b_ids`.
 
     It returns at least one row, with the number of messages.

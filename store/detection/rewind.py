@@ -43,8 +43,8 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     before = (await connection.execute(position.with_for_update())).mappings().one_or_none()
     if before is None:
         raise Conflict(f"the position of {watcher} moved meanwhile; retry")
-    told = await connection.scalar(select(func.max(asset_event.c.id)))
-    previous = json.dumps({**before, _TOLD_BEFORE: told or 0})
+    newest = await connection.scalar(select(func.max(asset_event.c.id)))
+    previous = json.dumps({**before, _EVENTS_BEFORE: newest or 0})
     moved = update(watcher_position).where(here)
     await connection.execute(
         moved.values(version=p.version + 1, previous=previous, undo_ended=None, updated_at=database_now(), **to.columns)
@@ -57,7 +57,7 @@ async def rewind(connection: AsyncConnection, watcher: str, version: int, to: Ne
     return version + 1
 
 
-_TOLD_BEFORE: Final = "told_before"
+_EVENTS_BEFORE: Final = "told_before"
 """The key, in the kept position, of an event id.
 
 No event up to it was reported after the rewind, and all others of its watcher were.
@@ -83,15 +83,15 @@ async def last_rewind(connection: AsyncConnection, watcher: str, *, most: int) -
         return None
     if row.previous is None:
         return LastRewind(ended=row.undo_ended)
-    some = _told_since(watcher, json.loads(row.previous)).limit(most).subquery()
+    some = _events_since(watcher, json.loads(row.previous)).limit(most).subquery()
     return LastRewind(events=await connection.scalar(select(func.count()).select_from(some)) or 0)
 
 
-def _told_since(name: str, previous: Mapping[str, Any]) -> Select[Any]:
+def _events_since(name: str, previous: Mapping[str, Any]) -> Select[Any]:
     """Select the watcher's events since its rewind. What an older release kept does not say when that was."""
     e, w = asset_event.c, watcher.c
     of_asset = e.asset_id == select(w.asset_id).where(w.name == name).scalar_subquery()
-    first = previous.get(_TOLD_BEFORE)
+    first = previous.get(_EVENTS_BEFORE)
     return select(e.id).where(of_asset, e.source_watcher == name, e.id > first if first is not None else false())
 
 
@@ -121,7 +121,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
         ended = None if row is None else row.undo_ended
         raise Conflict(f"{watcher} has no rewind to undo; {ended or 'none was made'}")
     previous = {"format": FIRST_FORMAT, **json.loads(row.previous)}  # one that an older release kept has no format
-    events = await connection.scalar(select(func.count()).select_from(_told_since(watcher, previous).subquery()))
+    events = await connection.scalar(select(func.count()).select_from(_events_since(watcher, previous).subquery()))
     content = {name: previous[name] for name in NewPosition.COLUMNS}
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **content))

@@ -77,20 +77,17 @@ class Retention:
 
     def before(self, horizon: Horizon, now: datetime) -> datetime | None:
         """Return the moment before which rows with this horizon are removed; None: they are kept for ever."""
-        match horizon:
-            case Horizon.TASK_ENTRY:
-                return now - timedelta(days=self.task_days) if self.task_days else None
-            case Horizon.REQUEST_REPEATED:
-                return now - timedelta(hours=KEPT_HOURS)
-            case Horizon.OWN_EXPIRY | Horizon.UNDO_ENDED:
-                return now
-        days = {
-            Horizon.HISTORY: self.history_days,
-            Horizon.EVENT: self.event_days,
-            Horizon.RUN: self.run_days,
-            Horizon.ORPHAN: self.orphan_days,
+        if horizon is Horizon.TASK_ENTRY and not self.task_days:
+            return None
+        ages = {
+            Horizon.TASK_ENTRY: timedelta(days=self.task_days),
+            Horizon.HISTORY: timedelta(days=self.history_days),
+            Horizon.EVENT: timedelta(days=self.event_days),
+            Horizon.RUN: timedelta(days=self.run_days),
+            Horizon.ORPHAN: timedelta(days=self.orphan_days),
+            Horizon.REQUEST_REPEATED: timedelta(hours=KEPT_HOURS),
         }
-        return now - timedelta(days=days[horizon])
+        return now - ages.get(horizon, timedelta(0))
 
 
 @dataclass(frozen=True, kw_only=True)

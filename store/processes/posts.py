@@ -51,7 +51,7 @@ async def _store_postgresql(
     given = {**events.parameters([post.new for post in posts]), "new_write_id": [post.write_id for post in posts]}
     rows = (await connection.execute(_storing_and_recording(), given)).all()
     stored = {row.trace_id: (row.event_id, row.timestamp) for row in rows if row.event_id is not None}
-    return await events.owe(connection, [*stored.values()]), stored, rows
+    return await events.queue_and_forward(connection, [*stored.values()]), stored, rows
 
 
 async def _store_sqlite(

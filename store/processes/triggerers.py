@@ -73,7 +73,7 @@ async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
     ]
 
 
-async def heard(connection: AsyncConnection, process_id: str) -> frozenset[str]:
+async def heard_others(connection: AsyncConnection, process_id: str) -> frozenset[str]:
     """Return the other triggerers with a heartbeat since this one began. One that was killed before has none."""
     t, own = triggerer.c, triggerer.alias().c
     began = select(own.started_at).where(own.id == process_id).scalar_subquery()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from sqlalchemy import and_, bindparam, func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.lifecycle import delete_whole
-from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
+from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
@@ -87,29 +86,3 @@ async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tupl
     if of_run is None:
         raise no_run(dag_id, run_id)
     return ids, of_run.state, of_run.active
-
-
-_r = run_asset_event.c
-_FAILED = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id, run.c.state == "failed")
-
-
-async def unprocessed_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, int]:
-    """Return how many events are in failed runs of each job, without jobs that have none."""
-    counted = select(_r.dag_id, func.count().label("events")).join(run, _FAILED).where(_r.dag_id.in_(dag_ids))
-    return {row.dag_id: row.events for row in await connection.execute(counted.group_by(_r.dag_id))}
-
-
-_UNPROCESSED_OF_ASSETS: Final = (
-    select(asset_event.c.asset_id, func.count(asset_event.c.id.distinct()).label("events"))
-    .select_from(run_asset_event)
-    .join(run, _FAILED)
-    .join(asset_event, asset_event.c.id == _r.event_id)
-    .where(asset_event.c.asset_id.in_(bindparam("b_ids", expanding=True)))
-    .group_by(asset_event.c.asset_id)
-)
-
-
-async def unprocessed_of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, int]:
-    """Return how many events of each asset are in failed runs, without assets that have none."""
-    counted = await connection.execute(_UNPROCESSED_OF_ASSETS, {"b_ids": list(asset_ids)})
-    return {row.asset_id: row.events for row in counted}

@@ -47,7 +47,7 @@ class JobQueue:
     now: datetime
 
 
-async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
+async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
     """Return the jobs to check, oldest queue first.
 
     They are configured, not paused, and have queued events or a tick that is due.
@@ -109,7 +109,7 @@ _LOCK_JOB: Final = (
 
 
 @cache
-def _look() -> Select[Any]:
+def _queue_probes() -> Select[Any]:
     """Select each queued asset by one probe behind the previous one; the last row has none, so there is always a row.
 
     The requested order is that of one index alone: by another index, a probe without a match would read the whole
@@ -126,7 +126,7 @@ def _look() -> Select[Any]:
     return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)
 
 
-_LOOK: Final = _look()
+_LOOK: Final = _queue_probes()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import all_of, among, equal, newest, one_of
+from store.database.paging import among, equal, newest, one_of
 from store.database.schema import (
     asset_event,
     database_now,
@@ -25,9 +25,7 @@ from store.database.schema import (
     run_asset_event,
     task_instance,
     task_try,
-    watcher,
 )
-from store.detection.event_lists import StoredEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
@@ -270,40 +268,3 @@ async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
     """Return one run. Raises `NotFound`."""
     this = select(run).where(this_run(dag_id, run_id), IS_THERE)
     return await one_of(connection, this, RunRow, no_run(dag_id, run_id))
-
-
-async def events_of_run(
-    connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int | None = None
-) -> Sequence[StoredEvent]:
-    """Return the events that a run consumes, oldest first; all, unless there is a `limit`."""
-    r = run_asset_event.c
-    consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
-    return await all_of(connection, consumed.order_by(_e.id).limit(limit), StoredEvent.stored)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsumingRun(RunRow):
-    """A run that consumed an event; `triggering`: the event completed the condition."""
-
-    event_id: int
-    triggering: bool
-
-
-async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumingRun]:
-    """Return the runs that consumed events, oldest first, without deleted ones."""
-    r = run_asset_event.c
-    query = (
-        select(r.event_id, r.completed.label("triggering"), run)
-        .select_from(run_asset_event)
-        .join(run, and_(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id))
-        .where(r.event_id.in_(event_ids), IS_THERE)
-    )
-    return await all_of(connection, query.order_by(run.c.id), ConsumingRun)
-
-
-async def events_with_source(connection: AsyncConnection, event_ids: Collection[int]) -> Collection[int]:
-    """Return those of the events whose watcher is configured, or whose run is there."""
-    by_watcher = exists().where(watcher.c.name == _e.source_watcher, watcher.c.active)
-    by_run = exists().where(this_run(_e.source_dag_id, _e.source_run_id), IS_THERE)
-    query = select(_e.id).where(_e.id.in_(event_ids), or_(by_watcher, by_run))
-    return {*(await connection.execute(query)).scalars()}

@@ -185,8 +185,8 @@ HISTORY: Final = _write_history(bindparam("b_version", type_=_h.version.type))
 
 def _removed(keys: Any) -> tuple[Executable, Executable]:
     here = (_e.asset_id == _ASSET) & _e.key.in_(keys)
-    said = {name: bindparam(f"b_{name}", type_=_h[name].type) for name in (*_ATTRIBUTION, "try_number")}
-    columns = {"asset_id": _e.asset_id, "key": _e.key, "version": _e.version + 1, "deleted": true(), **said}
+    by = {name: bindparam(f"b_{name}", type_=_h[name].type) for name in (*_ATTRIBUTION, "try_number")}
+    columns = {"asset_id": _e.asset_id, "key": _e.key, "version": _e.version + 1, "deleted": true(), **by}
     gone = select(*columns.values(), database_now()).where(here)
     history = insert(asset_store_history).from_select([*columns, "written_at"], gone)
     return history, delete(asset_store).where(here).returning(_e.key)

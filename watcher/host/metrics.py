@@ -287,7 +287,7 @@ class Snapshot(Collector):
         states = (((*labels, row.state), 1) for labels, row in rows.items())
         yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
-        yield _gauge("left_out", text, _WATCHER, ((labels, row.is_left_out) for labels, row in rows.items()))
+        yield _gauge("left_out", text, _WATCHER, ((labels, row.is_unassigned) for labels, row in rows.items()))
         text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
         checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]

@@ -13,7 +13,7 @@ from config.templates import is_template
 from store.database import Database
 from store.detection.event_lists import StoredEvent
 from store.keys import TryKey
-from store.runs import runs
+from store.runs import consumption, runs
 from store.runs.runs import RunRow
 from watcher.host.templates import TemplateFailed, render
 from watcher.submit.base import Submission, SubmitError
@@ -36,7 +36,7 @@ async def with_rendered_arguments(submission: Submission, database: Database) ->
         return submission
     async with database.reading() as connection:
         run = await runs.get(connection, key.instance.dag_id, key.instance.run_id)
-        events = await runs.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
+        events = await consumption.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
     rendered = await run_sync(rendered_arguments, args, template_context(key, run, events))
     return replace(submission, application=replace(submission.application, args=rendered))
 

@@ -13,9 +13,9 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catalog_sync, watchers
+from store.catalog import watchers
 from store.catalog.watchers import Polled
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
@@ -181,7 +181,7 @@ class Triggerer:
         alive[self.process.id] = LivingTriggerer(
             id=self.process.id, capacity=self.capacity, expires_in=timedelta(0), configuration=self.configuration
         )
-        hash_ = await catalog_sync.applied_hash(connection)
+        hash_ = await configuration_lock.applied_hash(connection)
         if (hash_, alive) == (self._applied_hash, self._living):
             return
         applied = await watchers.definitions(connection)
@@ -259,7 +259,7 @@ class Triggerer:
         owners: Mapping[str, str | None] = {}
         if names:
             async with self.database.statements() as connection:
-                self._heard = await triggerers.heard(connection, self.process.id)
+                self._heard = await triggerers.heard_others(connection, self.process.id)
                 owners = await positions.unbegun(connection, names)
         self.health.unhosted = frozenset(
             name for name, owner in owners.items() if not self._heard & {owner, hosts[name]}
@@ -272,7 +272,7 @@ class Triggerer:
         speaks = self.process.id == min(self._living)
         if reasons := self.health.left_out if speaks else self._unreadable:
             async with self.database.statements() as connection:
-                await watchers.set_left_out(connection, reasons)
+                await watchers.set_unassigned(connection, reasons)
         for reason in sorted(set(self.health.left_out.values()) - set(before.values())):
             names = sorted(name for name, why in self.health.left_out.items() if why == reason)
             log.error("watcher.left_out", watchers=names, reason=reason)

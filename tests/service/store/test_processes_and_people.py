@@ -148,17 +148,17 @@ async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Da
     async with database.reading() as session:
         files, others = await watchers.listed(session)
     assert (files.state, files.error, files.error_count) == ("failing", "e", 2)
-    assert (others.state, others.is_left_out) == ("stopped", False)
+    assert (others.state, others.is_unassigned) == ("stopped", False)
 
 
 @pytest.mark.usefixtures("_files_and_rows")
 async def test_what_nobody_hosts_says_why_and_what_somebody_hosts_does_not(database: Database) -> None:
     await own(database, "t1", "files")
     async with database.statements() as session:
-        await watchers.set_left_out(session, {"files": "no room", "rows": "no room"})
+        await watchers.set_unassigned(session, {"files": "no room", "rows": "no room"})
     async with database.reading() as session:
         files, others = await watchers.listed(session)
-    assert (files.is_left_out, others.is_left_out, others.error) == (False, True, "no room")
+    assert (files.is_unassigned, others.is_unassigned, others.error) == (False, True, "no room")
 
 
 @pytest.mark.usefixtures("_files_and_rows")

@@ -57,7 +57,7 @@ async def read_of_a_queue(connection: AsyncConnection, _world: World) -> None:
 
 
 async def look_of_the_scheduler(connection: AsyncConnection, _world: World) -> None:
-    await queues.jobs_to_look_at(connection)
+    await queues.jobs_to_check(connection)
     await queues.next_tick_in(connection)
 
 

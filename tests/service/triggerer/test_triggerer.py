@@ -907,7 +907,7 @@ async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has
 
         async def named():
             async with database.reading() as session:
-                return [row.name for row in await watchers.listed(session) if row.is_left_out]
+                return [row.name for row in await watchers.listed(session) if row.is_unassigned]
 
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
         async with triggerer(database, tapes, process_id=TWO, capacity=1) as second:
@@ -943,7 +943,7 @@ async def test_a_position_in_a_format_of_tomorrow_is_left_to_who_can_read_it(dat
 
         async def named():
             async with database.reading() as session:
-                return (await watchers.get(session, "tape_items")).is_left_out
+                return (await watchers.get(session, "tape_items")).is_unassigned
 
         await until(named)
         assert "format 2" in running.health.left_out["tape_items"]

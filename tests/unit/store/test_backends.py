@@ -76,7 +76,7 @@ async def test_a_plug_in_gets_its_options(database: Database, plug_in: Callable[
         ("", {}, "cannot be imported: Empty module name; correct settings.store.backend"),
         ("plug_in.Stranger", {}, "plug_in.Stranger is not a store backend; make it a subclass of"),
         ("plug_in.not_even_a_class", {}, "is not a store backend; make it a subclass of"),
-        ("store.base.BaseStoreBackend", {}, "lacks aclear, adelete, aget, aset; write"),
+        ("store.base.BaseStoreBackend", {}, "lacks aclear, adelete, aget, aset; add"),
         ("plug_in.Half", {}, "the store backend plug_in.Half lacks aclear; add what is missing"),
         (
             "plug_in.Small",

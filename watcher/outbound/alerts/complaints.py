@@ -64,7 +64,7 @@ def of_watcher(row: WatcherRow) -> Complaint | None:
 
     A watcher that its own failures have paused remains a complaint until a person resumes it.
     """
-    if row.state not in _FAILING and not row.is_left_out and not row.has_given_up:
+    if row.state not in _FAILING and not row.is_unassigned and not row.has_given_up:
         return None
     return Complaint(
         alert="watcher_failing",

@@ -16,7 +16,7 @@ from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
 from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
-from store.runs import jobs, measures, runs, tries
+from store.runs import consumption, jobs, measures, runs, tries
 from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
@@ -113,7 +113,7 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, held: T
     job = await jobs.get(connection, held.dag_id)
     run = await runs.get(connection, held.dag_id, held.run_id)
     triggering: dict[str, list[StoredEvent]] = {}
-    for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
+    for event in await consumption.events_of_run(connection, held.dag_id, held.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, held.dag_id)
     return TryContext(

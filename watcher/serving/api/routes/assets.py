@@ -13,7 +13,7 @@ from store.catalog.aliases import ALIAS_ORDERS
 from store.catalog.assets import ASSET_ORDERS, AssetRow
 from store.database.paging import PageRequest
 from store.errors import no_alias
-from store.runs import decisions, runs
+from store.runs import consumption, runs
 from watcher.serving.api.context import Context
 from watcher.serving.api.decisions import RunRequest, materialize
 from watcher.serving.api.document.openapi import MAY_CONFLICT
@@ -104,5 +104,5 @@ async def _responses(connection: AsyncConnection, rows: Sequence[AssetRow]) -> l
     ids = [row.id for row in rows]
     jobs_around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)
-    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    unprocessed = await consumption.unprocessed_of_assets(connection, ids)
     return [asset_response(row, jobs_around, attached, unprocessed) for row in rows]

@@ -15,7 +15,7 @@ from pydantic import Field
 from store.database.paging import PageRequest
 from store.detection.event_lists import StoredEvent
 from store.errors import NotFound
-from store.runs import jobs, run_lists, runs, task_instances
+from store.runs import consumption, jobs, run_lists, runs, task_instances
 from store.runs.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
 from store.runs.runs import RunRow
@@ -209,8 +209,8 @@ async def list_upstream_events(context: Context, _: Viewer, dag_id: str, run_id:
     """The events that the run consumes, oldest first."""
     async with context.database.reading() as connection:
         await runs.get(connection, dag_id, run_id)
-        events: Sequence[StoredEvent] = await runs.events_of_run(connection, dag_id, run_id)
-        consumers = await runs.runs_of_events(connection, [event.id for event in events])
+        events: Sequence[StoredEvent] = await consumption.events_of_run(connection, dag_id, run_id)
+        consumers = await consumption.runs_of_events(connection, [event.id for event in events])
     shown = [event_response(event, consumers) for event in events]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=len(shown))
 

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from store.catalog import assets
 from store.database.paging import PageRequest
 from store.errors import NotFound
-from store.runs import decisions, jobs, runs
+from store.runs import consumption, jobs, runs
 from store.runs.jobs import JOB_ORDERS, JobFilter
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import pause
@@ -73,7 +73,7 @@ async def patch_dags(
 async def _listed(context: ApiContext, which: JobFilter, window: PageRequest) -> DAGCollectionResponse:
     async with context.database.reading() as connection:
         listed = await jobs.listed(connection, which, window)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
+        unprocessed = await consumption.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
     return DAGCollectionResponse(
         dags=[dag_response(job, unprocessed) for job in listed.rows], total_entries=listed.total
     )
@@ -83,14 +83,14 @@ async def _listed(context: ApiContext, which: JobFilter, window: PageRequest) ->
 async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
-        return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
+        return dag_response(job, await consumption.unprocessed_of_jobs(connection, [dag_id]))
 
 
 @router.get("/{dag_id}/details")
 async def get_dag_details(context: Context, _: Viewer, dag_id: str) -> DAGDetailsResponse:
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
         around = await assets.around_job(connection, dag_id)
         running = await runs.running_runs(connection)
     uris = {asset.name: asset.uri for asset in around if asset.role == "schedule"}

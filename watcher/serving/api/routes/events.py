@@ -14,7 +14,7 @@ from store.detection import event_lists
 from store.detection.event_lists import EVENT_ORDERS, EventFilter, StoredEvent
 from store.detection.events import AppendedEvents
 from store.errors import no_asset
-from store.runs import runs
+from store.runs import consumption
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
@@ -75,7 +75,7 @@ async def list_events(
     )
     async with context.database.reading() as connection:
         events_page = await event_lists.listed(connection, which, window)
-        consumers = await runs.runs_of_events(connection, [event.id for event in events_page.rows])
+        consumers = await consumption.runs_of_events(connection, [event.id for event in events_page.rows])
     shown = [event_response(event, consumers) for event in events_page.rows]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
 

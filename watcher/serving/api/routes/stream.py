@@ -11,7 +11,7 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers as watcher_rows
-from store.runs import runs
+from store.runs import consumption
 from store.runs.changes import ChangeSet
 from store.state.history import HistoryEntry
 from watcher.serving.api.context import ApiContext, Context
@@ -85,7 +85,9 @@ async def _all(first: str, others: AsyncIterator[str]) -> AsyncIterator[str]:
 
 
 async def _shown(context: ApiContext, connection: AsyncConnection, changed: ChangeSet) -> list[Change]:
-    consuming = await runs.runs_of_events(connection, [event.id for event in changed.events]) if changed.events else []
+    consuming = (
+        await consumption.runs_of_events(connection, [event.id for event in changed.events]) if changed.events else []
+    )
     changes = [
         Change(
             type="asset_event",

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from store.catalog.assets import AssetRow, Attached, JobOfAsset
 from store.detection.event_lists import EventFields, StoredEvent
-from store.runs.runs import ConsumingRun
+from store.runs.consumption import ConsumingRun
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
 

@@ -14,8 +14,8 @@ from store.database.paging import PageRequest
 from store.detection import event_lists, outbox
 from store.detection.event_lists import EventFilter, StoredEvent
 from store.keys import AssetRef
-from store.runs import decisions, runs, waiting
-from store.runs.runs import ConsumingRun
+from store.runs import consumption, waiting
+from store.runs.consumption import ConsumingRun
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.serving.api.context import Context
@@ -46,7 +46,7 @@ async def _with_surroundings(connection: AsyncConnection, rows: Sequence[assets.
     ids = [row.id for row in rows]
     around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)
-    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    unprocessed = await consumption.unprocessed_of_assets(connection, ids)
     return [asset_response(row, around, attached, unprocessed) for row in rows]
 
 
@@ -75,7 +75,7 @@ async def events_of_asset(view: Pages, asset_id: AssetId, before: Before = None)
 async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> Mapping[str, Any]:
     rows = await event_lists.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
     part: Part[StoredEvent] = Part.of(rows, lambda event: event.id, limit)
-    with_source = await runs.events_with_source(connection, [event.id for event in part.rows])
+    with_source = await consumption.events_with_source(connection, [event.id for event in part.rows])
     return {"events": part, "consumers": await consumers_of(connection, part.rows), "with_source": with_source}
 
 
@@ -83,7 +83,7 @@ async def consumers_of(
     connection: AsyncConnection, rows: Sequence[StoredEvent]
 ) -> Mapping[int, Sequence[ConsumingRun]]:
     """The runs that consumed each of the events, by its id."""
-    consuming = await runs.runs_of_events(connection, [event.id for event in rows])
+    consuming = await consumption.runs_of_events(connection, [event.id for event in rows])
     return {event.id: [run for run in consuming if run.event_id == event.id] for event in rows}
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
-from store.runs import runs, task_instances
+from store.runs import consumption, runs, task_instances
 from store.runs.queues import ACTIVE
 from store.runs.runs import RunRow
 from store.runs.task_instances import TryOfRun
@@ -56,8 +56,8 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         run = await runs.get(connection, dag_id, run_id)
         tasks = await task_instances.of_run(connection, dag_id, run_id)
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
-        consumed = await runs.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
-        with_source = await runs.events_with_source(connection, [event.id for event in consumed])
+        consumed = await consumption.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
+        with_source = await consumption.events_with_source(connection, [event.id for event in consumed])
         written = await _written(connection, dag_id, run_id)
     log = {} if not tries else await _log(view.context, tries[0])
     values = {
