@@ -278,6 +278,6 @@ async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    owed = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-    dropped = await connection.execute(delete(queued_event).where(~owed).returning(q.event_id))
+    due = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
+    dropped = await connection.execute(delete(queued_event).where(~due).returning(q.event_id))
     return len(dropped.all())

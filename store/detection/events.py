@@ -129,9 +129,9 @@ async def queue_and_forward(
     for some in chunks([event_id for event_id, _ in rows]):
         ids = {"b_ids": list(some)}
         if dialect == "postgresql" and forward:
-            owed = (await connection.execute(_queueing_and_forwarding(), ids)).all()
-            dag_ids.update(row.dag_id for row in owed if row.dag_id is not None)
-            fills_outbox |= owed[0].messages > 0
+            due = (await connection.execute(_queueing_and_forwarding(), ids)).all()
+            dag_ids.update(row.dag_id for row in due if row.dag_id is not None)
+            fills_outbox |= due[0].messages > 0
         else:
             dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
             if forward:
@@ -184,8 +184,8 @@ def _queueing_and_forwarding() -> Select[Any]:
 
     It returns at least one row, with the number of messages.
     """
-    queued, owed = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("owed")
-    messages = select(func.count().label("messages")).select_from(owed).subquery()
+    queued, due = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("message")
+    messages = select(func.count().label("messages")).select_from(due).subquery()
     return select(queued.c.dag_id, messages.c.messages).select_from(messages.outerjoin(queued, true()))
 
 
@@ -194,14 +194,14 @@ def queue(dialect: str) -> ReturningInsert[Any]:
     """Insert queue rows of the events `b_ids`; return job and asset of each."""
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
-    owed = _by_asset(here).union(_by_alias(here))
+    due = _by_asset(here).union(_by_alias(here))
     columns = ["dag_id", "event_id", "asset_id", "created_at"]
-    return insert(queued_event).from_select(columns, owed).returning(queued_event.c.dag_id, queued_event.c.asset_id)
+    return insert(queued_event).from_select(columns, due).returning(queued_event.c.dag_id, queued_event.c.asset_id)
 
 
 def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
     s = job_schedule_asset.c
-    owed = (
+    due = (
         select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
         .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
         .where(here)
@@ -209,12 +209,12 @@ def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
         # A reload that removes an edge waits for us and then finds our rows, or we find the edge gone.
         .with_for_update(read=True, key_share=True, of=job_schedule_asset)
     )
-    return select(owed.subquery())  # PostgreSQL does not lock rows of a UNION, but it locks those of its subqueries
+    return select(due.subquery())  # PostgreSQL does not lock rows of a UNION, but it locks those of its subqueries
 
 
 def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     s, r = job_schedule_alias.c, asset_alias_asset.c
-    owed = (
+    due = (
         select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
         .join_from(asset_event, asset_alias_asset, r.asset_id == _e.asset_id)
         .join(job_schedule_alias, s.alias_id == r.alias_id)
@@ -222,4 +222,4 @@ def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
         .order_by(s.dag_id, s.alias_id)
         .with_for_update(read=True, key_share=True, of=job_schedule_alias)
     )
-    return select(owed.subquery())
+    return select(due.subquery())

@@ -96,14 +96,14 @@ def forwarding(dialect: str) -> ReturningInsert[Any]:
     """
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
-    owed = (
+    due = (
         select(literal(AIRFLOW), cast(_e.asset_id, Text), _e.id, _e.event_id, database_now())
         .join_from(asset_event, asset_forward, _f.asset_id == _e.asset_id)
         .where(here)
         .order_by(_e.id)
     )
     columns = ["destination", "lane", "asset_event_id", "message_id", "created_at"]
-    return insert(outbox).from_select(columns, owed).returning(_o.id)
+    return insert(outbox).from_select(columns, due).returning(_o.id)
 
 
 async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:

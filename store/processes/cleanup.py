@@ -204,8 +204,8 @@ def _old_events(name: str, table: Table, before: datetime) -> Sweep:
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
-    owed = exists().where(outbox.c.asset_event_id == e.id)
-    old = and_(e.timestamp < before, ~waits, ~consumed, ~owed)
+    due = exists().where(outbox.c.asset_event_id == e.id)
+    old = and_(e.timestamp < before, ~waits, ~consumed, ~due)
     return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 
 

@@ -74,10 +74,10 @@ def _entry(post: EventPost, names: Mapping[int, str], stored: _Stored) -> Mappin
 
 def _answer(new: NewEvent, asset_row: Row[*tuple[Any, ...]] | None, stored: _Stored) -> StoredEvent | NotFound:
     try:
-        told_of = event_lists.active_asset(asset_row, new.asset_id)
+        posted = event_lists.active_asset(asset_row, new.asset_id)
     except NotFound as refusal:
         return refusal
-    return StoredEvent.appended(new, told_of, *stored[new.trace_id])
+    return StoredEvent.appended(new, posted, *stored[new.trace_id])
 
 
 @cache
@@ -87,21 +87,21 @@ def _storing_and_recording() -> Select[Any]:
     It returns the assets, each as often as it has an event now, or once.
     """
     new = events.given(write_id=audit_table.c.write_id.type)
-    told_of = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("told_of")
-    is_active = new.c.asset_id.in_(select(told_of.c.id).where(told_of.c.active))
+    posted = event_lists.ASSET_OF_EVENT.where(asset.c.id.in_(select(new.c.asset_id))).cte("posted_asset")
+    is_active = new.c.asset_id.in_(select(posted.c.id).where(posted.c.active))
     insertion = events.insertion(new, only=and_(configuration_lock.shared(), is_active))
     event = insertion.returning(asset_event.c.asset_id, asset_event.c.trace_id).cte("event")
     entry = {
         "actor": new.c.source_actor,
         "action": literal(_ACTION),
-        "target": told_of.c.name,
+        "target": posted.c.name,
         "write_id": new.c.write_id,
         "detail": func.concat('{"event_id": ', event.c.id, ', "trace_id": "', event.c.trace_id, '"}'),
         "at": database_now(),
     }
-    of_event = event.join(new, new.c.trace_id == event.c.trace_id).join(told_of, told_of.c.id == event.c.asset_id)
+    of_event = event.join(new, new.c.trace_id == event.c.trace_id).join(posted, posted.c.id == event.c.asset_id)
     entries = select(*entry.values()).select_from(of_event).order_by(event.c.id)
     recorded = insert(audit_table).from_select(list(entry), entries).cte("recorded")
     made = (event.c.id.label("event_id"), event.c.timestamp, event.c.trace_id)
-    answers = told_of.outerjoin(event, event.c.asset_id == told_of.c.id)
-    return select(told_of, *made).select_from(answers).add_cte(recorded)
+    answers = posted.outerjoin(event, event.c.asset_id == posted.c.id)
+    return select(posted, *made).select_from(answers).add_cte(recorded)

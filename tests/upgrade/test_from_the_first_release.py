@@ -32,7 +32,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path):
         yield World(folder=tmp_path, database=database.sqlalchemy_url)
 
 
-def test_this_release_goes_on_where_the_first_was_killed(world: World, packages: Path) -> None:
+def test_this_release_continues_where_the_first_was_killed(world: World, packages: Path) -> None:
     with world.running("--upgrade", packages=packages) as first:
         world.work_of_the_first_release(first)
         before = versions(first)

@@ -1,5 +1,5 @@
 -- The commit of a detection, or of a group of them: the new positions of watchers with their events, in one
--- transaction. It runs whenever a watcher has found something or its position moves, at most about once a poll
+-- transaction. It runs whenever a watcher detected something or its position moves, at most about once a poll
 -- and watcher; watchers that are due together share a transaction.
 --
 -- The first statement moves the positions that are still held (epoch and version: the fence), and stores the
@@ -150,7 +150,7 @@ mine AS (SELECT watcher.name AS name, watcher.asset_id AS asset_id
   FOR NO KEY UPDATE),
 seen AS (UPDATE watcher SET last_event_at=clock_timestamp() FROM mine
   WHERE watcher.name = mine.name),
-owed AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
+message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
   SELECT $13::VARCHAR AS anon_11, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
       asset_event.event_id AS event_id, clock_timestamp() AS anon_12
   FROM asset_event JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
@@ -159,7 +159,7 @@ owed AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, crea
   RETURNING outbox.id)
 SELECT woken.asset_id, woken.dag_ids, anon_9.messages, anon_10.watchers, anon_10.asset_ids
 FROM (SELECT count(*) AS messages
-  FROM owed) AS anon_9 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids
+  FROM message) AS anon_9 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids
   FROM mine) AS anon_10 ON true LEFT OUTER JOIN woken ON true;
 
 -- Plan:
@@ -204,14 +204,14 @@ FROM (SELECT count(*) AS messages
 --       Nested Loop
 --         CTE Scan on mine
 --         Index Scan on watcher by pk_watcher
---     CTE owed: Insert on outbox
+--     CTE message: Insert on outbox
 --       Subquery Scan
 --         Nested Loop
 --           Index Scan on asset_event by pk_asset_event
 --           Index Only Scan on asset_forward by pk_asset_forward
 --     Nested Loop
 --       Aggregate
---         CTE Scan on owed
+--         CTE Scan on message
 --       Aggregate
 --         CTE Scan on mine
 --     CTE Scan on woken

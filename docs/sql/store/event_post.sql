@@ -5,7 +5,7 @@
 -- their foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows and messages of the outbox,
 -- and locks the edges of jobs (FOR KEY SHARE).
 
-WITH told_of AS (SELECT asset.id AS id, asset.name AS name, asset.uri AS uri, asset."group" AS "group",
+WITH posted_asset AS (SELECT asset.id AS id, asset.name AS name, asset.uri AS uri, asset."group" AS "group",
     asset.extra AS extra, asset.active AS active
   FROM asset
   WHERE asset.id IN (SELECT anon_1.asset_id
@@ -24,28 +24,28 @@ event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_w
       $15::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra, trace_id, event_id, source_watcher,
       source_dag_id, source_run_id, source_task_id, source_map_index, source_actor, write_id, place)
   WHERE (SELECT pg_advisory_xact_lock_shared($16::BIGINT) AS pg_advisory_xact_lock_shared_1) IS NOT NULL AND
-      anon_1.asset_id IN (SELECT told_of.id
-    FROM told_of
-    WHERE told_of.active)
+      anon_1.asset_id IN (SELECT posted_asset.id
+    FROM posted_asset
+    WHERE posted_asset.active)
   ORDER BY anon_1.place
   RETURNING asset_event.id, asset_event.timestamp, asset_event.asset_id, asset_event.trace_id),
 recorded AS (INSERT INTO audit (actor, action, target, write_id, detail, at)
-  SELECT anon_1.source_actor AS source_actor, $1::VARCHAR AS anon_2, told_of.name AS name, anon_1.write_id AS
-      write_id, concat($2::VARCHAR, event.id, $3::VARCHAR, event.trace_id, $4::VARCHAR) AS concat_1,
-      clock_timestamp() AS anon_3
+  SELECT anon_1.source_actor AS source_actor, $1::VARCHAR AS anon_2, posted_asset.name AS name,
+      anon_1.write_id AS write_id, concat($2::VARCHAR, event.id, $3::VARCHAR, event.trace_id, $4::VARCHAR) AS
+      concat_1, clock_timestamp() AS anon_3
   FROM event JOIN unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[],
       $10::VARCHAR(250)[], $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[],
       $15::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra, trace_id, event_id, source_watcher,
       source_dag_id, source_run_id, source_task_id, source_map_index, source_actor, write_id, place) ON
-      event.trace_id = anon_1.trace_id JOIN told_of ON told_of.id = event.asset_id
+      event.trace_id = anon_1.trace_id JOIN posted_asset ON posted_asset.id = event.asset_id
   ORDER BY event.id)
-SELECT told_of.id, told_of.name, told_of.uri, told_of."group", told_of.extra, told_of.active, event.id AS
-    event_id, event.timestamp, event.trace_id
-FROM told_of LEFT OUTER JOIN event ON event.asset_id = told_of.id;
+SELECT posted_asset.id, posted_asset.name, posted_asset.uri, posted_asset."group", posted_asset.extra,
+    posted_asset.active, event.id AS event_id, event.timestamp, event.trace_id
+FROM posted_asset LEFT OUTER JOIN event ON event.asset_id = posted_asset.id;
 
 -- Plan:
 --   Nested Loop
---     CTE told_of: Nested Loop
+--     CTE posted_asset: Nested Loop
 --       Aggregate
 --         Function Scan
 --       Index Scan on asset by pk_asset
@@ -55,7 +55,7 @@ FROM told_of LEFT OUTER JOIN event ON event.asset_id = told_of.id;
 --           InitPlan 2: Result
 --           Nested Loop
 --             Function Scan
---             CTE Scan on told_of
+--             CTE Scan on posted_asset
 --     CTE recorded: Insert on audit
 --       Subquery Scan
 --         Result
@@ -64,11 +64,11 @@ FROM told_of LEFT OUTER JOIN event ON event.asset_id = told_of.id;
 --               Nested Loop
 --                 CTE Scan on event
 --                 Function Scan
---               CTE Scan on told_of
---     CTE Scan on told_of
+--               CTE Scan on posted_asset
+--     CTE Scan on posted_asset
 --     CTE Scan on event
 
-WITH owed AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
+WITH message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
   SELECT $1::VARCHAR AS anon_2, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
       asset_event.event_id AS event_id, clock_timestamp() AS anon_3
   FROM asset_event JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
@@ -95,11 +95,11 @@ queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at)
   RETURNING queued_event.dag_id, queued_event.asset_id)
 SELECT queued.dag_id, anon_1.messages
 FROM (SELECT count(*) AS messages
-  FROM owed) AS anon_1 LEFT OUTER JOIN queued ON true;
+  FROM message) AS anon_1 LEFT OUTER JOIN queued ON true;
 
 -- Plan:
 --   Nested Loop
---     CTE owed: Insert on outbox
+--     CTE message: Insert on outbox
 --       Subquery Scan
 --         Nested Loop
 --           Index Scan on asset_event by pk_asset_event
@@ -123,5 +123,5 @@ FROM (SELECT count(*) AS messages
 --                       Index Scan on asset_alias_asset by ix_asset_alias_asset_asset_id
 --                     Index Scan on job_schedule_alias by ix_job_schedule_alias_alias_id
 --     Aggregate
---       CTE Scan on owed
+--       CTE Scan on message
 --     CTE Scan on queued

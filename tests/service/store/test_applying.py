@@ -56,7 +56,7 @@ async def test_a_first_configuration_is_mirrored_whole(database: Database) -> No
 
 
 async def test_many_assets_take_as_many_statements_as_a_few(database: Database) -> None:
-    """But for an INSERT that SQLAlchemy divides."""
+    """Only an INSERT that SQLAlchemy divides takes more."""
 
     def of(number: int, trigger: str) -> Declared:
         names = [f"a{n}" for n in range(number)]
@@ -142,7 +142,7 @@ async def test_what_is_no_longer_configured_becomes_inactive_and_comes_back_as_i
     assert [(row["active"], row["paused"]) for row in stored["job"]] == [(True, True)]
 
 
-async def test_only_the_queue_rows_of_the_edge_that_went_are_dropped(database: Database) -> None:
+async def test_only_the_queue_rows_of_the_removed_edge_are_dropped(database: Database) -> None:
     jobs = {"load": ["a", "b"], "report": ["a"]}
     names = {"a": "test://a", "b": "test://b"}
     ids = (await apply(database, declared(assets=names, jobs=jobs))).asset_ids

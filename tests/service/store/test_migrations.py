@@ -55,8 +55,8 @@ async def test_the_migrated_schema_is_the_declared_one(database: Database) -> No
         assert await session.run_sync(differences) == []
 
 
-async def test_a_difference_would_be_seen(empty: Database) -> None:
-    """The comparison is no empty word: a missing table, column type, default and index are each found."""
+async def test_a_difference_would_be_noticed(empty: Database) -> None:
+    """The comparison works: a missing table, column type, default and index are each found."""
     await migrations.upgrade(empty)
 
     def differences(connection: Connection) -> set[str]:

@@ -51,7 +51,7 @@ async def test_a_beat_renews_the_lease_by_the_databases_clock_and_keeps_the_star
     assert second["heartbeat_at"] >= first["heartbeat_at"]
 
 
-async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: Database) -> None:
+async def test_living_triggerers_have_a_lease_and_a_capacity(database: Database) -> None:
     async with database.transaction() as session:
         process = ProcessInfo(id="t1", host="here", pid=1)
         for capacity in (5, 7):
@@ -63,7 +63,7 @@ async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: 
     assert timedelta(minutes=59) < first.expires_in <= timedelta(hours=1)
 
 
-async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None:
+async def test_only_triggerers_that_are_silent_for_long_are_forgotten(database: Database) -> None:
     await beat(database, "living")
     await beat(database, "silent", lease=-timedelta(hours=1))
     await beat(database, "dead", lease=-timedelta(days=2))
@@ -72,7 +72,7 @@ async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None
     assert [row["id"] for row in await rows(database, triggerer)] == ["living", "silent"]
 
 
-async def test_a_home_beats_for_its_dispatcher(database: Database) -> None:
+async def test_a_home_has_a_heartbeat_of_its_dispatcher(database: Database) -> None:
     for pid in (1, 2):
         async with database.transaction() as session:
             process = ProcessInfo(id="home", host="here", pid=pid)
@@ -118,7 +118,7 @@ async def test_a_pause_is_kept_and_shown(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_an_unknown_or_removed_watcher_is_told_as_such(database: Database) -> None:
+async def test_an_unknown_or_removed_watcher_is_not_found(database: Database) -> None:
     await apply(database, declared(assets={"a": "test://a"}, watchers={"files": "a"}))
     for name in ("rows", "unknown"):
         with pytest.raises(NotFound, match=f"no watcher '{name}'; `watcher watchers list`"):
@@ -139,7 +139,7 @@ async def own(database: Database, owner: str, *names: str) -> None:
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Database) -> None:
+async def test_states_are_recorded_only_by_the_owner_of_the_positions(database: Database) -> None:
     await own(database, "t1", "files")
     await own(database, "t2", "rows")
     states = {"files": WatcherState(state="failing", error="e", error_count=2), "rows": WatcherState(state="running")}
@@ -152,7 +152,7 @@ async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Da
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_what_nobody_hosts_says_why_and_what_somebody_hosts_does_not(database: Database) -> None:
+async def test_only_unassigned_watchers_have_a_reason(database: Database) -> None:
     await own(database, "t1", "files")
     async with database.statements() as session:
         await watchers.set_unassigned(session, {"files": "no room", "rows": "no room"})
@@ -287,7 +287,7 @@ async def test_an_unknown_role_is_refused(database: Database) -> None:
 # --- the audit
 
 
-async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Database) -> None:
+async def test_the_audit_lists_the_newest_first_and_finds_a_write(database: Database) -> None:
     async with database.transaction() as session:
         for number in range(5):
             detail = {"n": number, "ü": None}

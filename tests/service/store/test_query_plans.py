@@ -68,23 +68,23 @@ HOT: dict[str, Hot] = {
     "fence_once": lambda session, w: tries.fence(
         session, TryRef(task_instance_id=w.task_instance_id, try_number=1), request=REQUEST
     ),
-    "reach": lambda session, w: lock_asset(
+    "lock_asset": lambda session, w: lock_asset(
         session,
         TryRef(task_instance_id=w.task_instance_id, try_number=1),
         AssetSelector(by="uri", text="test://a"),
         key="key",
     ),
-    "reach_once": lambda session, w: lock_asset(
+    "lock_asset_once": lambda session, w: lock_asset(
         session,
         TryRef(task_instance_id=w.task_instance_id, try_number=1),
         AssetSelector(by="name", text="a"),
         key="key",
         request=REQUEST,
     ),
-    "reach_either": lambda session, w: lock_asset(
+    "lock_either_asset": lambda session, w: lock_asset(
         session, TryRef(task_instance_id=w.task_instance_id, try_number=1), AssetSelector(by="either", text="a")
     ),
-    "tell": lambda session, w: answers.keep(session, w.task_instance_id, REQUEST, "{}"),
+    "keep_response": lambda session, w: answers.keep(session, w.task_instance_id, REQUEST, "{}"),
     "transact": lambda session, w: w.entries.transact(
         session, w.ref, CHANGES, task_instance_id=w.task_instance_id, writer=WRITER
     ),
@@ -138,7 +138,7 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
         assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_asset)", plan), f"{statement}\n{plan}"
 
 
-async def test_the_hours_of_a_chart_begin_where_an_index_says(world: World) -> None:
+async def test_the_hours_of_a_chart_are_found_by_an_index(world: World) -> None:
     """Going through the index from its beginning would be no scan of the table, and take as long."""
     with statements_of(world.database) as sent:
         async with world.database.reading() as connection:
@@ -148,7 +148,7 @@ async def test_the_hours_of_a_chart_begin_where_an_index_says(world: World) -> N
     assert len(re.findall(found[world.database.dialect], plans[0])) == activity.HOURS, plans[0]
 
 
-async def test_a_scan_would_be_seen(world: World) -> None:
+async def test_a_sequential_scan_would_be_noticed(world: World) -> None:
     for statement in ("SELECT * FROM job WHERE task_id = 'x'", "DELETE FROM asset_event WHERE extra = 'x'"):
         assert re.search(r"Seq Scan|SCAN", await explained(world.database, statement, ()))
 
@@ -203,12 +203,12 @@ async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -
     )
 
 
-async def test_a_jobs_write_is_fenced_within_reach_and_remembered_by_one_statement(world: World) -> None:
+async def test_a_jobs_write_is_fenced_authorized_and_remembered_by_one_statement(world: World) -> None:
     """Only SQLite, where statements cost no round trip, keeps the answer by another."""
-    for name in ("fence", "reach", "reach_either"):
+    for name in ("fence", "lock_asset", "lock_either_asset"):
         assert await count(world, lambda session, name=name: HOT[name](session, world)) == 1
     once = 1 if world.database.dialect == "postgresql" else 2
-    for name in ("fence_once", "reach_once"):
+    for name in ("fence_once", "lock_asset_once"):
         assert await count(world, lambda session, name=name: rolled_back(session, HOT[name](session, world))) == once
 
 
@@ -221,7 +221,7 @@ async def test_a_scheduler_that_finds_nothing_due_sends_two_statements(world: Wo
     assert await count(world, lambda session: queues.lock_queue(session, "load")) == 2
 
 
-async def test_what_lies_before_a_page_of_events_is_passed_over_before_anything_is_joined(postgres: Database) -> None:
+async def test_events_before_a_page_are_skipped_before_anything_is_joined(postgres: Database) -> None:
     asset_id = (await apply(postgres, declared(assets={"a": "test://a"}))).asset_ids["a"]
     await append(postgres, [event(asset_id) for _ in range(300)])
     async with postgres.transaction() as connection:

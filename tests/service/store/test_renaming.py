@@ -97,7 +97,7 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
     assert {row["watcher"] for row in await rows(database, watcher_position_row)} == {"new"}
 
 
-async def test_event_ids_never_come_again_under_either_name(database: Database, asset_id: int) -> None:
+async def test_event_ids_never_repeat_under_either_name(database: Database, asset_id: int) -> None:
     await found(database, asset_id, (await started(database, "old")).held)
     names = ("old", "new")
     for turn in range(4):
@@ -126,7 +126,7 @@ async def test_a_triggerer_that_has_just_begun_with_the_new_name_reads_the_moved
     assert (await started(database, "new")).state == '"here"'
 
 
-async def test_a_position_that_somebody_watches_or_that_is_none_stays(database: Database, asset_id: int) -> None:
+async def test_a_position_that_is_watched_or_empty_is_not_renamed(database: Database, asset_id: int) -> None:
     begun = (await started(database, "old")).held
     for name in ("old", "nobody"):
         with pytest.raises(NotFound, match="no position"):

@@ -1,4 +1,4 @@
-"""The hot statements stand in docs/sql/store as PostgreSQL gets them, each with its plan, for whoever looks after the database."""
+"""The hot statements stand in docs/sql/store as PostgreSQL gets them, each with its plan, for database administrators."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ REQUEST: Final = IdempotencyKey(key="k", request="r")
 WRITER: Final = Writer(
     kind=AssetStoreWriterKind.TASK, write_id="w", dag_id="load", run_id="r", task_id="load", map_index=-1, try_number=1
 )
-Run = Callable[[AsyncConnection, World], Awaitable[Any]]
+Send = Callable[[AsyncConnection, World], Awaitable[Any]]
 
 
 async def write_of_a_job(connection: AsyncConnection, world: World) -> None:
@@ -56,12 +56,12 @@ async def read_of_a_queue(connection: AsyncConnection, _world: World) -> None:
     await runs.create_triggered_run(connection, queue, "r2", taken, completed_by=taken[0])
 
 
-async def look_of_the_scheduler(connection: AsyncConnection, _world: World) -> None:
+async def check_of_the_scheduler(connection: AsyncConnection, _world: World) -> None:
     await queues.jobs_to_check(connection)
     await queues.next_tick_in(connection)
 
 
-async def look_of_the_dispatcher(connection: AsyncConnection, _world: World) -> None:
+async def check_of_the_dispatcher(connection: AsyncConnection, _world: World) -> None:
     await runs.startable(connection)
     await runs.running_runs(connection)
     await runs.next_retry_in(connection)
@@ -75,10 +75,10 @@ async def heartbeats(connection: AsyncConnection, _world: World) -> None:
     await leaders.renew(connection, 1, LEASE)
 
 
-PAGES: Final[Mapping[str, tuple[str, Run]]] = {
+PAGES: Final[Mapping[str, tuple[str, Send]]] = {
     "detection_commit": (
         """The commit of a detection, or of a group of them: the new positions of watchers with their events, in one
-        transaction. It runs whenever a watcher has found something or its position moves, at most about once a poll
+        transaction. It runs whenever a watcher detected something or its position moves, at most about once a poll
         and watcher; watchers that are due together share a transaction.
 
         The first statement moves the positions that are still held (epoch and version: the fence), and stores the
@@ -128,10 +128,10 @@ PAGES: Final[Mapping[str, tuple[str, Run]]] = {
             connection, [EventPost(new=event(world.asset_id, source_actor="ada"), write_id="w")]
         ),
     ),
-    "scheduler_look": (
-        """The scheduler looks which jobs have queued events or a tick that is due. It runs on the leader, every 30
+    "scheduler_check": (
+        """The scheduler checks which jobs have queued events or a tick that is due. It runs on the leader, every 30
         seconds and when a tick or the end of a batch is due. It locks nothing.""",
-        look_of_the_scheduler,
+        check_of_the_scheduler,
     ),
     "queue_read": (
         """The scheduler decides on one job's queue, and makes a run of it. It runs on the leader for each job that got
@@ -143,10 +143,10 @@ PAGES: Final[Mapping[str, tuple[str, Run]]] = {
         that go.""",
         read_of_a_queue,
     ),
-    "dispatcher_look": (
-        """The dispatcher looks what may start, what is running, and when the next retry is due. It runs in every
-        process that starts runs, every 5 seconds and after each change that it is told of. It locks nothing.""",
-        look_of_the_dispatcher,
+    "dispatcher_check": (
+        """The dispatcher checks what may start, what is running, and when the next retry is due. It runs in every
+        process that starts runs, every 5 seconds and after each change that it is notified of. It locks nothing.""",
+        check_of_the_dispatcher,
     ),
     "try_claim": (
         """The driver of a try claims it before it does anything. It runs once a try. It locks the rows of
@@ -184,7 +184,7 @@ async def explained(connection: AsyncConnection, statement: str, parameters: Any
     return SqlStatement(sql=statement, plan=sql_pages.plan_of(answer.scalar_one()))
 
 
-async def page_of(world: World, name: str, purpose: str, run: Run) -> SqlPage:
+async def page_of(world: World, name: str, purpose: str, run: Send) -> SqlPage:
     """Tables are nearly empty here: without the choice of a sequential scan the plan is that of full ones."""
     with statements_of(world.database) as sent:
         async with world.database.transaction() as connection:

@@ -94,7 +94,7 @@ async def end(
 
 
 async def states(database: Database) -> tuple[str, str]:
-    """Of the task instance and of the run."""
+    """The states of the task instance and of the run."""
     (instance,) = await rows(database, task_instance)
     (made,) = await rows(database, run)
     return instance["state"], made["state"]
@@ -109,7 +109,7 @@ async def test_queued_task_instances_may_start_oldest_run_first(database: Databa
     assert (first.run_state, first.key.try_number, first.definition) == ("queued", 1, JobDefinition())
 
 
-async def test_nothing_of_paused_removed_or_foreign_jobs_or_of_ended_runs_starts(database: Database) -> None:
+async def test_paused_removed_and_foreign_jobs_and_ended_runs_do_not_start(database: Database) -> None:
     await queued_task(database)
     for table, hidden, shown in (
         (job, {"paused": True}, {"paused": False}),
@@ -157,7 +157,7 @@ async def test_no_second_try_is_intended_while_the_first_lives(database: Databas
     assert not await intend(database, replace(task, key=replace(task.key, try_number=2)))
 
 
-async def test_no_try_is_intended_for_what_moved_on(database: Database, task: Startable) -> None:
+async def test_no_try_is_intended_for_an_instance_that_moved_on(database: Database, task: Startable) -> None:
     async with database.transaction() as session:
         await session.execute(update(task_instance).values(state="failed"))
     assert not await intend(database, task)
@@ -332,7 +332,7 @@ async def test_a_try_from_the_future_may_do_nothing(database: Database, task: St
         await fence(database, task, number=2)
 
 
-async def test_an_unknown_task_instance_is_told_as_such(database: Database, task: Startable) -> None:
+async def test_an_unknown_task_instance_is_not_found(database: Database, task: Startable) -> None:
     with pytest.raises(NotFound, match="does not exist any more; end this process"):
         await fence(database, replace(task, key=replace(task.key, task_instance_id="unknown")))
 
@@ -452,8 +452,8 @@ async def test_the_last_failure_ends_the_run(database: Database, task: Startable
     assert (made["reason"], made["end_date"] is not None) == ("it crashed", True)
 
 
-async def test_what_the_job_said_of_itself_outlives_the_end(database: Database, task: Startable) -> None:
-    """Also when it was said after the dispatcher had looked."""
+async def test_the_jobs_own_report_outlives_the_end(database: Database, task: Startable) -> None:
+    """This holds also if the report came after the dispatcher had checked."""
     await intend(database, task)
     stale = await opened(database, task)
     await finish(database, task, "failed", message="no such file")

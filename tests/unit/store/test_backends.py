@@ -88,7 +88,7 @@ async def test_a_plug_in_gets_its_options(database: Database, plug_in: Callable[
         (DEFAULT, {"database": "x"}, "options do not fit the store backend store.metastore.MetastoreStoreBackend"),
     ],
 )
-async def test_what_cannot_be_used_is_told_in_one_sentence(
+async def test_an_unusable_backend_is_refused_with_one_sentence(
     database: Database, plug_in: Callable[[str], None], path: str, options: dict[str, object], sentence: str
 ) -> None:
     plug_in(PLUG_IN)

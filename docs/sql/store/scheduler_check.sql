@@ -1,4 +1,4 @@
--- The scheduler looks which jobs have queued events or a tick that is due. It runs on the leader, every 30
+-- The scheduler checks which jobs have queued events or a tick that is due. It runs on the leader, every 30
 -- seconds and when a tick or the end of a batch is due. It locks nothing.
 
 SELECT job.dag_id

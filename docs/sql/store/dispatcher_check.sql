@@ -1,5 +1,5 @@
--- The dispatcher looks what may start, what is running, and when the next retry is due. It runs in every process
--- that starts runs, every 5 seconds and after each change that it is told of. It locks nothing.
+-- The dispatcher checks what may start, what is running, and when the next retry is due. It runs in every
+-- process that starts runs, every 5 seconds and after each change that it is notified of. It locks nothing.
 
 SELECT task_instance.id, task_instance.dag_id, task_instance.run_id, task_instance.task_id,
     task_instance.map_index, task_instance.try_number, run.state AS run_state, run.trace_id, job.definition
