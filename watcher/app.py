@@ -87,7 +87,7 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 
 async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
-) -> Daemon:
+) -> DaemonRooms:
     settings = configuration.settings
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
@@ -107,12 +107,12 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = Daemon(host, configuration, options, backend, start, listening_socket, fork_server)
+    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server)
     return daemon
 
 
 @dataclass(eq=False, repr=False)
-class Daemon:
+class DaemonRooms:
     """A process's rooms, wired together. `serve` is its whole life."""
 
     host: Host

@@ -79,7 +79,7 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
     async with demo_world(database, load_seconds=PATIENCE) as world:
         applications = record_every_application(world)
         folder = world.setting.configuration.parent
-        async with running_daemon(**vars(world.setting)) as daemon:
+        async with running_daemon(world.setting.configuration, world.setting.url, world.setting.environment) as daemon:
             async with anyio.create_task_group() as load:
                 load.start_soon(world.shop.write)
                 await until_a_job_runs(daemon)

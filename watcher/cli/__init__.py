@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def main() -> None:
-    """The program `watcher`, entered through `watcher.guard`."""
+    """Run the program `watcher`. Called by `watcher.guard`."""
     from watcher.host.lean_imports import import_leanly  # noqa: PLC0415  only now is it known that the names are ours
     from watcher.host.machine import search_rarely_for_garbage  # noqa: PLC0415
 

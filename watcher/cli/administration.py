@@ -1,4 +1,4 @@
-"""`watcher db`, `state-store`: on the configured database; `pg`: on a watched one; `spark`: on this machine."""
+"""`watcher db` and `state-store` (the configured database), `pg` (a watched database), `spark` (this machine)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 
 from store.errors import no_watcher
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, group, load_configuration, load_settings, local_command
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, table
 
@@ -36,14 +36,14 @@ pg = group("pg", "Watched PostgreSQL tables.")
 
 @local_command(db, "upgrade")
 def upgrade(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Bring the schema to this program's."""
+    """Upgrade the schema to this program's version."""
     anyio.run(_open, load_settings(config), True)
     show({"schema": "current"}, lambda: "the schema is this program's")
 
 
 @local_command(db, "check")
 def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """Say whether the database answers and its schema is this program's: exit code 1 if not."""
+    """Check that the database answers and has this program's schema. Exit code 1 if not."""
     anyio.run(_check, load_settings(config))
     show({"schema": "current"}, lambda: "the schema is this program's")
 
@@ -69,7 +69,7 @@ def archive(
     python: Annotated[str, typer.Option(help="The interpreter of the jobs; its pyspark is meant.")] = sys.executable,
     spark_home: Annotated[Path | None, typer.Option(help="The Spark, where it is another than pyspark's own.")] = None,
 ) -> None:
-    """Make the class archive that lets jobs with `profile: small` start quicker: half a minute, once per Java and Spark."""
+    """Create the class archive that lets jobs with `profile: small` start faster. Takes half a minute, once per Java and Spark."""
     from watcher.submit.base import SubmitError  # noqa: PLC0415
     from watcher.submit.spark import class_archive  # noqa: PLC0415  see watcher.cli
     from watcher.submit.spark.runtime import find_runtime  # noqa: PLC0415
@@ -81,7 +81,7 @@ def archive(
     except class_archive.NoArchiveFolder as error:
         made, sentence = False, str(error)  # jobs run without, so nothing has failed
     except SubmitError as error:
-        raise Failure(str(error), Exit.FAILED) from None
+        raise CommandFailed(str(error), ExitCode.FAILED) from None
     else:
         sentence = f"the class archive {'was made' if made else 'is there'}, in {folder}"
     show({"made": made, "message": sentence}, lambda: sentence)
@@ -89,7 +89,7 @@ def archive(
 
 @state_store.callback()
 def _group() -> None:
-    """Typer makes a single command the group itself unless there is this."""
+    """Keep a group with a single command a group: without a callback, Typer makes the command the group itself."""
 
 
 @local_command(state_store, "cleanup-task-states")
@@ -99,7 +99,7 @@ def cleanup_task_states(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Count only; change nothing.")] = False,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows in one transaction (PostgreSQL).")] = None,
 ) -> None:
-    """Remove what is past its time: task entries, orphaned asset entries, history, runs, events, log files."""
+    """Remove what is past its retention: task entries, orphaned asset entries, history, runs, events, log files."""
     configuration = load_configuration(config)
     counts = anyio.run(_clean, configuration, dry_run, batch_size, show.for_people)
     columns = {"what": Column(itemgetter(0)), "would be removed" if dry_run else "removed": Column(itemgetter(1))}
@@ -136,7 +136,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
 
 @contextmanager
 def _progress(console: Console) -> Iterator[CleanupProgress]:
-    """A bar for each sweep on a terminal, log lines elsewhere."""
+    """Show a bar for each sweep on a terminal, and log lines elsewhere."""
     if not console.is_terminal:
         from watcher.operations.cleanup import in_the_log  # noqa: PLC0415  see watcher.cli
 
@@ -163,7 +163,7 @@ def install_notify(
     apply: Annotated[bool, typer.Option("--apply", help="Run it, with the watcher's own connection.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Print the trigger that tells a watcher at once when its table is written to.
+    """Print the trigger that notifies a watcher at once when its table is written to.
 
     Pipe it into psql as the table's owner, or --apply it.
     """
@@ -182,9 +182,9 @@ def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresCon
 
     watcher = configuration.watchers.get(name)
     if watcher is None:
-        raise Failure(str(no_watcher(name)), Exit.NOT_FOUND)
+        raise CommandFailed(str(no_watcher(name)), ExitCode.NOT_FOUND)
     if not isinstance(watcher.options, NewRowsOptions) or watcher.connection is None:
-        raise Failure(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", Exit.USAGE)
+        raise CommandFailed(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", ExitCode.USAGE)
     return cast("PostgresConnection", configuration.connections[watcher.connection]), watcher.options
 
 
@@ -195,4 +195,6 @@ async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> Non
     try:
         await install(connection, options)
     except TriggerError as error:
-        raise Failure(f"{error}; run what this command prints without --apply as the owner of the table") from error
+        raise CommandFailed(
+            f"{error}; run what this command prints without --apply as the owner of the table"
+        ) from error

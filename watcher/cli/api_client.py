@@ -1,4 +1,4 @@
-"""The REST API as commands use it."""
+"""The client through which commands use the REST API."""
 
 from __future__ import annotations
 
@@ -8,23 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from watcher.cli.failures import Exit, Failure, Unavailable
+from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
 
 if TYPE_CHECKING:
     import httpx
 
-_CODES: Final[Mapping[int, Exit]] = {404: Exit.NOT_FOUND, 409: Exit.CONFLICT, 422: Exit.USAGE, 400: Exit.USAGE}
+_CODES: Final[Mapping[int, ExitCode]] = {
+    404: ExitCode.NOT_FOUND,
+    409: ExitCode.CONFLICT,
+    422: ExitCode.USAGE,
+    400: ExitCode.USAGE,
+}
 _PAGE: Final = 100
 _UNAUTHORIZED, _UNAVAILABLE = 401, 503
 
 
 class ApiClient:
-    """The REST API. Every refusal is a `Failure` with the API's own sentence."""
+    """A client of the REST API. Every refusal becomes a `CommandFailed` with the API's own sentence."""
 
     def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None) -> None:
         self.client = client
         self.logs_here = logs_here
-        """The log files, when no daemon is asked for them."""
+        """The folder of log files when no daemon serves them, else None."""
 
     async def get(self, path: str, **query: Any) -> Any:
         return (await self.send("GET", path, query=query)).json()
@@ -47,14 +52,14 @@ class ApiClient:
         headers: Mapping[str, str] | None = None,
         accepted: int | None = None,
     ) -> httpx.Response:
-        """The answer, if it is no refusal; the status `accepted` is none."""
+        """Send a request and return the answer. Raises `CommandFailed` for a refusal; the status `accepted` is none."""
         import httpx  # noqa: PLC0415  see watcher.cli
 
         given = {name: value for name, value in (query or {}).items() if value is not None}
         try:
             answer = await self.client.request(method, path, params=given, json=body, headers=headers)
         except httpx.TransportError as error:
-            raise Failure(
+            raise CommandFailed(
                 f"nobody answers at {self.client.base_url}: {error}; start `watcher run`, or give --url"
             ) from error
         if answer.status_code != accepted:
@@ -64,7 +69,7 @@ class ApiClient:
 
 @asynccontextmanager
 async def remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
-    """The API of the daemon at `url`."""
+    """Open a client of the daemon at `url`."""
     import httpx  # noqa: PLC0415  see watcher.cli
 
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -74,14 +79,16 @@ async def remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
 
 
 def check(answer: httpx.Response) -> None:
-    """Raise the `Failure` that a refusal is."""
+    """Raise the `CommandFailed` that an answer stands for, if it is a refusal."""
     if answer.is_success:
         return
     if answer.status_code == _UNAUTHORIZED:
-        raise Failure("the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)")
+        raise CommandFailed(
+            "the daemon asks who you are; give --token or WATCHER_TOKEN (`watcher token create` makes one)"
+        )
     if answer.status_code == _UNAVAILABLE:
         raise Unavailable(_sentence(answer))
-    raise Failure(_sentence(answer), _CODES.get(answer.status_code, Exit.FAILED))
+    raise CommandFailed(_sentence(answer), _CODES.get(answer.status_code, ExitCode.FAILED))
 
 
 def _sentence(answer: httpx.Response) -> str:

@@ -1,4 +1,4 @@
-"""All commands."""
+"""The program's commands, put together."""
 
 from __future__ import annotations
 

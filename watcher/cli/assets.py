@@ -1,4 +1,4 @@
-"""`watcher assets`."""
+"""The commands `watcher assets …`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def list_events(
     name: Annotated[str | None, typer.Argument(help="Of this asset only.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=100, help="How many.")] = 20,
 ) -> None:
-    """List the newest events: where each came from, and the runs that consumed it."""
+    """List the newest events, with the source of each and the runs that consumed it."""
     asset_id = None if name is None else (await asset_named(api, name))["id"]
     query = {"asset_id": asset_id, "order_by": "-timestamp", "limit": limit}
     events = (await api.get("/api/v2/assets/events", **query))["asset_events"]

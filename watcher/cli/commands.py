@@ -1,4 +1,4 @@
-"""What the commands have in common: their options, and whom those talk to that ask the API."""
+"""What commands share: their options, and the connection of those that ask the API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 from store.errors import no_asset
 from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
-from watcher.cli.failures import Commands, Exit, Failure
+from watcher.cli.failures import CommandFailed, Commands, ExitCode
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
 from watcher.host.home import address, lock_path
 from watcher.host.machine import url_here
@@ -37,16 +37,17 @@ _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", h
 
 
 def load_settings(path: Path) -> Settings:
-    """Read and check them alone. Raises `ConfigurationInvalid`."""
+    """Read and check only the settings. Raises `ConfigurationInvalid`."""
     from config.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
 
     return load_settings(path, os.environ)
 
 
 def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:
-    """Read and check it, `with_files` also that the jobs' applications are there. Raises `ConfigurationInvalid`.
+    """Read and check the configuration, and with `with_files` that the jobs' applications exist.
 
-    `fork_server` is asked for the processes that check the plug-ins' keys; None starts one where there are any.
+    `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Raises
+    `ConfigurationInvalid`.
     """
     from config.loader import load  # noqa: PLC0415  see watcher.cli
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
@@ -112,13 +113,16 @@ def _printing(output: OutputOption = None, as_json: JsonOption = False) -> None:
 
 @asynccontextmanager
 async def _connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
-    """The API of the daemon that was named, of the one that runs here, or of the configured database when none does."""
+    """Open the API of the named daemon, of the one that runs here, or else of the configured database."""
     async with remote(url, token) if url is not None else _of_configuration(config, token) as api:
         yield api
 
 
 def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
-    """To a daemon that runs, what stands in the rest of the configuration now is of no interest."""
+    """Open the API of the daemon that runs here, else an API in this process.
+
+    A running daemon needs nothing but the settings of the present file.
+    """
     settings = load_settings(path)
     if not is_held(lock_path(settings.home)):
         from watcher.cli.connections import in_process  # noqa: PLC0415  see watcher.cli
@@ -126,14 +130,14 @@ def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextMana
         return in_process(load_configuration(path))
     url = url_here(settings.api.host, settings.api.port) if settings.api.port else address(settings.home)
     if url is None:
-        raise Failure("the daemon does not listen yet; ask again in a moment")
+        raise CommandFailed("the daemon does not listen yet; ask again in a moment")
     return remote(url, token)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:
-    """The asset of this name, also an inactive one. Raises `Failure`."""
+    """Return the asset with this name, also an inactive one. Raises `CommandFailed`."""
     query = {"name_prefix_pattern": name, "only_active": False, "order_by": "name"}
     for asset in await api.all("/api/v2/assets", "assets", **query):
         if asset["name"] == name:
             return asset
-    raise Failure(str(no_asset(name)), Exit.NOT_FOUND)
+    raise CommandFailed(str(no_asset(name)), ExitCode.NOT_FOUND)

@@ -1,4 +1,4 @@
-"""`watcher run`, `check` and `schema`, which begin with a configuration; and `demo`, which brings its own."""
+"""`watcher run`, `check`, `schema` and `reload`, which begin with a configuration, and `demo`, which brings its own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.errors import BackendUnusable
 from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
 from watcher.cli.tables import Column, Columns, fields, properties, table, texts
 
@@ -60,7 +60,7 @@ def run(
     """Run the daemon until SIGTERM or Ctrl-C."""
     chosen = frozenset(role.strip() for role in roles.split(","))
     if unknown := chosen - set(ROLES):
-        raise Failure(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", Exit.USAGE)
+        raise CommandFailed(f"unknown role {min(unknown)!r}; use some of {', '.join(ROLES)}", ExitCode.USAGE)
     from watcher.triggerer.isolation.fork_server import ForkServer  # noqa: PLC0415  see watcher.cli
 
     with ForkServer() as fork_server:
@@ -79,7 +79,7 @@ def demo(
         Literal["sqlite", "postgresql"], typer.Option(help="Where the daemon keeps its metadata.")
     ] = "postgresql",
 ) -> None:
-    """Watch it work: PostgreSQL, S3 and Spark on this machine, and a count of what was lost (nothing)."""
+    """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
     from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
     raise typer.Exit(demo_command(json_output=as_json, keep=keep, database=database))
@@ -87,7 +87,7 @@ def demo(
 
 @command(top, "reload")
 async def _reload(api: ApiClient, show: Show) -> None:
-    """Let the daemon read its configuration again: exit code 2, and nothing has changed, if it is wrong."""
+    """Let the daemon read its configuration again. If the file is wrong, nothing changes and the exit code is 2."""
     answer = await api.send("POST", "/api/v2/reload", accepted=_UNPROCESSABLE)
     content = answer.json()
     if not answer.is_success:
@@ -112,7 +112,7 @@ def _dotted(fault: Mapping[str, Any]) -> str:
 
 def _refuse(show: Show, error: ConfigurationInvalid) -> NoReturn:
     if show.problem([_problem(problem, "error") for problem in error.problems]):
-        raise typer.Exit(Exit.USAGE)
+        raise typer.Exit(ExitCode.USAGE)
     raise error
 
 
@@ -124,7 +124,7 @@ def check(
         bool, typer.Option("--connect", help="Reach every source and judge it, and look for what runs would miss.")
     ] = False,
 ) -> None:
-    """Check the configuration: exit code 2 if it is wrong; with --connect also the sources: 3 if one is."""
+    """Check the configuration: exit code 2 if it is wrong. With --connect also check the sources: 3 if one is wrong."""
     try:
         configuration = load_configuration(config, with_files=True)
     except ConfigurationInvalid as error:
@@ -140,11 +140,11 @@ def check(
     findings = anyio.run(all_findings, configuration)
     show(findings, lambda: table(findings, COLUMNS))
     if any(finding["level"] == "error" for finding in findings):
-        raise typer.Exit(Exit.CHECK_FAILED)
+        raise typer.Exit(ExitCode.CHECK_FAILED)
 
 
 def _lacking_java(configuration: Configuration) -> list[Problem]:
-    """What spark-submit would say of this machine, once for all jobs; the daemon may run on another."""
+    """Return what spark-submit lacks on this machine, once for all jobs. The daemon may run on another machine."""
     from watcher.submit.base import SubmitError  # noqa: PLC0415  see watcher.cli
     from watcher.submit.spark.runtime import java_home  # noqa: PLC0415
 
@@ -161,7 +161,10 @@ def _lacking_java(configuration: Configuration) -> list[Problem]:
 
 
 def _needing_restart(configuration: Configuration) -> list[Problem]:
-    """The settings with which the daemon that runs in this home was not started; of another home nothing is known."""
+    """Return a problem for settings that differ from those the daemon of this home was started with.
+
+    Nothing is known about the daemon of another home.
+    """
     from config.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
     from watcher.host.home import lock_path, settings_path  # noqa: PLC0415
 
@@ -185,12 +188,12 @@ def _check_store(show: Show, configuration: Configuration) -> None:
         check_store(configuration.settings)
     except BackendUnusable as error:
         if show.problem([{"level": "error", "path": "settings.store.backend", "message": str(error)}]):
-            raise typer.Exit(Exit.USAGE) from None
-        raise Failure(str(error), Exit.USAGE) from None
+            raise typer.Exit(ExitCode.USAGE) from None
+        raise CommandFailed(str(error), ExitCode.USAGE) from None
 
 
 def schema() -> None:
-    """Print the JSON Schema of the configuration, from which editors complete."""
+    """Print the JSON Schema of the configuration. Editors complete from it."""
     from config.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
 

@@ -1,4 +1,4 @@
-"""The API for a command without a daemon: it runs in this process, on the configured database, so that each command exists once."""
+"""The API for commands without a daemon. It runs in this process on the configured database, so each command exists once."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 @asynccontextmanager
 async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
-    """Whoever may open the database may do everything, under the name of their account."""
+    """Open an API that allows everything, in the name of the account: whoever may open the database may do everything."""
     settings = configuration.settings
     directory = logs_directory(settings)
     make_home(settings.home)

@@ -1,4 +1,4 @@
-"""The metadata database, for commands that need no API: whoever may open it may do everything."""
+"""The metadata database for commands that need no API. Whoever may open it may do everything."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPEN_DEADLINE: Final = 8.0
 
 
 def account() -> str:
-    """Who acts when the database itself is all the permission needed; stands in the audit."""
+    """Return the actor for the audit when access to the database is all the permission needed."""
     try:
         return f"cli:{getpass.getuser()}"
     except (KeyError, OSError):  # a container's account needs no entry in /etc/passwd
@@ -28,7 +28,7 @@ def account() -> str:
 
 @asynccontextmanager
 async def opened_database(settings: Settings, *, upgrade: bool = False) -> AsyncIterator[Database]:
-    """The metadata database with this program's schema; an embedded one that no daemon uses is migrated by itself."""
+    """Open the metadata database with this program's schema. Migrates an embedded one that no daemon uses."""
     url = database_url(settings)
     embedded = url.get_backend_name() == "sqlite"
     if embedded and settings.database.url is None:

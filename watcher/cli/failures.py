@@ -1,4 +1,4 @@
-"""How commands end: documented exit codes, one sentence on stderr, never a traceback for what a person can mend."""
+"""The ends of commands: documented exit codes, one sentence on stderr, no traceback for what a person can correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXIT_CODES = (
 )
 
 
-class Exit(IntEnum):
+class ExitCode(IntEnum):
     FAILED = 1
     USAGE = 2
     CHECK_FAILED = 3
@@ -30,16 +30,16 @@ class Exit(IntEnum):
     INTERRUPTED = 130
 
 
-class Failure(Exception):
-    """A command cannot do what it was asked for; the text says why and names the remedy."""
+class CommandFailed(Exception):
+    """A command cannot do what was asked. The text says why and names the remedy."""
 
-    def __init__(self, sentence: str, code: Exit = Exit.FAILED) -> None:
+    def __init__(self, sentence: str, code: ExitCode = ExitCode.FAILED) -> None:
         super().__init__(sentence)
         self.code = code
 
 
-class Unavailable(Failure):
-    """The daemon answers that it cannot do it now."""
+class Unavailable(CommandFailed):
+    """The daemon answers that it cannot do this now."""
 
 
 class Commands(TyperGroup):
@@ -49,10 +49,12 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            raise typer.Exit(Exit.INTERRUPTED) from None
-        except Failure as error:
+            raise typer.Exit(ExitCode.INTERRUPTED) from None
+        except CommandFailed as error:
             failure = error
         except (ConfigurationInvalid, StoreError, StartRefused, PartEnded) as error:
-            failure = Failure(str(error), Exit.USAGE if isinstance(error, ConfigurationInvalid) else Exit.FAILED)
+            failure = CommandFailed(
+                str(error), ExitCode.USAGE if isinstance(error, ConfigurationInvalid) else ExitCode.FAILED
+            )
         typer.echo(harmless_lines(str(failure)), err=True)
         raise typer.Exit(failure.code)

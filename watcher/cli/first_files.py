@@ -1,4 +1,4 @@
-"""The files that `watcher init` writes: from a source and a target to a configuration, a job and its test. Pure."""
+"""Pure functions from a source and a target to the files of `watcher init`: a configuration, a job and its test."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from urllib.parse import quote, unquote, urlsplit
 
 _PLACES: Final = "a folder, s3://bucket/prefix/ or postgres://user@host/database/schema/table"
 _TABLE: Final = 2
-"""Parts of a path that names a schema's table; the database comes before them."""
+"""The number of parts that name a schema's table in a path, after the database."""
 
 
 class PlaceInvalid(ValueError):
-    """It is no source, or no target; the sentence says what would be."""
+    """A text that is no valid source or target. The sentence says what would be."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """A source or a target. `uri` is an asset's, `dsn` what a PostgreSQL connection needs but the password."""
+class Endpoint:
+    """A source or a target. `uri` is the asset's; `dsn` is a PostgreSQL connection without its password."""
 
     kind: Literal["folder", "s3", "postgres"]
     uri: str
@@ -30,39 +30,39 @@ class Place:
     table: str = ""
 
 
-def source_of(text: str, working_folder: Path) -> Place:
-    """Raises `PlaceInvalid`."""
+def source_of(text: str, working_folder: Path) -> Endpoint:
+    """Parse a source. Raises `PlaceInvalid`."""
     parts = urlsplit(text)
     if parts.scheme in {"postgres", "postgresql"}:
         return _table(text)
     if parts.scheme == "s3" and parts.netloc:
         prefix = parts.path.strip("/")
         uri = f"s3://{parts.netloc}/{prefix}{'/' if prefix else ''}"
-        return Place(kind="s3", uri=uri, name=_name(prefix.rpartition("/")[2] or parts.netloc))
+        return Endpoint(kind="s3", uri=uri, name=_name(prefix.rpartition("/")[2] or parts.netloc))
     if parts.scheme not in {"", "file"} or not text:
         raise PlaceInvalid(f"{text} is no place that a shipped trigger watches; give {_PLACES}")
     folder = (working_folder / unquote(parts.path) if parts.scheme else working_folder / text).resolve()
-    return Place(kind="folder", uri=folder.as_uri(), name=_name(folder.name))
+    return Endpoint(kind="folder", uri=folder.as_uri(), name=_name(folder.name))
 
 
-def target_of(text: str, working_folder: Path) -> Place:
-    """Raises `PlaceInvalid`."""
+def target_of(text: str, working_folder: Path) -> Endpoint:
+    """Parse a target. Raises `PlaceInvalid`."""
     if text.startswith(("postgres:", "postgresql:")):
         raise PlaceInvalid("the job writes Parquet; give a folder or s3://bucket/prefix as the target")
     target = source_of(text, working_folder)
-    return Place(kind=target.kind, uri=target.uri.rstrip("/"), name=target.name)
+    return Endpoint(kind=target.kind, uri=target.uri.rstrip("/"), name=target.name)
 
 
-def check_apart(source: Place, target: Place) -> None:
-    """Raises `PlaceInvalid` where the job's own files would be found as new."""
+def check_apart(source: Endpoint, target: Endpoint) -> None:
+    """Raise `PlaceInvalid` when the job's own files would be found as new."""
     if f"{target.uri.rstrip('/')}/".startswith(f"{source.uri.rstrip('/')}/"):
         raise PlaceInvalid(
             f"{target.uri} lies in {source.uri}, so that each load would start the next; choose another target"
         )
 
 
-def files(source: Place, target: Place, name: str, match: str | None) -> Mapping[str, str]:
-    """The texts by path."""
+def files(source: Endpoint, target: Endpoint, name: str, match: str | None) -> Mapping[str, str]:
+    """Return the texts of the files, by path."""
     watched = f"new_{name}"
     return {
         "watchers.yaml": _configuration(source, target, name, watched, match),
@@ -74,12 +74,12 @@ def files(source: Place, target: Place, name: str, match: str | None) -> Mapping
 
 
 def _name(text: str) -> str:
-    """As a module may be called."""
+    """Return the name as a valid module name."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_").lower()
     return f"data_{word}".rstrip("_") if not word or word[0].isdigit() else word
 
 
-def _table(text: str) -> Place:
+def _table(text: str) -> Endpoint:
     parts = urlsplit(text)
     database, *table = [unquote(part) for part in parts.path.strip("/").split("/")]
     if not parts.hostname or not database or not 1 <= len(table) <= _TABLE or not all(table):
@@ -87,7 +87,7 @@ def _table(text: str) -> Place:
     schema, name = ["public", *table][-_TABLE:]
     at = f"{parts.hostname}{f':{parts.port}' if parts.port else ''}"
     user = f"{parts.username}@" if parts.username else ""
-    return Place(
+    return Endpoint(
         kind="postgres",
         uri=f"postgres://{at}/{'/'.join(quote(part, safe='') for part in (database, schema, name))}",
         name=_name(name),
@@ -96,7 +96,7 @@ def _table(text: str) -> Place:
     )
 
 
-def _configuration(source: Place, target: Place, name: str, watched: str, match: str | None) -> str:
+def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, match: str | None) -> str:
     connections = _connections(source, target)
     of_source = {"postgres": "shop", "s3": "lake"}.get(source.kind)
     trigger = {"postgres": "postgres.new_rows", "s3": "s3.new_files", "folder": "file.new_files"}[source.kind]
@@ -135,8 +135,8 @@ def _configuration(source: Place, target: Place, name: str, watched: str, match:
     return "\n".join(lines) + "\n"
 
 
-def _connections(source: Place, target: Place) -> dict[str, str]:
-    """By name, each as lines of YAML."""
+def _connections(source: Endpoint, target: Endpoint) -> dict[str, str]:
+    """Return the connections by name, each as lines of YAML."""
     connections = {}
     if source.kind == "postgres":
         dsn = f"${{SHOP_DSN:-{source.dsn}}}"

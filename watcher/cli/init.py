@@ -1,4 +1,4 @@
-"""`watcher init`: a configuration, a job and its test for one's own source, ready to run."""
+"""`watcher init`: writes a configuration, a job and its test for a source of the user's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from config.errors import ConfigurationInvalid
 from watcher.cli.commands import load_configuration, local_command
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.first_files import PlaceInvalid, check_apart, files, source_of, target_of
 from watcher.cli.output import Show
 
@@ -35,10 +35,10 @@ def init(
         watched, loaded = source_of(source, Path.cwd()), target_of(target, Path.cwd())
         check_apart(watched, loaded)
     except PlaceInvalid as error:
-        raise Failure(str(error), Exit.USAGE) from None
+        raise CommandFailed(str(error), ExitCode.USAGE) from None
     name = name or loaded.name
     if not name.isidentifier() or not name.isascii():
-        raise Failure(f"{name} cannot be a module's name: use letters, digits and _", Exit.USAGE)
+        raise CommandFailed(f"{name} cannot be a module's name: use letters, digits and _", ExitCode.USAGE)
     texts = files(watched, loaded, name, None if watched.kind == "postgres" else match)
     _write(folder, texts)
     show(
@@ -49,16 +49,16 @@ def init(
 
 def _ask(question: str, option: str) -> str:
     if not sys.stdin.isatty():
-        raise Failure(f"say it with {option}: nobody can be asked here", Exit.USAGE)
+        raise CommandFailed(f"say it with {option}: nobody can be asked here", ExitCode.USAGE)
     answer: str = typer.prompt(question)
     return answer
 
 
 def _write(folder: Path, texts: Mapping[str, str]) -> None:
-    """All or nothing; what it reads like is checked as `watcher check` does."""
+    """Write all files or none. The result is checked as `watcher check` does."""
     paths = {folder / path: text for path, text in texts.items()}
     if there := [str(path) for path in paths if path.exists()]:
-        raise Failure(f"{', '.join(there)}: there already; choose another folder, or --name", Exit.CONFLICT)
+        raise CommandFailed(f"{', '.join(there)}: there already; choose another folder, or --name", ExitCode.CONFLICT)
     try:
         for path, text in paths.items():
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def _write(folder: Path, texts: Mapping[str, str]) -> None:
     except (OSError, ConfigurationInvalid) as error:
         for path in paths:
             path.unlink(missing_ok=True)
-        raise Failure(str(error), Exit.FAILED) from error
+        raise CommandFailed(str(error), ExitCode.FAILED) from error
 
 
 def _next_steps(folder: Path) -> list[str]:

@@ -1,4 +1,4 @@
-"""How an answer is printed: as a table for people, or as JSON, YAML or CSV for programs."""
+"""Prints an answer as a table for people, or as JSON, YAML or CSV for programs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import typer
 
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.plain_text import harmless, harmless_lines
 from watcher.cli.tables import Readable
 
@@ -22,19 +22,19 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON, as `-o jso
 
 REST: Final = "more"
 OF_LOGS: Final = ("timestamp", "level", "event", REST)
-"""Columns of a log as CSV; the last has what is in no other."""
+"""The columns of a log as CSV. The last one has everything that is in no other column."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Show:
-    """Prints an answer in the form that was asked for."""
+    """Prints answers in the requested form."""
 
     form: Form
 
     @classmethod
     def of(cls, output: Form | None, as_json: bool) -> Show:
         if as_json and output not in {None, "json"}:
-            raise Failure(f"--json and --output {output} exclude each other; give one of them", Exit.USAGE)
+            raise CommandFailed(f"--json and --output {output} exclude each other; give one of them", ExitCode.USAGE)
         return cls(form="json" if as_json else output or "table")
 
     @property
@@ -42,7 +42,7 @@ class Show:
         return self.form == "table"
 
     def __call__(self, data: Any, readable: Callable[[], Readable], style: str = "") -> None:
-        """`readable` makes what people are shown of the data."""
+        """Print data. `readable` makes the form for people."""
         if self.form != "table":
             typer.echo(_WRITERS[self.form](data), nl=False)
             return
@@ -55,24 +55,24 @@ class Show:
         render(shown, style=style)
 
     def more(self, readable: Callable[[], Readable], style: str = "") -> None:
-        """For people only: what programs have in the answer already."""
+        """Print something for people only: programs have it in the answer already."""
         if self.for_people:
             self(None, readable, style)
 
     def done(self, sentence: str) -> None:
-        """Say what was done, to people."""
+        """Tell people what was done."""
         if self.for_people:
             typer.echo(harmless_lines(sentence))
 
     def problem(self, data: Any) -> bool:
-        """Print what is wrong for programs; whether that was asked for."""
+        """Print what is wrong when the form is for programs. Return whether it is."""
         if not self.for_people:
             self(data, str)
         return not self.for_people
 
     @property
     def log_headers(self) -> Mapping[str, str]:
-        """Of a request for a log, whose answer `log` prints."""
+        """The headers of a request for a log, whose answer `log` prints."""
         return {"Accept": "text/plain" if self.for_people else "application/x-ndjson"}
 
     def log(self, content: str) -> None:
@@ -88,7 +88,7 @@ class Show:
     def stream(
         self, as_text: Callable[[Mapping[str, Any]], str], columns: Sequence[str] = OF_LOGS
     ) -> Callable[[Mapping[str, Any]], None]:
-        """Prints records as they come: as text, a JSON object a line, a YAML list, or CSV with these columns."""
+        """Return a function that prints records as they come: text, JSON lines, a YAML list, or CSV with these columns."""
         if self.form == "csv":
             typer.echo(_csv_line([*columns]), nl=False)
         line_of: Mapping[Form, Callable[[Any], str]] = {
@@ -105,7 +105,7 @@ def as_json(data: Any) -> str:
 
 
 def as_yaml(data: Any) -> str:
-    """In ASCII, as JSON: what else there is stands as escapes."""
+    """Return data as YAML in ASCII; other characters become escapes, as in JSON."""
     from ruamel.yaml import YAML  # noqa: PLC0415  see watcher.cli
 
     yaml = YAML(typ="safe", pure=True)
@@ -117,7 +117,7 @@ def as_yaml(data: Any) -> str:
 
 
 def as_csv(data: Any) -> str:
-    """A line for each member of a list, a column for each name in any of them."""
+    """Return CSV with a line for each member of a list, and a column for each name in any of them."""
     rows = [row if isinstance(row, dict) else {"value": row} for row in (data if isinstance(data, list) else [data])]
     columns = list(dict.fromkeys(name for row in rows for name in row))
     return _csv_line(columns) + "".join(_csv_line([row.get(name) for name in columns]) for row in rows)
@@ -129,7 +129,7 @@ def _csv_record(record: Mapping[str, Any], columns: Sequence[str]) -> str:
 
 
 def _csv_line(values: list[Any]) -> str:
-    """What is neither text nor a number stands as JSON; nothing for null."""
+    """Return a line of CSV. A value that is neither text nor a number becomes JSON; null becomes nothing."""
     text = io.StringIO()
     cells = [
         harmless(value) if isinstance(value, str) else "" if value is None else json.dumps(value) for value in values

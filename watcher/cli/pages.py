@@ -9,7 +9,7 @@ import typer
 
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import asset_named, command
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 
 top = typer.Typer()
@@ -23,14 +23,14 @@ async def _open(
 ) -> None:
     """Open the web page of a watcher, an asset or a job in a browser, and print its address."""
     if api.logs_here is not None:
-        raise Failure("no daemon runs here to show pages; start `watcher run`, or give --url")
+        raise CommandFailed("no daemon runs here to show pages; start `watcher run`, or give --url")
     url = str(api.client.base_url).rstrip("/") + "/" + ("" if name is None else await _page(api, name))
     is_open = _browse(url)
     show({"url": url, "opened": is_open}, lambda: url)
 
 
 def _browse(url: str) -> bool:
-    """Whether this machine has a browser that took it."""
+    """Open the page in a browser. Return whether this machine has one that took it."""
     import webbrowser  # noqa: PLC0415  see watcher.cli
 
     try:
@@ -40,7 +40,7 @@ def _browse(url: str) -> bool:
 
 
 async def _page(api: ApiClient, name: str) -> str:
-    """The page's path. Raises `Failure` when nothing has this name."""
+    """Return the path of the page. Raises `CommandFailed` when nothing has this name."""
     part = quote(name, safe="")
     if await _exists(api, f"/api/v2/watchers/{part}"):
         return f"watchers/{part}"
@@ -48,10 +48,12 @@ async def _page(api: ApiClient, name: str) -> str:
         return f"jobs/{part}"
     try:
         return f"assets/{(await asset_named(api, name))['id']}"
-    except Failure as error:
-        if error.code != Exit.NOT_FOUND:
+    except CommandFailed as error:
+        if error.code != ExitCode.NOT_FOUND:
             raise
-    raise Failure(f"no watcher, job or asset is called {name!r}; without a name you see all of them", Exit.NOT_FOUND)
+    raise CommandFailed(
+        f"no watcher, job or asset is called {name!r}; without a name you see all of them", ExitCode.NOT_FOUND
+    )
 
 
 async def _exists(api: ApiClient, path: str) -> bool:

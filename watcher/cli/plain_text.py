@@ -1,4 +1,4 @@
-"""What others wrote, as a terminal may get it, and moments as people read them."""
+"""Text of other people made harmless for a terminal, and times as people read them."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ _UNSEEN: Final = re.compile(
     "[\x00-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ud800-\udfff\ufeff"
     "\ufff9-\ufffb\U000e0000-\U000e007f]"
 )
-"""Characters that move the cursor, colour, turn the direction of writing round, or are not seen at all."""
+"""Characters that move the cursor, set colors, reverse the direction of writing, or are invisible."""
 _UNSEEN_IN_LINES: Final = re.compile(f"(?![\n\t]){_UNSEEN.pattern}")
 _UTC: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.\d+)?(?:Z|\+00:00)")
 _MOST_BASIC: Final = 0xFFFF
 
 
 def harmless(text: str) -> str:
-    """`text` in one line, with escapes like those of JSON for what would do something to a terminal or its reader."""
+    """Return `text` in one line. Characters that would affect a terminal or mislead its reader become JSON-like escapes."""
     return _UNSEEN.sub(_escape, text)
 
 
 def harmless_lines(text: str) -> str:
-    """The same, but line ends and tabs stay."""
+    """Return `text` made harmless like `harmless` does, with line ends and tabs kept."""
     return _UNSEEN_IN_LINES.sub(_escape, text)
 
 
@@ -38,6 +38,6 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def moment(text: str | None) -> str | None:
-    """A moment of the API to the second."""
+    """Return a time of the API, to the second."""
     parts = _UTC.fullmatch(text or "")
     return f"{parts[1]} {parts[2]}Z" if parts else text

@@ -1,4 +1,4 @@
-"""Tables as wide as the terminal, in colours where there are any.
+"""Tables as wide as the terminal, in color where the terminal has it.
 
 A row that does not fit becomes a few lines, the first of which has its ids. No word is ever broken: what is longer than
 the terminal is for the terminal to fold, which copies it in one piece. What is no terminal gets each row in one line.
@@ -22,7 +22,7 @@ GAP: Final = 2
 INDENT: Final = 4
 NARROWEST_TEXT: Final = 20
 _ENDLESS: Final = 1_000_000
-"""Columns of what is no terminal."""
+"""The width, in columns, of output that is no terminal."""
 _WORD: Final = re.compile(r"\S+\s*")
 _GOOD, _BAD, _PENDING = "green", "red", "yellow"
 STYLES: Final = {
@@ -52,7 +52,7 @@ def render(readable: Readable, console: Console | None = None, style: str = "") 
 
 
 def _widths(table: Table, width: int) -> Sequence[int] | None:
-    """Of each column; None where they do not fit beside each other."""
+    """Return the width of each column, or None when the columns do not fit beside each other."""
     columns = list(zip(table.kinds, *table.rows, strict=True))
     natural = [max(map(cell_len, cells)) for cells in columns]
     least = [
@@ -103,7 +103,7 @@ def _blocks(console: Console, table: Table) -> Iterator[Text]:
 
 
 def _joined(parts: Sequence[Text], width: int) -> Iterator[Text]:
-    """As many in a line as fit; one that is longer goes on in the next ones."""
+    """Yield lines with as many parts as fit. A part that is longer than a line continues in the next lines."""
     line: list[Text] = []
     for part in parts:
         if line and sum(other.cell_len + GAP for other in line) + part.cell_len > width:
@@ -126,7 +126,7 @@ def _property_lines(console: Console, properties: Properties) -> Iterator[Text]:
 
 
 def _wrapped(text: Text, width: int) -> Iterator[Text]:
-    """Broken between words only, as Rich's own does not."""
+    """Wrap text between words only; Rich's own wrapping also breaks words."""
     offsets, start = [], 0
     for word in _WORD.finditer(text.plain):
         if word.start() > start and cell_len(text.plain[start : word.end()].rstrip()) > width:

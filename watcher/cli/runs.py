@@ -1,4 +1,4 @@
-"""`watcher runs`."""
+"""The commands `watcher runs …`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 
 from watcher.cli.api_client import ApiClient, part_of_path, path_of, runs_path
 from watcher.cli.commands import command, group
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, table, texts
 
@@ -65,9 +65,9 @@ async def watch(
     job: Annotated[str, typer.Argument(help="Of this job only.")] = "~",
     run_id: Annotated[str | None, typer.Argument(help="This run, until it is over: exit code 1 if it fails.")] = None,
 ) -> None:
-    """Watch the runs that are queued or running go on, each until it is over; until Ctrl-C, or until the one run is over."""
+    """Watch queued and running runs until Ctrl-C, or one run until it is over."""
     if run_id is not None and job == "~":
-        raise Failure("name the job of the run, too", Exit.USAGE)
+        raise CommandFailed("name the job of the run, too", ExitCode.USAGE)
     from watcher.cli.run_progress import changed_lines, watch_runs  # noqa: PLC0415  see watcher.cli
 
     if show.for_people and sys.stdout.isatty():
@@ -79,7 +79,7 @@ async def watch(
     with opened as display:
         has_failed = await watch_runs(api, display, job, run_id)
     if has_failed:
-        raise typer.Exit(Exit.FAILED)
+        raise typer.Exit(ExitCode.FAILED)
 
 
 @command(runs, "start")
@@ -89,7 +89,7 @@ async def start(
     job: Job,
     conf: Annotated[str, typer.Option(metavar="JSON", help="An object; the job has it as `r.conf`.")] = "{}",
 ) -> None:
-    """Start a run by hand; it needs no events."""
+    """Start a run by hand. It needs no events."""
     body = {"logical_date": None, "conf": _object(conf)}
     run = (await api.send("POST", runs_path(job), body=body)).json()
     show(run, lambda: table([run], COLUMNS))
@@ -99,9 +99,9 @@ def _object(text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except ValueError as error:
-        raise Failure(f"--conf is no JSON: {error}", Exit.USAGE) from None
+        raise CommandFailed(f"--conf is no JSON: {error}", ExitCode.USAGE) from None
     if not isinstance(content, dict):
-        raise Failure('--conf is no JSON object; write {"name": value}', Exit.USAGE)
+        raise CommandFailed('--conf is no JSON object; write {"name": value}', ExitCode.USAGE)
     return content
 
 
@@ -113,9 +113,11 @@ async def retry(
     run_id: Annotated[str | None, typer.Argument(help="The run's id.")] = None,
     failed: Annotated[str | None, typer.Option(metavar="JOB", help="All failed runs of this job.")] = None,
 ) -> None:
-    """Run again what is over, with the same events: one run, or all failed ones of a job."""
+    """Run a finished run again with the same events, or all failed runs of a job."""
     if (failed is None) == (job is None or run_id is None) or (failed is not None and job is not None):
-        raise Failure("name a job and a run, or a job whose failed runs are meant with --failed JOB", Exit.USAGE)
+        raise CommandFailed(
+            "name a job and a run, or a job whose failed runs are meant with --failed JOB", ExitCode.USAGE
+        )
     runs_to_repeat = [(str(job), str(run_id))] if failed is None else await _failed(api, failed)
     body = {"dry_run": False}
     again = [(await api.send("POST", f"{path_of(*run)}/clear", body=body)).json() for run in runs_to_repeat]
@@ -123,17 +125,17 @@ async def retry(
 
 
 async def _failed(api: ApiClient, job: str) -> list[tuple[str, str]]:
-    """The oldest first, so that they run again in their order."""
+    """Return the failed runs, the oldest first, so that they run again in order."""
     rows = await api.all(runs_path(job), "dag_runs", state="failed", order_by="id")
     return [(run["dag_id"], run["dag_run_id"]) for run in rows]
 
 
 @command(runs, "cancel")
 async def cancel(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
-    """Stop a run: its driver is stopped, and it counts as failed."""
+    """Cancel a run. Its driver is stopped, and the run counts as failed."""
     run = await api.get(path_of(job, run_id))
     if run["state"] not in {"queued", "running"}:
-        raise Failure(f"the run is over: {run['state']}", Exit.CONFLICT)
+        raise CommandFailed(f"the run is over: {run['state']}", ExitCode.CONFLICT)
     cancelled = (await api.send("PATCH", path_of(job, run_id), body={"state": "failed"})).json()
     show(cancelled, lambda: table([cancelled], COLUMNS))
 
@@ -146,11 +148,11 @@ async def show_logs(
     run_id: RunId,
     number: Annotated[int | None, typer.Option("--try", min=1, help="The try; default: the newest.")] = None,
 ) -> None:
-    """Print what a run's driver said, and what was recorded about it; with --json a record a line."""
+    """Print the output of a run's driver, and what was recorded about it. With --json, print one record a line."""
     task = (await api.get(f"{path_of(job, run_id)}/taskInstances"))["task_instances"][0]
     attempt = number or task["try_number"]
     if not attempt:
-        raise Failure("the run has not been tried yet, so it has no log", Exit.NOT_FOUND)
+        raise CommandFailed("the run has not been tried yet, so it has no log", ExitCode.NOT_FOUND)
     path = f"{path_of(job, run_id)}/taskInstances/{part_of_path(task['task_id'])}/logs/{attempt}"
     offset = "0"
     while offset:

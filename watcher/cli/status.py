@@ -1,4 +1,4 @@
-"""`watcher status`: how everything is doing, each wrong thing by its name, within seconds whatever does not answer."""
+"""`watcher status`: how everything is doing, with each problem by name, within seconds whatever does not answer."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import typer
 
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import command
-from watcher.cli.failures import Exit, Failure, Unavailable
+from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
 from watcher.cli.output import Show
 from watcher.cli.tables import properties, table
 from watcher.cli.watchers import COLUMNS
 
 top = typer.Typer()
 ASK_DEADLINE: Final = 7.0
-"""Seconds for all questions together; the daemon's own for its database are shorter."""
+"""Seconds for all questions together. The daemon's own limit for its database is shorter."""
 _UNAVAILABLE: Final = 503
 PARTS: Final = ("metadatabase", "scheduler", "triggerer")
 
 
 @dataclass(kw_only=True)
 class Answers:
-    """What the daemon said in time; `silences` says what it did not."""
+    """The answers that came in time. `silences` names what did not answer."""
 
     health: Mapping[str, Any]
     readiness: Mapping[str, Any]
@@ -36,7 +36,7 @@ class Answers:
     silences: Sequence[str]
 
     def problems(self) -> Iterator[str]:
-        """Each thing that is wrong."""
+        """Yield each thing that is wrong."""
         yield from (f"not ready: {reason}" for reason in self.readiness.get("reasons", ()))
         yield from (f"the {part} is unhealthy" for part in PARTS if self.status_of(part) == "unhealthy")
         for watcher in self.watchers:
@@ -46,7 +46,7 @@ class Answers:
         yield from self.silences
 
     def warnings(self) -> Iterator[str]:
-        """What may become a problem."""
+        """Yield what may become a problem."""
         yield from self.readiness.get("warnings", ())
         for watcher in self.watchers:
             if watcher["state"] == "waiting":
@@ -55,14 +55,14 @@ class Answers:
                 yield f"the watcher {watcher['name']}: {finding['message']}; {finding['remedy']}"
 
     def status_of(self, part: str) -> str | None:
-        """Of the daemon's health; None when nothing is known of it."""
+        """Return the status of a part from the daemon's health. None: nothing is known about it."""
         status: str | None = (self.health.get(part) or {}).get("status")
         return status
 
 
 @command(top, "status")
 async def _status(api: ApiClient, show: Show) -> None:
-    """Say how everything is doing: exit code 0 when all is well, 1 when nobody answers, 6 when something is wrong."""
+    """Show how everything is doing. Exit code 0: all is well; 1: nobody answers; 6: something is wrong."""
     answers = await _ask(api)
     daemonless = api.logs_here is not None
     where = "none runs here" if daemonless else str(api.client.base_url)
@@ -83,7 +83,7 @@ async def _status(api: ApiClient, show: Show) -> None:
     for warning in warnings:
         show.more(partial(str, f"warning: {warning}"), "yellow")
     if problems:
-        raise typer.Exit(Exit.FAILED if daemonless else Exit.UNWELL)
+        raise typer.Exit(ExitCode.FAILED if daemonless else ExitCode.UNWELL)
 
 
 def _show_more(show: Show, watchers: Sequence[dict[str, Any]]) -> None:
@@ -96,10 +96,10 @@ def _show_more(show: Show, watchers: Sequence[dict[str, Any]]) -> None:
 
 
 async def _ask(api: ApiClient) -> Answers:
-    """Everything at once. Raises `Failure` when nobody answers, or the daemon does not know who asks."""
+    """Ask everything at once. Raises `CommandFailed` when nobody answers, or when the daemon refuses the caller."""
     given: dict[str, Any] = {}
     silences: list[str] = []
-    failures: list[Failure] = []
+    failures: list[CommandFailed] = []
 
     async def ask(what: str, question: Callable[[ApiClient], Awaitable[Any]]) -> None:
         try:
@@ -109,7 +109,7 @@ async def _ask(api: ApiClient) -> Answers:
             silences.append(f"nothing is known of the {what}: no answer within {ASK_DEADLINE:g} s")
         except (Unavailable, ValueError) as error:
             silences.append(f"nothing is known of the {what}: {error}")
-        except Failure as error:
+        except CommandFailed as error:
             failures.append(error)
 
     async with anyio.create_task_group() as tasks:
@@ -118,9 +118,14 @@ async def _ask(api: ApiClient) -> Answers:
     if failures:
         raise failures[0]
     if not given:
-        raise Failure(f"{api.client.base_url} tells nothing: {silences[0]}; look into the daemon's log")
-    nothing: dict[str, Any] = {"health": {}, "readiness": {}, "watchers": [], "assets": []}
-    return Answers(**{**nothing, **given}, silences=silences)
+        raise CommandFailed(f"{api.client.base_url} answers nothing: {silences[0]}; read the daemon's log")
+    return Answers(
+        health=given.get("health", {}),
+        readiness=given.get("readiness", {}),
+        watchers=given.get("watchers", []),
+        assets=given.get("assets", []),
+        silences=silences,
+    )
 
 
 async def _health(api: ApiClient) -> Any:

@@ -11,7 +11,7 @@ import typer
 
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import asset_named, command, group
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Column, Columns, fields, ids, moments, table
 
@@ -57,7 +57,7 @@ async def list_entries(api: ApiClient, show: Show, asset: Asset) -> None:
 
 @command(store, "get")
 async def get_entry(api: ApiClient, show: Show, asset: Asset, key: Key) -> None:
-    """Print one value, as JSON; with --json the whole entry."""
+    """Print one value as JSON. With --json, print the whole entry."""
     entry = await api.get(await _path(api, asset, key))
     show(entry, lambda: json.dumps(entry["value"], ensure_ascii=False))
 
@@ -97,13 +97,17 @@ async def undo_entry(
     ] = None,
     if_version: IfVersion = None,
 ) -> None:
-    """Bring back an older value, as a new version in your own name; one that was a delete removes the entry."""
+    """Restore an older value as a new version in your own name. Restoring a delete removes the entry."""
     path = await _path(api, asset)
     newest, *older = (await api.get(f"{path}-history", limit=2, key=key))["history"] or [None]
     if newest is None:
-        raise Failure(f"{asset} has no history of {key!r}; `watcher store history {asset}` lists it", Exit.NOT_FOUND)
+        raise CommandFailed(
+            f"{asset} has no history of {key!r}; `watcher store history {asset}` lists it", ExitCode.NOT_FOUND
+        )
     if to_version is None and not older:
-        raise Failure(f"no version of {key!r} is before this one; `watcher store delete` removes it", Exit.CONFLICT)
+        raise CommandFailed(
+            f"no version of {key!r} is before this one; `watcher store delete` removes it", ExitCode.CONFLICT
+        )
     to = older[0]["version"] if to_version is None else to_version
     seen = (0 if newest["deleted"] else newest["version"]) if if_version is None else if_version
     answer = await api.send("POST", f"{path}/{_quoted(key)}/undo", body={"to_version": to, "if_version": seen})
@@ -117,7 +121,7 @@ async def list_history(
     asset: Asset,
     key: Annotated[str | None, typer.Argument(help="Of this entry only.")] = None,
 ) -> None:
-    """List the newest hundred writes and deletes, newest first."""
+    """List the newest hundred writes and deletes, the newest first."""
     path = (await _path(api, asset)) + "-history"
     changes = (await api.get(path, limit=100, **({} if key is None else {"key": key})))["history"]
     show(changes, lambda: table(changes, HISTORY))
@@ -136,4 +140,4 @@ def _parsed(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise Failure("VALUE is not JSON; quote a text as '\"text\"', or give --text", Exit.USAGE) from None
+        raise CommandFailed("VALUE is not JSON; quote a text as '\"text\"', or give --text", ExitCode.USAGE) from None

@@ -1,4 +1,4 @@
-"""What people are shown, before anybody knows how wide it will be: rows of cells, or the properties of one thing."""
+"""Answers for people before their width is known: rows of cells, or the properties of one thing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from watcher.cli.plain_text import harmless, moment
 
 Kind: TypeAlias = Literal["id", "short", "text"]
 MOST_CHARACTERS: Final = 300
-"""Of a text in a cell; the forms for programs have the whole."""
+"""The largest number of characters of a text in a cell. The forms for programs have the whole text."""
 
 
 @dataclass(frozen=True)
@@ -27,19 +27,19 @@ class Column:
 
 
 Columns: TypeAlias = Mapping[str, Column]
-"""By their headings."""
+"""Columns by their headings."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
     kinds: Mapping[str, Kind]
-    """Of the columns, by heading."""
+    """The cells of a row, by heading."""
     rows: Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Properties:
-    """Names and values, a line each."""
+    """Names and values, one line each."""
 
     lines: Mapping[str, str]
 
@@ -48,7 +48,7 @@ Readable: TypeAlias = str | Table | Properties
 
 
 def ids(**members: str) -> Columns:
-    """Columns that show a member of a row as it is, by heading."""
+    """Return columns, by heading, that show a member of a row unchanged."""
     return {heading: Column(itemgetter(member), "id") for heading, member in members.items()}
 
 
@@ -76,7 +76,7 @@ def table(rows: Iterable[Any], columns: Columns) -> Table:
 
 
 def properties(of: Mapping[str, Any]) -> Properties:
-    """One thing, a line for each of its properties."""
+    """Return one thing as lines, one for each of its properties."""
     return Properties(lines={harmless(name): _text(value) for name, value in of.items()})
 
 

@@ -1,4 +1,4 @@
-"""`watcher token`: tokens of people and tools, on the configured database, with or without a daemon."""
+"""`watcher token`: tokens of people and tools, stored in the configured database, with or without a daemon."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import anyio
 import typer
 
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, group, load_settings, local_command
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.tables import Columns, fields, ids, moments, table
 
@@ -33,7 +33,7 @@ _Subject = Annotated[str | None, typer.Option("--subject", help="All tokens of t
 
 def _checked(word: str | None, what: str) -> str | None:
     if word is not None and not (1 <= len(word) <= _LONGEST and word.isprintable()):
-        raise Failure(f"a {what} has 1 to {_LONGEST} printable characters; choose another", Exit.USAGE)
+        raise CommandFailed(f"a {what} has 1 to {_LONGEST} printable characters; choose another", ExitCode.USAGE)
     return word
 
 
@@ -45,7 +45,7 @@ def _seconds(duration: str | None) -> int | None:
     try:
         return int(parse_duration(duration).total_seconds())
     except ValueError as error:
-        raise Failure(f"a time {error}", Exit.USAGE) from None
+        raise CommandFailed(f"a time {error}", ExitCode.USAGE) from None
 
 
 @local_command(token, "create")
@@ -57,7 +57,7 @@ def create(
     expires_in: Annotated[str | None, typer.Option(help="How long it lives, such as `30d`; else for ever.")] = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Make a token and print it; it is never shown again."""
+    """Create a token and print it. It is never shown again."""
     _checked(subject, "subject")
     made = anyio.run(_create, load_settings(config), subject, role, _checked(name, "name"), _seconds(expires_in))
     show(_shown(made), lambda: made.token)
@@ -82,7 +82,7 @@ def list_tokens(
     subject: Annotated[str | None, typer.Option(help="Only those of this subject.")] = None,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Show the tokens that are not revoked, newest first; never the tokens themselves."""
+    """List the tokens that are not revoked, the newest first. The tokens themselves are never shown."""
     rows = [_shown(each) for each in anyio.run(_list, load_settings(config), subject)]
     show(rows, lambda: table(rows, _COLUMNS))
 
@@ -99,7 +99,7 @@ async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:
 
 @local_command(token, "revoke")
 def revoke(show: Show, token_id: _Id = None, subject: _Subject = None, config: ConfigOption = DEFAULT_CONFIG) -> None:
-    """End a token, or all of a subject, at once."""
+    """Revoke a token, or all tokens of a subject, at once."""
     ended = anyio.run(_revoke, load_settings(config), token_id, subject)
     sentence = f"{len(ended)} token{'' if len(ended) == 1 else 's'} revoked"
     show([_shown(each) for each in ended], lambda: sentence)
@@ -125,7 +125,7 @@ def rotate(
     overlap: Annotated[str, typer.Option(help="How long the old one goes on, such as `1h`.")] = "0s",
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Put a new token in place of one, or of each of a subject, and print it; subject, role, name and lifetime stay."""
+    """Replace a token, or each token of a subject, and print the new ones. Subject, role, name and lifetime stay."""
     made = anyio.run(_rotate, load_settings(config), token_id, subject, _seconds(overlap) or 0)
     show([_shown(each) for each in made], lambda: "\n".join(each.token for each in made))
 
@@ -146,17 +146,19 @@ async def _rotate(
 
 
 async def _chosen(connection: AsyncConnection, token_id: str | None, subject: str | None) -> Sequence[str]:
-    """The ids of the tokens that are meant. Raises `Failure`."""
+    """Return the ids of the chosen tokens. Raises `CommandFailed`."""
     from store.processes import tokens  # noqa: PLC0415  see watcher.cli
 
     if (token_id is None) == (subject is None):
-        raise Failure("name one token by its id, or a subject by --subject", Exit.USAGE)
+        raise CommandFailed("name one token by its id, or a subject by --subject", ExitCode.USAGE)
     if subject is None:
         assert token_id is not None  # noqa: S101  one of the two is given
         return [token_id]
     ids = [each.id for each in await tokens.of_subject(connection, subject)]
     if not ids:
-        raise Failure(f"{subject} has no token; `watcher token list` shows the ones there are", Exit.NOT_FOUND)
+        raise CommandFailed(
+            f"{subject} has no token; `watcher token list` shows the ones there are", ExitCode.NOT_FOUND
+        )
     return ids
 
 
@@ -169,7 +171,7 @@ async def _record(connection: AsyncConnection, action: str, changed: Token, **de
 
 
 async def _change(settings: Settings, operation: Callable[[AsyncConnection], Awaitable[T]]) -> T:
-    """In one transaction on the configured database."""
+    """Run a change in one transaction on the configured database."""
     from store.errors import Conflict, NotFound  # noqa: PLC0415  see watcher.cli
     from watcher.cli.database import opened_database  # noqa: PLC0415
 
@@ -178,11 +180,11 @@ async def _change(settings: Settings, operation: Callable[[AsyncConnection], Awa
             async with database.transaction() as connection:
                 return await operation(connection)
         except NotFound as error:
-            raise Failure(str(error), Exit.NOT_FOUND) from None
+            raise CommandFailed(str(error), ExitCode.NOT_FOUND) from None
         except Conflict as error:
-            raise Failure(str(error), Exit.CONFLICT) from None
+            raise CommandFailed(str(error), ExitCode.CONFLICT) from None
 
 
 def _shown(one: Token) -> dict[str, Any]:
-    """As JSON."""
+    """Return a token as JSON data."""
     return {name: value.isoformat() if hasattr(value, "isoformat") else value for name, value in vars(one).items()}

@@ -1,4 +1,4 @@
-"""`watcher watchers`, and what is said of a watcher at the top: pause, resume, logs, status, poll and rewind."""
+"""`watcher watchers`, and the top-level commands about a watcher: pause, resume, logs, poll and rewind."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ import typer
 
 from watcher.cli.api_client import ApiClient, check
 from watcher.cli.commands import command, group
-from watcher.cli.failures import Exit, Failure
+from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.plain_text import harmless_lines
 from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
-rejected = group("rejected", "Rows and files that a watcher could not tell, and has kept aside.")
+rejected = group("rejected", "Rows and files that a watcher rejected.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
 _UNDO = "`--undo` takes it back until something is told that was not before"
@@ -76,21 +76,21 @@ async def _findings(api: ApiClient, show: Show, name: Name) -> None:
 
 @command(watchers, "polls")
 async def _polls(api: ApiClient, show: Show, name: Name) -> None:
-    """List a watcher's last polls, the newest first; those in a row that found nothing, or failed alike, are one."""
+    """List a watcher's last polls, the newest first. Consecutive polls that found nothing, or failed alike, are one line."""
     rows = (await api.get(_path(name) + "/polls"))["polls"]
     show(rows, lambda: table(rows, POLLS))
 
 
 @command(rejected, "list")
 async def _list_rejected(api: ApiClient, show: Show, name: Name) -> None:
-    """List what a watcher could not tell, and why; the oldest first."""
+    """List the items that a watcher rejected, and why. The oldest come first."""
     rows = await api.all(_path(name) + "/rejected", "rejected")
     show(rows, lambda: table(rows, REJECTED))
 
 
 @command(rejected, "retry")
 async def _retry_rejected(api: ApiClient, show: Show, name: Name) -> None:
-    """Have a watcher tell what can be told by now; what is gone is forgotten, the rest stays aside."""
+    """Retry a watcher's rejected items. An item that is gone is forgotten; one that still fails stays rejected."""
     answer = (await api.send("POST", _path(name) + "/rejected/retry")).json()
     number = answer["retried"]
     items = "1 item" if number == 1 else f"{number:,} items"
@@ -104,21 +104,21 @@ async def rename_watcher(
     name: Name,
     new: Annotated[str, typer.Argument(help="Its name in the configuration from now on.")],
 ) -> None:
-    """Let a watcher that has another name now go on where it was; before its first start under the new name."""
+    """Let a renamed watcher continue from its old position. Do this before its first start under the new name."""
     moved = (await api.send("POST", _path(name) + "/rename", body={"to": new})).json()
     show(moved, lambda: f"{new} goes on from {_in_json(moved['watermark'])}, where {name} was")
 
 
 @command(top, "pause")
 async def _pause(api: ApiClient, show: Show, name: Name) -> None:
-    """Pause a watcher; what comes meanwhile is found after `resume`."""
+    """Pause a watcher. New items are found after `resume`."""
     watcher = (await api.send("POST", _path(name) + "/pause")).json()
     show(watcher, lambda: f"{name} is paused")
 
 
 @command(top, "resume")
 async def _resume(api: ApiClient, show: Show, name: Name) -> None:
-    """Let a paused watcher go on where it was."""
+    """Let a paused watcher continue from its position."""
     watcher = (await api.send("POST", _path(name) + "/resume")).json()
     show(watcher, lambda: f"{name} goes on")
 
@@ -133,7 +133,7 @@ async def _logs(
     at: Annotated[str | None, typer.Option(help="The lines around this time, as 2026-01-31T12:00:00Z.")] = None,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Lines before and after, or the last ones.")] = 100,
 ) -> None:
-    """Print a watcher's log; with --json a record a line."""
+    """Print a watcher's log. With --json, print one record a line."""
     query = {"around": around, "at": at, "before": lines, "after": lines if around or at else 0}
     if follow:
         await _follow(api, show, name, query)
@@ -165,11 +165,11 @@ async def _lines_of_daemon(api: ApiClient, name: str, query: dict[str, Any]) -> 
                 if line.startswith("data: "):
                     yield json.loads(line.removeprefix("data: "))
     except httpx.TransportError as error:
-        raise Failure(f"the daemon went away: {error}") from error
+        raise CommandFailed(f"the daemon went away: {error}") from error
 
 
 async def _lines_of_files(api: ApiClient, name: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
-    """Without a daemon the API runs in this process, where a stream arrives only when it ends: read the files."""
+    """Read the log files: without a daemon the API runs in this process, where a stream arrives only at its end."""
     from watcher.host.logs.paths import watcher_logs  # noqa: PLC0415  see watcher.cli
     from watcher.host.logs.reader import Tail, follow  # noqa: PLC0415
 
@@ -192,9 +192,9 @@ async def _poll(
     name: Name,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Commit nothing; the only way to poll by hand.")] = False,
 ) -> None:
-    """Show what a watcher's next poll would find; commits nothing."""
+    """Show what a watcher's next poll would find. Commits nothing."""
     if not dry_run:
-        raise Failure("a watcher polls by itself; add --dry-run to see what it would find", Exit.USAGE)
+        raise CommandFailed("a watcher polls by itself; add --dry-run to see what it would find", ExitCode.USAGE)
     preview = (await api.send("POST", _path(name) + "/poll", query={"dry_run": True})).json()
     _show_preview(preview, show)
 
@@ -211,9 +211,9 @@ async def _rewind(
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")] = False,
 ) -> None:
-    """Move a watcher's position; what lies after it is found again, on purpose. On a terminal you are asked first."""
+    """Move a watcher's position. Everything after it is found again, on purpose. On a terminal you are asked first."""
     if undo == (to is not None):
-        raise Failure("give --to, or --undo", Exit.USAGE)
+        raise CommandFailed("give --to, or --undo", ExitCode.USAGE)
     if undo:
         moved = (await api.send("POST", _path(name) + "/rewind/undo")).json()
         show(moved, lambda: f"{name} is back where it was, at {_in_json(moved['watermark'])}; {_stay(moved['events'])}")
@@ -228,7 +228,7 @@ async def _rewind(
 
 
 def _stay(events: int) -> str:
-    """What becomes of the events between a rewind and its undo."""
+    """Return what becomes of the events between a rewind and its undo."""
     if not events:
         return "nothing was told meanwhile"
     return "the event told since stays told" if events == 1 else f"the {events:,} events told since stay told"
@@ -239,7 +239,7 @@ async def _previewed(api: ApiClient, name: str, to: str | None) -> Any:
 
 
 async def _confirm(api: ApiClient, name: str, to: str | None) -> None:
-    """Ask on stderr whether what a rewind means is wanted. Raises `typer.Abort`."""
+    """Ask on stderr whether the effect of a rewind is wanted. Raises `typer.Abort`."""
     watcher = await api.get(_path(name))
     means = meaning(name, to, watcher["watermark"], await _previewed(api, name, to))
     typer.echo(harmless_lines(means), err=True)
@@ -247,7 +247,7 @@ async def _confirm(api: ApiClient, name: str, to: str | None) -> None:
 
 
 def _ask(question: str) -> None:
-    """Wait for yes; Ctrl-C, which the event loop would keep to itself, means no. Raises `typer.Abort`."""
+    """Wait for a yes. Ctrl-C, which the event loop would swallow, means no. Raises `typer.Abort`."""
     of_loop = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         typer.confirm(question, abort=True, err=True)
@@ -256,7 +256,7 @@ def _ask(question: str) -> None:
 
 
 def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any]) -> str:
-    """What follows from a rewind, in sentences."""
+    """Return the effects of a rewind as sentences."""
     runs = " and ".join(f"{count:,} of {dag_id}" for dag_id, count in preview["runs"].items() if count)
     return (
         f"{name} stands at {_in_json(watermark)} and is to go on from {to}.\n"

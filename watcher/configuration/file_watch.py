@@ -1,6 +1,6 @@
-"""Sees that the configuration's files were written, renamed over, or reached by another link.
+"""Notices that the configuration's files were written, replaced, or reached by another link.
 
-What the operating system tells of their folders only shortens the wait: what stands at the paths now and then decides.
+The operating system's events about their folders only shorten the wait. What is found at the paths now and then decides.
 """
 
 from __future__ import annotations
@@ -18,44 +18,44 @@ from watchfiles import awatch
 from watcher.configuration.reloader import Reloader
 from watcher.host.loops import keep_going
 
-LOOK_EVERY: Final = 5.0
-"""Seconds between two looks, also where nothing is told: network drives, folders that were replaced."""
+CHECK_EVERY: Final = 5.0
+"""Seconds between two checks, also where no event arrives: network drives, folders that were replaced."""
 SETTLED_AFTER: Final = 1.0
-"""Seconds without a change after which a file counts as written: editors write in pieces, ConfigMaps file by file."""
+"""Seconds without a change after which a file counts as complete: editors write in pieces, ConfigMaps file by file."""
 
 _STEP: Final = 200
-"""Milliseconds in which the thread that listens looks whether it is to end."""
+"""Milliseconds after which the listening thread checks whether it is to end."""
 
 
 @dataclass(eq=False)
 class ConfigurationWatch:
-    """Asks for a reload once files have settled that are others than were read."""
+    """Requests a reload once files have settled that differ from those that were read."""
 
     reloader: Reloader
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Until cancelled."""
+        """Watch until cancelled."""
         task_status.started()
         while True:
             async with keep_going("configuration.watch_failed"):
                 await self._watch(self.reloader.folders)
             await anyio.sleep(SETTLED_AFTER)
-            await self._look()
+            await self._check()
 
     async def _watch(self, folders: frozenset[Path]) -> None:
-        """Until other folders matter."""
+        """Watch these folders until others matter."""
         places, over = self._places(), anyio.Event()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_set_when_cancelled, over)
             async with aclosing(_hints(folders, over)) as hints:
                 async for _ in hints:
-                    await self._look()
+                    await self._check()
                     if self._places() != places:
                         break
             tasks.cancel_scope.cancel()
 
     def _places(self) -> dict[Path, int]:
-        """A folder that was made again under its name is another one."""
+        """Return the inode of each folder: one that was made again under its name is another folder."""
         places = {}
         for folder in self.reloader.folders:
             try:
@@ -64,7 +64,7 @@ class ConfigurationWatch:
                 continue
         return places
 
-    async def _look(self) -> None:
+    async def _check(self) -> None:
         if not self.reloader.is_stale:
             return
         before = self.reloader.stamps
@@ -77,7 +77,7 @@ class ConfigurationWatch:
 
 
 async def _set_when_cancelled(over: anyio.Event) -> None:
-    """The thread that listens knows nothing of cancellation."""
+    """Set the event when the task is cancelled: the listening thread cannot be cancelled itself."""
     try:
         await anyio.sleep_forever()
     finally:
@@ -90,7 +90,7 @@ def _hints(folders: frozenset[Path], over: anyio.Event) -> AsyncGenerator[object
         watch_filter=None,
         step=_STEP,
         stop_event=over,
-        rust_timeout=int(LOOK_EVERY * 1000),
+        rust_timeout=int(CHECK_EVERY * 1000),
         yield_on_timeout=True,
         recursive=False,
     )

@@ -1,4 +1,4 @@
-"""What a reload came to, as whoever asked for it learns it."""
+"""The outcome of a reload, as its caller receives it."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from config.changes import Changes
 from config.errors import Problem
 
 Result: TypeAlias = Literal["applied", "unchanged", "followed", "refused", "failed"]
-"""`followed`: another process applied it; `failed`: the database did not answer, and it is tried again."""
+"""The result of a reload. `followed`: another process applied it. `failed`: the database did not answer; it is retried."""
 FOLLOWED_WITHIN: Final = 3.0
-"""Seconds for which an answer waits for the other processes to read their files."""
+"""Seconds for which an answer waits until the other processes have read their files."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReloadOutcome:
-    """A configuration that this process runs now. `dequeued`: queue rows that went with their edges."""
+    """The configuration that this process runs now. `dequeued` counts the queue rows that were removed with their edges."""
 
     result: Result
     hash: str
@@ -26,7 +26,7 @@ class ReloadOutcome:
 
 
 class ReloadRefused(Exception):
-    """The configuration is wrong, or needs a restart; nothing of it took effect. `problems` are all of them."""
+    """The configuration is wrong, or needs a restart. Nothing of it took effect. `problems` has every reason."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)

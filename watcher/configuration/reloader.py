@@ -1,7 +1,7 @@
-"""The configuration that this process runs, and how another one takes its place: whole, or not at all.
+"""The configuration that this process runs, and its replacement by another: completely, or not at all.
 
-In order: the file is read and checked, without reaching any source -> what this process makes of it is made -> one
-transaction applies it -> the parts of this process adopt it -> other processes are told, and each reads its own file.
+In order: the file is read and checked without reaching any source -> this process prepares for it -> one transaction
+applies it -> the rooms of this process adopt it -> other processes are notified, and each reads its own file.
 """
 
 from __future__ import annotations
@@ -42,29 +42,29 @@ from watcher.host.metrics import Metrics
 from watcher.scheduling.submissions import Submissions
 from watcher.triggerer.isolation.inquiries import Inquirer
 
-LOOK_EVERY: Final = 30.0
-"""Seconds between two looks whether another process has applied another configuration: its hint may be lost."""
-AGAIN: Final = 5.0
-"""Seconds before a reload is tried again that the database kept from being applied."""
+CHECK_EVERY: Final = 30.0
+"""Seconds between two checks for a configuration that another process has applied: its hint may be lost."""
+RETRY_AFTER: Final = 5.0
+"""Seconds before a reload is retried that the database kept from being applied."""
 PATIENCE: Final = 10.0
 _SETTLING: Final = 1.2
-"""Leases after a start in which the one before us may seem to live although it was killed."""
+"""The time after a start, in leases, in which our killed predecessor may still seem alive."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class StartedWith:
-    """Asset ids by name, 0 for those that the database does not know, and whether this process's configuration was applied."""
+    """The asset ids by name (0: unknown to the database), and whether this process's configuration was applied."""
 
     asset_ids: Mapping[str, int]
     is_applied: bool
     instance: str
-    """The id of the database, for other systems."""
+    """The id by which other systems know the database."""
 
 
 async def start_configuration(database: Database, configuration: Configuration, *, force: bool) -> StartedWith:
-    """Apply what a process starts with, if it may; `force`: also while a process lives that runs another one."""
+    """Apply the configuration of a starting process, if allowed. `force`: also while a process with another one lives."""
 
     async def apply() -> StartedWith:
         async with database.transaction() as connection:
@@ -77,7 +77,7 @@ async def start_configuration(database: Database, configuration: Configuration, 
 
 
 async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, force: bool) -> Applied | None:
-    """Apply it, unless a process lives that runs another one, which was applied: then None."""
+    """Apply a declaration. None: a process lives that runs another configuration, which was applied."""
     before = await configuration_lock.lock_hash(connection)
     if not force and before not in {None, declaration.hash} and await _lives(connection, before):
         return None
@@ -96,9 +96,10 @@ async def _lives(connection: AsyncConnection, hash_: str | None) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class Reloader:
-    """`prepare` makes what tries are started with, or raises `StartRefused`.
+    """Replaces the configuration of a process.
 
-    `adopt` gives the parts of this process what they go on with; it must not fail. `announce` tells other processes.
+    `prepare` makes what tries are started with, or raises `StartRefused`. `adopt` gives the new configuration to the
+    rooms of this process and must not fail. `announce` notifies other processes.
     """
 
     configuration: Configuration
@@ -110,7 +111,7 @@ class Reloader:
     health: Health
     metrics: Metrics
     is_applied: bool = True
-    """Whether this process's start applied it; else another one was, and lived."""
+    """Whether the start of this process applied its configuration. False: another one was applied, and its process lived."""
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
     _asked: anyio.Event = field(default_factory=anyio.Event)
     _actors: set[str] = field(default_factory=set)
@@ -123,36 +124,36 @@ class Reloader:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the files are others than those that were read last, whatever came of it."""
+        """Whether the files differ from those that were read last, whatever came of that."""
         return self.stamps != self._read_as
 
     @property
     def stamps(self) -> Stamps:
-        """Of the files as they are."""
+        """The stamps of the files as they are now."""
         return stamps(self.configuration.file, self._secrets)
 
     @property
     def folders(self) -> frozenset[Path]:
-        """Where they stand."""
+        """The folders of the files."""
         return folders(self.configuration.file, self._secrets)
 
     def request(self, actor: str) -> None:
-        """Reload soon. What comes of it stands in log, health and metrics."""
+        """Reload soon. The outcome appears in log, health and metrics."""
         self._actors.add(actor)
         self._asked.set()
 
     def follow(self, *, announced: bool) -> None:
-        """Another process may have applied another configuration; certainly, when that was `announced`."""
+        """Check soon for a configuration that another process may have applied, or has, when it was `announced`."""
         self._follows |= announced
         self._asked.set()
 
     async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Until cancelled."""
+        """Reload on request until cancelled."""
         task_status.started()
         if not self.is_applied:
             await self._apply_if_alone()
         while True:
-            with anyio.move_on_after(AGAIN if self._actors else LOOK_EVERY):
+            with anyio.move_on_after(RETRY_AFTER if self._actors else CHECK_EVERY):
                 await self._asked.wait()
             self._asked = anyio.Event()
             async with keep_going("configuration.reload_failed"):
@@ -173,7 +174,7 @@ class Reloader:
                 await self.reload("hint")
 
     async def _apply_if_alone(self) -> None:
-        """A process that was killed seems to live until its lease ends: it is no reason to stay without what was meant."""
+        """Apply the configuration once no other process lives. A killed process seems alive until its lease ends."""
         until = anyio.current_time() + self.lease.total_seconds() * _SETTLING
         while anyio.current_time() < until and not self.is_applied:
             await anyio.sleep(self.lease.total_seconds() / 10)
@@ -186,9 +187,9 @@ class Reloader:
                     self.is_applied = True
 
     async def reload(self, actor: str) -> ReloadOutcome:
-        """Read the file and let it take effect. Raises `ReloadRefused`, or what the database raises: nothing has changed.
+        """Read the file and apply it. Raises `ReloadRefused`, or what the database raises; then nothing has changed.
 
-        The actor `hint` applies nothing: it adopts what another process applied, if its own file says the same.
+        The actor `hint` applies nothing. It adopts what another process applied, if its own file says the same.
         """
         async with self._turn:
             result: Result = "failed"
@@ -256,7 +257,7 @@ class Reloader:
             raise ReloadRefused([_problem(new, "assets", str(error))]) from error
 
     async def _take_over(self, new: Configuration, changed: Changes, submissions: Submissions) -> ReloadOutcome:
-        """What was applied already, perhaps by another process."""
+        """Adopt what was already applied, perhaps by another process."""
         if changed or not self.is_applied:
             async with self.database.reading() as connection:
                 asset_ids = await assets.ids_by_name(connection)
@@ -272,7 +273,7 @@ class Reloader:
 
 
 def _load(file: Path) -> Configuration:
-    """As at the start, with the environment of the start; what asks plug-ins is made for it and ends with it."""
+    """Load the file as at the start, with the environment of the start and an inquirer of its own."""
     with Inquirer() as inquirer:
         return load(file, vocabulary(inquirer), os.environ)
 

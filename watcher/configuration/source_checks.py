@@ -1,4 +1,4 @@
-"""Reaching every source and judging it, without watching it, and what runs would miss: what `watcher check --connect` prints."""
+"""Checks every source without watching it, and what runs would lack, for `watcher check --connect`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,16 @@ from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 
 PATIENCE: Final = 60.0
-"""Seconds that one source gets."""
+"""Seconds for the check of one source."""
 DATABASE_PATIENCE: Final = 3.0
+"""Seconds for the metadata database."""
 
 
 async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
-    """Every watcher's findings and then every job's and Airflow's: `watcher` (null: of the `job`; both null: of Airflow), `check`, `level`, `message`, `remedy`."""
+    """Return the findings of every watcher, then of every job, then of Airflow.
+
+    Each has `watcher` (null for a `job`; both are null for Airflow), `check`, `level`, `message` and `remedy`.
+    """
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
     of_airflow: list[Finding] = []
@@ -76,7 +80,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
 
 
 async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
-    """Of a metadata database that answers and has this program's schema; of others nothing is known here."""
+    """Return the names of positions without a watcher, if the metadata database answers and has this program's schema."""
     settings = configuration.settings
     url = database_url(settings)
     if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
@@ -91,7 +95,7 @@ async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
 
 
 async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:
-    """Whatever goes wrong is a finding of that watcher or job: a plug-in may raise anything."""
+    """Run a check. Anything that goes wrong becomes a finding, because a plug-in may raise anything."""
     try:
         with anyio.fail_after(PATIENCE):
             return await check()

@@ -1,4 +1,4 @@
-"""What a configuration says of its sources, as the triggerer and commands reach them: here, or in processes of their own."""
+"""The sources of a configuration as the triggerer and commands reach them: here, or in processes of their own."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from watcher.triggerer.isolation.wire import BatchLimits
 
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:
-    """The configured watchers as the triggerer hosts them, by name."""
+    """Return the configured watchers as the triggerer hosts them, by name."""
     limits = _limits(configuration)
     return {
         watcher.name: Hosted(
@@ -40,7 +40,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
 
 
 def kept(before: Mapping[str, Hosted], after: Mapping[str, Hosted], changed: Collection[str]) -> Mapping[str, Hosted]:
-    """`after`, where what is equal and not `changed`, as by its connection, is the same object as `before`."""
+    """Return `after`, with the objects of `before` wherever a watcher is equal and not `changed`, for example by its connection."""
     same = {name for name in after.keys() & before.keys() if after[name] == before[name]}
     return {name: before[name] if name in same and name not in changed else each for name, each in after.items()}
 
@@ -62,7 +62,7 @@ def _trigger(watcher: WatcherConfig, configuration: Configuration) -> type[BaseE
 
 
 def child_settings(configuration: Configuration) -> ChildSettings:
-    """What each trigger in a process of its own may take."""
+    """Return what each trigger in a process of its own may use."""
     settings = configuration.settings.triggerer
     return ChildSettings(
         memory_mb=settings.isolation.memory_mb,
@@ -79,7 +79,7 @@ def _limits(configuration: Configuration) -> BatchLimits:
 
 
 def open_sources(configuration: Configuration) -> AbstractAsyncContextManager[Clients]:
-    """What a command without a daemon reaches the sources by."""
+    """Open the clients by which a command without a daemon reaches the sources."""
     return open_clients(configuration.connections, child_settings(configuration), configuration.environment)
 
 
@@ -89,7 +89,7 @@ def control(
     database: Database,
     clients: Clients,
 ) -> Control:
-    """What people do to positions without a daemon; the next one learns of it, and makes the copies of watermarks."""
+    """Return what moves positions without a daemon. The next daemon notices, and makes the copies of watermarks."""
     return Control(
         database=database,
         hosted=hosted(configuration, asset_ids),

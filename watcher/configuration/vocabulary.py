@@ -1,4 +1,4 @@
-"""The classes that a configuration names: registered ones, and plug-ins of the user by dotted path."""
+"""The classes that a configuration names: registered ones, and the user's plug-ins by dotted path."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIGGERS: Final[Mapping[str, str]] = {
     "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
     "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
 }
-"""Where each class is. Only those that a configuration names are imported: they bring the clients of their sources along."""
+"""The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
 CONNECTIONS: Final[Mapping[str, str]] = {
     "s3": "triggers.s3.connection.S3Connection",
     "postgres": "triggers.postgres.connection.PostgresConnection",
@@ -39,9 +39,9 @@ _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
 
 def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
-    """The registered words; dotted paths mean classes on `plugins_dir`, or installed ones.
+    """Return the registered names. A dotted path means a class on `plugins_dir`, or an installed one.
 
-    Triggers and connections of others are not imported: the inquirer asks children about them.
+    Triggers and connections of third parties are not imported: the inquirer asks child processes about them.
     """
     asked = inquirer or Inquirer()
 
@@ -62,7 +62,7 @@ def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
 
 @dataclass(frozen=True)
 class _Registered(Mapping[str, ValueT]):
-    """What the classes with registered names say; each is asked, and imported, when it is needed."""
+    """The answers of registered classes. Each class is imported and asked when it is needed."""
 
     paths: Mapping[str, str]
     ask: Callable[[str], ValueT]
@@ -109,25 +109,25 @@ def _is_foreign(trigger: str) -> bool:
 
 
 def trigger_path(name: str) -> str:
-    """The dotted path of a trigger's class, by which a child finds it. Raises `UnknownClass`."""
+    """Return the dotted path by which a child process finds a trigger's class. Raises `UnknownClass`."""
     if "." not in name:
         raise UnknownClass(f"unknown trigger `{name}`", tuple(TRIGGERS))
     return TRIGGERS.get(name, name)
 
 
 def connection_path(name: str) -> str:
-    """The same of a connection's."""
+    """Return the dotted path by which a child process finds a connection's class."""
     return CONNECTIONS.get(name, name)
 
 
 def trigger_class(name: str) -> type[BaseEventTrigger[Any, Any]]:
-    """The class of a registered name or a dotted path. Raises `UnknownClass`."""
+    """Return the class of a registered name or a dotted path. Raises `UnknownClass`."""
     trigger: type[BaseEventTrigger[Any, Any]] = _class(name, BaseEventTrigger, TRIGGERS, f"unknown trigger `{name}`")
     return trigger
 
 
 def submitter_class(name: str) -> type[Submitter]:
-    """The class of a registered name or a dotted path. Raises `UnknownClass`."""
+    """Return the class of a registered name or a dotted path. Raises `UnknownClass`."""
     submitter: type[Submitter] = _class(name, Submitter, SUBMITTERS, f"unknown submitter `{name}`")
     if not isinstance(getattr(submitter, "ends_with_home", None), bool):
         raise UnknownClass(f"`{name}` does not define `ends_with_home`, True or False; add it to the class")
@@ -135,7 +135,7 @@ def submitter_class(name: str) -> type[Submitter]:
 
 
 def connection_class(name: str) -> type[BaseConnection]:
-    """The class of a registered `type` or a dotted path. Raises `UnknownClass`."""
+    """Return the class of a registered `type` or a dotted path. Raises `UnknownClass`."""
     connection: type[BaseConnection] = _class(name, BaseConnection, CONNECTIONS, "is no type of connection")
     return connection
 
@@ -156,9 +156,10 @@ def _kind(trigger: type[BaseEventTrigger[Any, Any]]) -> TriggerKind:
 
 
 def describe(trigger: str, watermark: JsonValue) -> WatermarkDescription:
-    """For people and for Prometheus; nothing without a watermark, or where this process has not the trigger's class.
+    """Describe a watermark for people and for Prometheus.
 
-    Never imports a plug-in. Raises nothing, whatever the class does.
+    The description is empty without a watermark, or when this process has not imported the trigger's class: a plug-in is
+    never imported here. Never raises, whatever the class does.
     """
     known = trigger_class(trigger) if trigger in TRIGGERS else _imported(trigger)
     if known is None or watermark is None:
@@ -167,9 +168,10 @@ def describe(trigger: str, watermark: JsonValue) -> WatermarkDescription:
 
 
 class Descriptions:
-    """The same, also of triggers whose classes this process does not import: a child describes each watermark once.
+    """Describes watermarks, also those of triggers whose classes this process does not import.
 
-    Blocking: not for the event loop. Without an inquirer nothing is said of such triggers.
+    A child process describes each such watermark once. Blocks, so it is not for the event loop. Without an inquirer the
+    description of such a trigger is empty.
     """
 
     def __init__(self, inquirer: Inquirer | None = None) -> None:
@@ -177,9 +179,9 @@ class Descriptions:
         self._of: dict[str, tuple[JsonValue, WatermarkDescription]] = {}
 
     def sentences(self, watchers: Iterable[WatcherRow], patience: float) -> list[str | None]:
-        """Of each watcher's watermark, None where there is nothing to say.
+        """Return a sentence about each watcher's watermark, or None when there is nothing to say.
 
-        After `patience` seconds no child is asked: a plug-in that hangs hides sentences, and nothing else.
+        After `patience` seconds no child process is asked: a plug-in that hangs hides sentences and nothing else.
         """
         until = time.monotonic() + patience
         sentences = []
@@ -193,7 +195,7 @@ class Descriptions:
         return self.describe(watcher.trigger, None if watermark is None else json.loads(watermark), watcher.name)
 
     def describe(self, trigger: str, watermark: JsonValue, watcher: str = "") -> WatermarkDescription:
-        """`watcher` whose watermark it is."""
+        """Describe the watermark of the watcher with this name."""
         inquirer = self._inquirer
         if inquirer is None or watermark is None or not _is_foreign(trigger) or _imported(trigger):
             return describe(trigger, watermark)

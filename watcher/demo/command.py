@@ -1,4 +1,4 @@
-"""The demo from start to end: servers, shop, daemon, live view, and the count at the end."""
+"""The demo from start to end: servers, shop, daemon, live view, and the final count."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ LINE_EVERY: Final = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
-    """What `--json` prints as its last line."""
+class DemoResult:
+    """The counts of a demo. `--json` prints them as its last line."""
 
     files: Count
     rows: Count
@@ -48,7 +48,7 @@ class Result:
 
 
 def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
-    """`watcher demo`; the exit code: 0 when nothing was lost or repeated."""
+    """Run `watcher demo`. Return the exit code: 0 when nothing was lost or repeated."""
     console = Console(stderr=json_output)
     try:
         result = anyio.run(_demo, console, keep, database)
@@ -60,15 +60,17 @@ def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
     return 0 if result.clean else 1
 
 
-async def _demo(console: Console, keep: bool, database: str) -> Result:
+async def _demo(console: Console, keep: bool, database: str) -> DemoResult:
     started = time.monotonic()
-    async with demo_world(database) as world, running_daemon(**vars(world.setting)) as daemon:
-        result = await _played(world, daemon, console, started)
-        console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
-        if keep:
-            folder = world.setting.configuration.parent
-            console.print(f"still running at {daemon.url}/docs, files in {folder}; Ctrl-C ends it")
-            await anyio.sleep_forever()
+    async with demo_world(database) as world:
+        setting = world.setting
+        async with running_daemon(setting.configuration, setting.url, setting.environment) as daemon:
+            result = await _played(world, daemon, console, started)
+            console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
+            if keep:
+                folder = setting.configuration.parent
+                console.print(f"still running at {daemon.url}/docs, files in {folder}; Ctrl-C ends it")
+                await anyio.sleep_forever()
     return result
 
 
@@ -82,7 +84,7 @@ class World:
 
 @asynccontextmanager
 async def demo_world(database: str, *, load_seconds: float = LOAD_SECONDS) -> AsyncIterator[World]:
-    """The servers, the empty shop and the configuration. `database` is where the daemon keeps its own: sqlite or postgresql."""
+    """Start the servers, and make the empty shop and the configuration. `database` is the daemon's own: sqlite or postgresql."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="watcher-demo-")))
         address = await anyio.to_thread.run_sync(stack.enter_context, running_postgres())
@@ -109,7 +111,7 @@ async def _new_database(address: str, name: str) -> str:
     return address.rsplit("/", 1)[0] + f"/{name}"
 
 
-async def _played(world: World, daemon: Daemon, console: Console, started: float) -> Result:
+async def _played(world: World, daemon: Daemon, console: Console, started: float) -> DemoResult:
     state = view.State(url=daemon.url)
     async with httpx.AsyncClient(base_url=daemon.url, timeout=30) as client:
         with _screen(console, state) as show:
@@ -125,25 +127,25 @@ async def _played(world: World, daemon: Daemon, console: Console, started: float
 
 
 async def correct(client: httpx.AsyncClient) -> None:
-    """Someone corrects an entry by hand, through the API."""
+    """Correct an entry by hand through the API, as a person does."""
     asset_id = (await get(client, "/api/v2/assets", name_pattern="orders_table"))["assets"][0]["id"]
     body = {"value": {"note": "checked by hand", "by": "a person"}}
     (await client.put(f"/api/v2/assets/{asset_id}/store/quality/checked", json=body)).raise_for_status()
 
 
 async def settled(client: httpx.AsyncClient, world: World) -> None:
-    """Wait until everything written was seen and every run that was owed has ended."""
+    """Wait until every written item was seen, and every run that follows from it has ended."""
     seen = Seen(client)
     with anyio.fail_after(SETTLE_WITHIN):
         while True:
             await seen.update()
             all_seen = world.shop.written.rows <= seen.rows.keys() and world.shop.written.files <= seen.files.keys()
-            if all_seen and await _nothing_owed(client):
+            if all_seen and await _is_idle(client):
                 return
             await anyio.sleep(TICK)
 
 
-async def _nothing_owed(client: httpx.AsyncClient) -> bool:
+async def _is_idle(client: httpx.AsyncClient) -> bool:
     for dag_id in JOBS:
         queue = await get(client, f"/api/v2/dags/{dag_id}/assets/queuedEvents")
         if queue["total_entries"]:
@@ -152,13 +154,13 @@ async def _nothing_owed(client: httpx.AsyncClient) -> bool:
     return not states["queued"] and not states["running"]
 
 
-async def result_of(client: httpx.AsyncClient, world: World, seconds: float) -> Result:
-    """Count from the very first event on, now that everything is quiet."""
+async def result_of(client: httpx.AsyncClient, world: World, seconds: float) -> DemoResult:
+    """Count from the first event on, after everything is idle."""
     seen = Seen(client)
     await seen.update()
     runs = await runs_by_state(client, JOBS)
     writes = await store_writes(client)
-    return Result(
+    return DemoResult(
         files=count(world.shop.written.files, seen.files),
         rows=count(world.shop.written.rows, seen.rows),
         runs={state: runs[state] for state in ("success", "failed")},
@@ -190,7 +192,7 @@ async def _keep_showing(
 
 @contextmanager
 def _screen(console: Console, state: view.State) -> Iterator[Callable[[], None]]:
-    """How the state is shown: a live screen on a terminal, now and then a line elsewhere."""
+    """Show the state as a live screen on a terminal, and as a line now and then elsewhere."""
     if console.is_terminal:
         with Live(view.live(state), console=console, refresh_per_second=4) as screen:
             yield lambda: screen.update(view.live(state))

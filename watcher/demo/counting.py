@@ -1,4 +1,4 @@
-"""What the daemon detected, counted from outside: the asset events of its API against what was written."""
+"""Counts what the daemon detected, from outside: the asset events of its API, compared with what was written."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def count(written: Iterable[object], seen: Counter[Any]) -> Count:
 
 
 class Seen:
-    """Reads new events since the last time it was asked, so that watching a long demo stays cheap."""
+    """Reads only the events since the last update, so that watching a long demo stays cheap."""
 
     def __init__(self, client: httpx.AsyncClient) -> None:
         self._client = client
@@ -56,7 +56,7 @@ class Seen:
 
 
 async def get(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
-    """The JSON of an answer. Raises httpx's error for a refusal."""
+    """Return the JSON of an answer. Raises httpx's error for a refusal."""
     answer = await client.get(path, params=query)
     answer.raise_for_status()
     return answer.json()
@@ -65,7 +65,7 @@ async def get(client: httpx.AsyncClient, path: str, **query: Any) -> Any:
 async def members(
     client: httpx.AsyncClient, path: str, member: str, *, offset: int = 0, **query: Any
 ) -> AsyncIterator[dict[str, Any]]:
-    """The members of a list from an offset on, page by page."""
+    """Yield the members of a list from an offset on, page by page."""
     while True:
         page = (await get(client, path, limit=PAGE, offset=offset, **query))[member]
         for item in page:
@@ -84,7 +84,7 @@ async def runs_by_state(client: httpx.AsyncClient, jobs: Iterable[str]) -> Count
 
 
 async def store_writes(client: httpx.AsyncClient) -> Counter[str]:
-    """How many writes of each kind the assets' histories hold."""
+    """Count the writes in the assets' histories, by kind of writer."""
     kinds: Counter[str] = Counter()
     async for asset in members(client, "/api/v2/assets", "assets"):
         async for entry in members(client, f"/api/v2/assets/{asset['id']}/store-history", "history"):

@@ -19,7 +19,7 @@ STOP_WITHIN: Final = 45.0
 
 
 class Daemon:
-    """`watcher run` on one configuration file; what it says on stderr goes to `daemon.log` beside that file."""
+    """A `watcher run` on one configuration file. Its stderr goes to `daemon.log` beside that file."""
 
     def __init__(
         self, configuration: Path, url: str, environment: Mapping[str, str], words: Sequence[str] = ()
@@ -30,7 +30,7 @@ class Daemon:
         self.process: anyio.abc.Process | None = None
 
     async def start(self) -> None:
-        """Start it and wait until it is ready. Raises `RuntimeError` with its last words when it ends instead."""
+        """Start the daemon and wait until it is ready. Raises `RuntimeError` with its last lines when it ends instead."""
         with self.log.open("ab") as log:
             self.process = await anyio.open_process(
                 [sys.executable, "-m", "watcher", "run", "--upgrade", "-c", str(self._configuration), *self._words],
@@ -55,11 +55,11 @@ class Daemon:
             return False
 
     async def kill(self) -> None:
-        """SIGKILL, as a machine that loses its power would."""
+        """Kill the daemon with SIGKILL, as a power failure would."""
         await self.stop(signal.SIGKILL)
 
     async def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send the signal and wait; returns the exit code."""
+        """Send the signal and wait. Return the exit code."""
         if self.process is None:
             return 0
         process, self.process = self.process, None
@@ -76,7 +76,7 @@ class Daemon:
 
 @asynccontextmanager
 async def running_daemon(configuration: Path, url: str, environment: Mapping[str, str]) -> AsyncIterator[Daemon]:
-    """Started and ready; stopped when the block ends, however it ends."""
+    """Start a daemon and wait until it is ready. It is stopped when the block ends, however it ends."""
     daemon = Daemon(configuration, url, environment)
     try:
         await daemon.start()

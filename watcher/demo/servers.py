@@ -1,4 +1,4 @@
-"""PostgreSQL and S3 as the demo and the tests start them: real servers of this machine, gone when their block ends."""
+"""PostgreSQL and S3 for the demo and the tests: real servers on this machine, gone when their block ends."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REGION: Final = "us-east-1"
 
 @contextmanager
 def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
-    """PostgreSQL in a folder of its own, on a free port of the loopback; `settings` go to postgresql.conf.
+    """Start PostgreSQL in a folder of its own, on a free port of the loopback. `settings` go to postgresql.conf.
 
     Yields the address of the superuser's database, `postgresql://postgres@127.0.0.1:<port>/postgres`. Raises ValueError
     for a version that the wheel does not hold.
@@ -50,7 +50,7 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
 
 @contextmanager
 def _one_at_a_time() -> Iterator[None]:
-    """For root, whom PostgreSQL refuses, the wheel makes a user on first use: several at once would make it several times."""
+    """Let one process at a time make the wheel's user, which it needs because PostgreSQL refuses to run as root."""
     users = os.open("/etc", os.O_RDONLY)
     try:
         flock(users, LOCK_EX)
@@ -60,7 +60,7 @@ def _one_at_a_time() -> Iterator[None]:
 
 
 def _pg_ctl(installation: Any, *arguments: str) -> None:
-    """Output goes to a file: a server that inherits a pipe would keep its reader waiting for ever."""
+    """Run pg_ctl with its output in a file: a server that inherits a pipe would keep the pipe's reader waiting forever."""
     with tempfile.TemporaryFile() as output:
         done = subprocess.run(  # noqa: S603  the program of the installed wheel
             [str(installation.bin_path / "pg_ctl"), "-w", "-D", str(installation.pgdata), *arguments],
@@ -79,7 +79,7 @@ def _pg_ctl(installation: Any, *arguments: str) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class S3Server:
-    """An S3 server over HTTP, with path-style addresses; `client` is boto3's, for filling it."""
+    """An S3 server over HTTP with path-style addresses. `client` is boto3's and fills it."""
 
     endpoint: str
     client: Any
@@ -87,7 +87,7 @@ class S3Server:
 
 @contextmanager
 def running_s3() -> Iterator[S3Server]:
-    """moto, in threads of this process."""
+    """Start moto in threads of this process."""
     import boto3  # noqa: PLC0415  only the demo and the tests have it
     from moto.server import ThreadedMotoServer  # noqa: PLC0415
 
@@ -105,7 +105,7 @@ def running_s3() -> Iterator[S3Server]:
 
 
 def free_port() -> int:
-    """A port of the loopback nobody listens on now."""
+    """Return a port of the loopback that nobody listens on now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -77,7 +77,7 @@ jobs:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where the demo's daemon is configured and reached."""
+    """The configuration file, environment and address of the demo's daemon."""
 
     configuration: Path
     environment: dict[str, str]

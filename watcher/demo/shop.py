@@ -1,7 +1,7 @@
 """The shop: customers as rows, orders as files, written the way that makes naive watchers lose them.
 
-Rows: several writers at once; some draw their id early and commit late, some roll back, some write through savepoints.
-Files: many in the same second, and one in five as a multipart upload that is begun early and completed late.
+Several writers write rows at once: some draw their id early and commit late, some roll back, some use savepoints. Many
+files are written in the same second; one in five is a multipart upload that is begun early and completed late.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ CITIES: Final = ("Kyiv", "Lviv", "Vienna", "Oslo", "Porto")
 
 
 @dataclass(kw_only=True)
-class Written:
-    """What is there to be found: exactly what was committed, exactly what was completed."""
+class WrittenItems:
+    """What there is to find: exactly the committed rows and the completed files."""
 
     rows: set[int] = field(default_factory=set)
     files: set[str] = field(default_factory=set)
 
 
 class Shop:
-    """Writes for a while. Randomness comes from a seed, so that two runs of the demo are alike."""
+    """Writes for a while. Randomness comes from a seed, so that two demos are alike."""
 
     def __init__(self, dsn: str, s3: Any, bucket: str, *, seconds: float) -> None:
         self._dsn, self._s3, self._bucket, self._seconds = dsn, s3, bucket, seconds
         self._closed = False
-        self.written = Written()
+        self.written = WrittenItems()
 
     def close(self) -> None:
-        """Begin nothing more, though there is time left; `write` ends when what was begun has ended."""
+        """Begin nothing more, even if time is left. `write` ends when what was begun has ended."""
         self._closed = True
 
     async def prepare(self) -> None:
@@ -57,7 +57,7 @@ class Shop:
         await anyio.to_thread.run_sync(lambda: self._s3.create_bucket(Bucket=self._bucket))
 
     async def write(self) -> None:
-        """All writers, until their time is over."""
+        """Run all writers until their time is over."""
         async with anyio.create_task_group() as tasks:
             for number in range(ROW_WRITERS):
                 tasks.start_soon(self._write_rows, random.Random(number))  # noqa: S311  no secret
@@ -115,7 +115,7 @@ class Shop:
                 await anyio.sleep(chance.uniform(0.1, 0.6))
 
     async def _multipart(self, key: str, body: bytes, pause: float) -> None:
-        """Begun now, visible later; with S3 itself its time of modification is the time it was begun."""
+        """Upload a file that is begun now and visible later. In S3 its modification time is when it was begun."""
         where = {"Bucket": self._bucket, "Key": key}
         begun = await anyio.to_thread.run_sync(lambda: self._s3.create_multipart_upload(**where))
         upload = {**where, "UploadId": begun["UploadId"]}

@@ -19,7 +19,7 @@ LONGEST_CELL: Final = 60
 
 @dataclass(kw_only=True)
 class State:
-    """What is known so far; filled by the demo, drawn by `live` or written by `line`."""
+    """What is known so far. The demo fills it; `live` draws it, `line` writes it."""
 
     url: str
     phase: str = "starting"
@@ -32,7 +32,7 @@ class State:
 
 
 def line(state: State) -> str:
-    """The state in a line, for output that is no terminal."""
+    """Return the state as one line, for output that is no terminal."""
     runs = ", ".join(f"{run['dag_id']} {run['state']}" for run in state.runs[:4])
     return (
         f"{state.seconds:5.1f} s  {state.phase}: files {state.files.seen} of {state.files.written} seen, "

@@ -1,7 +1,7 @@
-"""What code of others raises is theirs to answer for, whatever it is; only our own cancellation ends what we run.
+"""Contains whatever third-party code raises: only our own cancellation ends what we run.
 
-anyio takes a `CancelledError` that a task lets out for its scope's own, and ends the task quietly; asyncio ends the
-process at a `SystemExit`. Both are things that a library in a trigger may raise at any time.
+anyio takes a `CancelledError` that leaves a task for its scope's own and ends the task silently. asyncio ends the process
+at a `SystemExit`. A library in a trigger may raise either at any time.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from watcher.errors import PartEnded
 
 
 def is_cancelled() -> bool:
-    """Whether the calling task is to end: a scope around it was cancelled by us, or its time is over.
+    """Return whether the calling task is to end: we cancelled a scope around it, or its deadline has passed.
 
-    What else cancelled the task, code of others by asyncio's `Task.cancel`, is taken back.
+    Any other cancellation, by third-party code that calls asyncio's `Task.cancel`, is taken back.
     """
     if anyio.current_effective_deadline() == -math.inf:
         return True
@@ -30,7 +30,7 @@ def is_cancelled() -> bool:
 
 
 def sentence(error: BaseException) -> str:
-    """What a person is told of it: its text, those of a group's members, or its kind. Raises nothing."""
+    """Return an error as a sentence for people: its text, the texts of a group's members, or its kind. Never raises."""
     if isinstance(error, BaseExceptionGroup):
         return " · ".join(map(sentence, leaves(error)))
     try:
@@ -44,17 +44,17 @@ def sentence(error: BaseException) -> str:
 
 
 def leaves(error: BaseException) -> list[BaseException]:
-    """The errors of a group and of the groups in it; of anything else itself."""
+    """Return the errors of a group and of the groups in it, or the error itself."""
     within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
     return [leaf for each in within for leaf in leaves(each)] or [error]
 
 
 Part = Callable[..., Awaitable[None]]
-"""Runs until it is cancelled, and calls `task_status.started()` once it does its work."""
+"""A part of the daemon. It runs until cancelled, and calls `task_status.started()` once it does its work."""
 
 
 async def run_part(name: str, run: Part, *arguments: object, task_status: TaskStatus[None]) -> None:
-    """Run a part of the daemon until it is cancelled. However else it ends, `PartEnded` is raised and names it."""
+    """Run a part of the daemon until it is cancelled. Raises `PartEnded`, which names the part, if it ends otherwise."""
     try:
         await run(*arguments, task_status=task_status)
     except BaseException as error:

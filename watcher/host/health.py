@@ -1,7 +1,7 @@
-"""How this process is doing, as its parts report it in memory: so it can be told when the database is gone.
+"""The health of this process, kept in memory by its parts, so that it is known even without the database.
 
-`/readyz`, `monitor/health`, the states of watchers, `watcher status` and the metrics all read it here. Nothing of it waits
-for the database; what only the database knows of other processes is read elsewhere, within `PROBE_DEADLINE`.
+`/readyz`, `monitor/health`, the states of watchers, `watcher status` and the metrics all read it here. None of it waits for
+the database. What only the database knows about other processes is read elsewhere, within `PROBE_DEADLINE`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from watcher.host.watchdog import Block
 PROBE_DEADLINE: Final = 3.0
 """Seconds that a question for health may wait for the database."""
 MISSED: Final = 2
-"""Heartbeats that are missing when a part is late."""
+"""The number of missing heartbeats after which a part is late."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Beat:
-    """A part's last sign of life, and how many seconds may pass until the next; `since` is `time.monotonic`'s."""
+    """A part's last heartbeat. `since` is a time of `time.monotonic`; the next is due after `every` seconds."""
 
     at: datetime
     since: float
@@ -41,36 +41,36 @@ class Beat:
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class WatcherReport:
-    """What the process that hosts a watcher knows of it; its supervisor writes it."""
+    """What the hosting process knows about a watcher. The watcher's supervisor writes it."""
 
     starts_now: bool = False
-    """What comes before its first position is not seen: whoever relies on it waits for that."""
+    """The watcher starts at now: items before its first position are not seen, so readiness waits for that position."""
     state: str = ""
-    """As in the watcher's row; '' before this process has claimed the position."""
+    """The state, as in the watcher's row. Empty before this process has claimed the position."""
     error: str | None = None
     error_count: int = 0
     findings: tuple[Mapping[str, str], ...] = ()
-    """What a person should look at: `check`, `level`, `message`, `remedy` and `since`."""
+    """The findings for a person: `check`, `level`, `message`, `remedy` and `since`."""
     history: PollHistory = field(default_factory=PollHistory)
     has_position: bool = False
     has_failed: bool = False
     polled_at: float | None = None
-    """When it last looked, by `time.monotonic`."""
+    """The time of the last poll, by `time.monotonic`."""
     whole_since: float | None = None
-    """When the last whole poll that is committed, or found nothing, began."""
+    """The time at which the last whole poll began that was committed or found nothing."""
     trigger: BaseEventTrigger[Any, Any] | None = None
-    """It knows when a later look began that was made for many watchers, and had nothing for this one; whole, as looks are."""
+    """The trigger, which knows when a later shared poll began that had nothing for this watcher. Shared polls are whole."""
     looked_at: float = 0.0
-    """When the newest such look began that is known: the trigger forgets it when it polls by itself, or fails."""
+    """The time at which the newest known shared poll began. The trigger forgets it when it polls by itself, or fails."""
     up_to: tuple[int, JsonValue] | None = None
-    """Where the clock has moved the watermark's `up_to`, and the version of the position that it is of."""
+    """The version of a position, and the watermark's `up_to` for it, as time has moved it."""
 
     def show(self, state: str, error: str | None, error_count: int) -> None:
         self.state, self.error, self.error_count = state, error, error_count
         self.has_failed |= state in {"failing", "blocked", "waiting"}
 
     def note(self, findings: Iterable[Finding]) -> bool:
-        """What was found now, in place of what was before; whether that is something else."""
+        """Replace the findings. Return whether they changed."""
         since = {finding["check"]: finding["since"] for finding in self.findings}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         noted = tuple(
@@ -90,12 +90,12 @@ class WatcherReport:
 
     @property
     def is_awaited(self) -> bool:
-        """Readiness waits for its first position."""
+        """True while readiness waits for the first position."""
         return self.starts_now and not self.has_position and not self.has_failed
 
     @property
     def polled(self) -> Polled | None:
-        """For the watcher's row, once a whole poll has been made."""
+        """The poll times for the watcher's row, or None before the first whole poll."""
         if self.polled_at is None or self.whole_since is None:
             return None
         self.remember_look()
@@ -105,7 +105,7 @@ class WatcherReport:
         return Polled(ago=ago, lag=lag, version=version, up_to=up_to)
 
     def remember_look(self) -> None:
-        """Take over what the trigger knows of the newest look that was made for many."""
+        """Take over what the trigger knows about the newest shared poll."""
         look = None if self.trigger is None else self.trigger.looked_at
         if self.trigger is None or look is None:
             return
@@ -118,43 +118,43 @@ class WatcherReport:
 
 @dataclass(kw_only=True, eq=False)
 class Health:
-    """Of one process. `waits_for` says why it is not ready as a whole; None once everything has started."""
+    """The health of one process. `waits_for` says why it is not ready as a whole; None once everything has started."""
 
     recent_block: Callable[[], Block | None] = lambda: None
     waits_for: str | None = None
     restored: str | None = None
-    """That the database is an older one than before."""
+    """A sentence that says the database is older than one seen before. None: it is not."""
     reload_fault: str | None = None
-    """Why the last reload was refused; None once one was not."""
+    """The reason why the last reload was refused. None after one that was not."""
     watchers: dict[str, WatcherReport] = field(default_factory=dict)
     """The hosted watchers that are not paused."""
     concerns: dict[str, str] = field(default_factory=dict)
-    """What a part has to say of its neighbours, by subject; it takes back what is over."""
+    """Warnings about other systems, by subject. A part removes its own when they are over."""
     awaited: set[str] = field(default_factory=set)
-    """Assets of Airflow's whose events were not looked at yet: what comes before the first look is not told."""
+    """Assets of Airflow that were not polled yet: events before the first poll are not emitted."""
     left_out: Mapping[str, str] = field(default_factory=dict)
-    """The watchers that no living triggerer hosts although it should, as far as this one knows, each with the reason."""
+    """The watchers that no living triggerer hosts although one should, as far as this process knows, with the reasons."""
     unhosted: frozenset[str] = frozenset()
-    """Watchers that start at now and have no position, whose host, if any, has not shown so far that it lives."""
+    """Watchers that start at now and have no position, and whose host, if any, has not shown yet that it lives."""
     to_begin: int = 0
-    """Watchers of this process that wait until others have begun."""
+    """The number of this process's watchers that wait for others to begin."""
     _beats: dict[str, Beat] = field(default_factory=dict)
     _ended: list[str] = field(default_factory=list)
 
     def beat(self, part: str, every: timedelta) -> None:
-        """A part has renewed what it holds in the database, and does so again after `every`."""
+        """Note that a part has renewed its lease in the database, and will again after `every`."""
         self._beats[part] = Beat(at=datetime.now(UTC), since=monotonic(), every=every.total_seconds())
 
     def end(self, part: str) -> None:
-        """A part has ended without being asked to."""
+        """Note that a part has ended without being asked to."""
         self._ended.append(part)
 
     def beat_of(self, part: str) -> Beat | None:
-        """The last one of a part of this process."""
+        """Return the last heartbeat of a part of this process."""
         return self._beats.get(part)
 
     def reasons(self, outage: StoreError | None) -> list[str]:
-        """Why this process is not ready, as far as memory tells; `outage` is the database's."""
+        """Return the reasons why this process is not ready, as far as memory knows. `outage` is the database's."""
         return [*([self.waits_for] if self.waits_for else ()), *self._failures(outage)]
 
     def _failures(self, outage: StoreError | None) -> Iterator[str]:
@@ -167,23 +167,23 @@ class Health:
                 silent = monotonic() - beat.since
                 yield (
                     f"the {part}'s heartbeat is late: the last was {silent:.0f} s ago, and one is due every "
-                    f"{beat.every:g} s; look after the database and the CPU"
+                    f"{beat.every:g} s; check the database and the CPU"
                 )
         if self.to_begin:
             yield f"{self.to_begin} watchers have not begun yet; wait until they have"
         for name, report in self._named():
             if report.is_awaited:
-                yield f"the watcher {name} has no position yet, and starts at now; wait for its first look at the source"
+                yield f"the watcher {name} has no position yet, and starts at now; wait for its first poll"
         for name in sorted(self.unhosted - self.watchers.keys()):
             yield (
-                f"the watcher {name} has no position yet, starts at now, and is hosted by nobody who shows that it lives; "
+                f"the watcher {name} has no position yet, starts at now, and is hosted by no process that shows it lives; "
                 "wait until the lease of the process that had it ends"
             )
         for name in sorted(self.awaited):
-            yield f"the events of Airflow's asset {name} are read from now on; wait for the first look at them"
+            yield f"the events of Airflow's asset {name} are read from now on; wait for the first poll of them"
 
     def warnings(self) -> list[str]:
-        """What a person should look at, although this process is ready."""
+        """Return what a person should check although this process is ready."""
         lines = [
             f"the watcher {name} has no position yet and is {report.state}"
             + (f": {report.error}" if report.error else "")
@@ -195,7 +195,9 @@ class Health:
         if self.restored is not None:
             lines.append(self.restored)
         if self.reload_fault is not None:
-            lines.append(f"the last reload was refused, and what was there before goes on: {self.reload_fault}")
+            lines.append(
+                f"the last reload was refused, and the configuration before it stays in force: {self.reload_fault}"
+            )
         block = self.recent_block()
         if block is not None:
             ago = monotonic() - block.since - block.seconds
@@ -206,7 +208,7 @@ class Health:
         return sorted(self.watchers.items())
 
     def polls(self, name: str, stored: str | None) -> Sequence[Poll]:
-        """A watcher's last polls, the newest first: what this process knows of one that it hosts, else what was stored."""
+        """Return a watcher's last polls, the newest first: from memory if this process hosts it, else as stored."""
         report = self.watchers.get(name)
         if report is None:
             return parse(stored)[::-1]
@@ -214,17 +216,23 @@ class Health:
         return report.history.newest_first()
 
     def merged(self, row: WatcherRow) -> WatcherRow:
-        """The row with what this process knows better: it may have been unable to record it."""
+        """Return the row with what this process knows better, because it may have been unable to store it."""
         report = self.watchers.get(row.name)
         if report is None or not report.state or row.paused:
             return row
-        known: dict[str, Any] = {
-            "state": report.state,
-            "error": report.error,
-            "error_count": report.error_count,
-            "findings": report.findings_json,
-        }
-        if (polled := report.polled) is not None:
-            known |= {"up_to_now": polled.up_to, "up_to_version": polled.version}
-            known |= {"last_poll_at": row.seen_at - polled.ago, "lag_at_poll": polled.lag}
-        return replace(row, **known)
+        known = replace(
+            row,
+            state=report.state,
+            error=report.error,
+            error_count=report.error_count,
+            findings=report.findings_json,
+        )
+        if (polled := report.polled) is None:
+            return known
+        return replace(
+            known,
+            up_to_now=polled.up_to,
+            up_to_version=polled.version,
+            last_poll_at=row.seen_at - polled.ago,
+            lag_at_poll=polled.lag,
+        )

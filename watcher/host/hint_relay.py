@@ -1,6 +1,6 @@
-"""Hints cross processes: who commits something for another process's tasks tells it by NOTIFY, after the commit.
+"""Carries hints between processes by NOTIFY, after the commit of what they are about.
 
-Losing one costs time, never work: everybody looks at everything now and then. With SQLite there is one process only.
+A lost hint costs time, never work, because every process checks everything now and then. With SQLite there is one process.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ CHANNEL: Final = "asset_watcher_hints"
 NOT_BEFORE: Final = 0.01
 """Seconds between two notifications of one process."""
 ANSWER_WITHIN: Final = 2.0
-"""Seconds in which a session that listens hears what another of ours says."""
+"""Seconds within which a listening session hears what another of our sessions sends."""
 POLL_EVERY: Final = 1.0
-"""Seconds between two looks at everything while nothing can be heard."""
-LISTEN_AGAIN: Final = 30
-"""Looks after which listening is tried again."""
+"""Seconds between two checks of everything while nothing can be heard."""
+RETRY_LISTENING_AFTER: Final = 30
+"""The number of checks after which listening is retried."""
 _OF_RUNS: Final[Sequence[HintKind]] = ("queues", "tries", "outbox")
 _UNHEARD: Final = (
-    "what other processes tell is not heard through settings.database.url, so this one looks every second; "
-    "give an address with no transaction pooler in between"
+    "hints of other processes are not received through settings.database.url, so this process checks everything every "
+    "second; give an address with no transaction pooler in between"
 )
 
 log = structlog.get_logger()
@@ -41,7 +41,7 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class HintRelay:
-    """Tells other processes what `send` is given, and gives `deliver` what they tell."""
+    """Sends hints to other processes, and passes their hints to `deliver`."""
 
     database: Database
     process_id: str
@@ -53,13 +53,16 @@ class HintRelay:
     _answered: anyio.Event = field(default_factory=anyio.Event)
 
     def send(self, hint: Hint) -> None:
-        """To all other processes, soon. Hints of one kind go together; no names mean all."""
+        """Send a hint to all other processes soon. Hints of one kind are merged; no names mean all."""
         before = self._outbox.get(hint.what, hint.names)
         self._outbox[hint.what] = before | hint.names if before and hint.names else frozenset()
         self._filled.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; what was sent before then is still told. Started once it is known whether others are heard."""
+        """Send and receive until cancelled; what was given to `send` before is still sent.
+
+        Counts as started once it is known whether other processes are heard.
+        """
         if self.database.dialect == "sqlite":
             task_status.started()
             await anyio.sleep_forever()
@@ -74,12 +77,12 @@ class HintRelay:
             async with keep_going("hints.listening_failed"):
                 await self._listen()
             self._settled.set()
-            for _ in range(LISTEN_AGAIN):
+            for _ in range(RETRY_LISTENING_AFTER):
                 self._deliver_all()
                 await anyio.sleep(POLL_EVERY)
 
     async def _listen(self) -> None:
-        """As long as sessions can be had that hear."""
+        """Listen for as long as a session that hears can be opened."""
         while True:
             async with listening(self.database, CHANNEL, self._receive) as listener:
                 if not await self._hears():
@@ -93,7 +96,7 @@ class HintRelay:
             log.warning("hints.session_lost")
 
     async def _hears(self) -> bool:
-        """Whether the session hears what another of ours says."""
+        """Return whether the session hears what another of our sessions sends."""
         self._expected, self._answered = uuid.uuid4().hex, anyio.Event()
         await notify(self.database, CHANNEL, [json.dumps({"probe": self._expected})])
         with anyio.move_on_after(ANSWER_WITHIN):
@@ -124,7 +127,7 @@ class HintRelay:
             await self._flush()
 
     async def _flush(self) -> None:
-        """Also when cancelled. What cannot be sent is lost; the next look at everything finds what it was about."""
+        """Send what waits, also when cancelled. A hint that cannot be sent is lost; the next check of everything makes up for it."""
         outbox, self._outbox, self._filled = self._outbox, {}, anyio.Event()
         if not outbox:
             return

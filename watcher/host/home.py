@@ -1,4 +1,4 @@
-"""A daemon's home: one machine's local folder with its identity, its runs, its logs and, by default, its database."""
+"""The home of a daemon: a local folder with its identity, its tries, its logs and, by default, its database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEWEST_EVENT: Final = "newest_event"
 _PROCESS: Final = "process"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
-"""A job gets files of the home by PYTHONPATH, Spark's lists of folders, and --py-files, which are URIs with wildcards."""
+"""Characters that a home may not have: jobs get files of it by PYTHONPATH, Spark's lists, and --py-files with wildcards."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,39 +33,39 @@ class Home:
     id: str
 
     def remember_settings(self, digests: Mapping[str, str]) -> None:
-        """For `watcher check`, which names those that need a restart. Raises `StartRefused`."""
+        """Store the digests for `watcher check`, which names the settings that need a restart. Raises `StartRefused`."""
         _replace(settings_path(self.folder), json.dumps(dict(digests)))
 
     def newest_event(self) -> int:
-        """The highest id of an event that a daemon of this home has seen committed; 0 before the first."""
+        """Return the highest event id that a daemon of this home has seen committed; 0 before the first."""
         try:
             return int((self.folder / _NEWEST_EVENT).read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return 0
 
     def remember_newest_event(self, event_id: int) -> None:
-        """Raises `StartRefused`."""
+        """Store the highest event id seen committed. Raises `StartRefused`."""
         _replace(self.folder / _NEWEST_EVENT, str(event_id))
 
     def last_process(self) -> str | None:
-        """The id of the daemon that held this home last, which is dead: the lock is ours. None before the first."""
+        """Return the id of the daemon that held this home last. It is dead, because the lock is ours. None before the first."""
         try:
             return (self.folder / _PROCESS).read_text(encoding="utf-8")
         except (OSError, ValueError):
             return None
 
     def remember_process(self, process_id: str) -> None:
-        """Raises `StartRefused`."""
+        """Store the id of the daemon that holds this home. Raises `StartRefused`."""
         _replace(self.folder / _PROCESS, process_id)
 
     def remember_address(self, url: str) -> None:
-        """For this machine's commands and the health check, as long as this daemon runs. Raises `StartRefused`."""
+        """Store the address for this machine's commands and the health check. Raises `StartRefused`."""
         _replace(self.folder / ADDRESS, url)
 
     def secret(self) -> bytes:
-        """The key that signs the tries' tokens, made on first use (0600).
+        """Return the key that signs the tokens of tries. It is made on first use (mode 0600).
 
-        Raises `StartRefused` for one that is too short, or that other accounts may read.
+        Raises `StartRefused` for a key that is too short, or that other accounts may read.
         """
         path = self.folder / "secret"
         with refusing_os_errors(f"{path} cannot be read"):
@@ -83,12 +83,12 @@ class Home:
 
 
 def settings_path(folder: Path) -> Path:
-    """The file in which a daemon that runs in this home says which settings it runs with, by their fingerprints."""
+    """Return the file with the digests of the settings that the daemon of this home runs with."""
     return folder / "settings.json"
 
 
 def address(folder: Path) -> str | None:
-    """Where this machine reaches the daemon that runs in this home, or ran there last; None before the first."""
+    """Return the address of the daemon that runs in this home, or ran there last. None before the first."""
     try:
         return (folder / ADDRESS).read_text(encoding="utf-8")
     except OSError:
@@ -96,16 +96,16 @@ def address(folder: Path) -> str | None:
 
 
 def lock_path(folder: Path) -> Path:
-    """The file whose flock says that a daemon runs in this home."""
+    """Return the file whose flock shows that a daemon runs in this home."""
     return folder / "daemon.lock"
 
 
 @contextmanager
 def open_home(folder: Path) -> Iterator[Home]:
-    """Make the folder where needed (0700) and hold it. Raises `HeldElsewhere` when another daemon runs in it."""
+    """Make the folder if needed (mode 0700) and lock it. Raises `HeldElsewhere` when another daemon runs in it."""
     if misread := "".join(sorted(_MISREAD & set(str(folder)))):
         raise StartRefused(
-            f"settings.home {folder} holds {misread}, which Spark takes for more than a name; choose another folder"
+            f"settings.home {folder} holds {misread}, which has a special meaning for Spark; choose another folder"
         )
     with ExitStack() as stack:
         make_home(folder)
@@ -121,13 +121,13 @@ def open_home(folder: Path) -> Iterator[Home]:
 
 
 def make_home(folder: Path) -> None:
-    """Make the folder where needed, closed to other accounts; whoever puts anything there does this first. Raises `StartRefused`."""
+    """Make the folder if needed, closed to other accounts. Call this before writing anything there. Raises `StartRefused`."""
     with refusing_os_errors(f"settings.home {folder} cannot be used"):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
 
 def check_private(path: Path, remedy: str) -> None:
-    """Raise `StartRefused` for what other accounts of this machine may look into or change."""
+    """Raise `StartRefused` for a path that other accounts of this machine may read or change."""
     if path.stat().st_mode & _OTHERS:
         raise StartRefused(
             f"{path} is open to other accounts, and what lies there signs tokens and holds credentials; {remedy}"
@@ -136,7 +136,7 @@ def check_private(path: Path, remedy: str) -> None:
 
 @contextmanager
 def refusing_os_errors(happened: str) -> Iterator[None]:
-    """What the operating system refuses is a reason not to start. Raises `StartRefused`."""
+    """Turn errors of the operating system into `StartRefused`."""
     try:
         yield
     except (OSError, UnicodeError) as error:
@@ -155,7 +155,7 @@ def _is_id(text: str) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    """A small private file with another content, whole or not at all. Raises `StartRefused`."""
+    """Replace the content of a small private file, completely or not at all. Raises `StartRefused`."""
     with refusing_os_errors(f"{path} cannot be written"):
         temporary = path.with_suffix(".new")
         temporary.touch(mode=0o600)
@@ -164,7 +164,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _made_once(path: Path, make: Callable[[], str]) -> str:
-    """The text of a small private file, written whole or not at all."""
+    """Return the text of a small private file, which is made on first use, completely or not at all."""
     if not path.exists():
         temporary = path.with_suffix(".new")
         temporary.unlink(missing_ok=True)

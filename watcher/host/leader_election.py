@@ -1,6 +1,6 @@
-"""Leader election: one process schedules and starts runs; the others stand by and take over when its lease has expired.
+"""Leader election: one process schedules and starts runs. The others stand by and take over when its lease has expired.
 
-A leader that was suspended and resumes learns that it lost inside its next transaction, before that has written anything.
+A leader that resumes after a suspension learns in its next transaction, before anything is written, that it has lost.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from watcher.host.health import Health
 from watcher.host.loops import insist, keep_going
 
 AFTER_EXPIRY: Final = timedelta(milliseconds=20)
-"""Who sleeps until another's lease ends wakes a little later, so that it has ended."""
+"""The time by which a process that stands by sleeps past the end of the leader's lease, so that it has ended."""
 
 log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
 class Leadership:
-    """Whether this process leads, as `owner`: the id of its home. `on_taken` is called when it begins to lead."""
+    """The leadership of this process as `owner`, the id of its home. `on_taken` is called when it begins to lead."""
 
     database: Database
     owner: str
@@ -43,16 +43,16 @@ class Leadership:
 
     @property
     def leads(self) -> bool:
-        """As far as this process knows; `transaction` makes sure."""
+        """True if this process leads, as far as it knows. `transaction` makes sure."""
         return self._epoch is not None
 
     @property
     def term(self) -> int | None:
-        """Another one after each time that somebody else may have led; None while this process stands by."""
+        """The number of the leader's term. It changes whenever another process may have led. None while this process stands by."""
         return self._epoch
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Campaign until cancelled, then resign. Started once it is known who leads."""
+        """Campaign until cancelled, then resign. Counts as started once the leader is known."""
         try:
             await insist("leader.campaign_failed", self.campaign)
             task_status.started()
@@ -67,7 +67,7 @@ class Leadership:
                     await self._resign()
 
     async def campaign(self) -> None:
-        """Renew the lease, or take it when nobody holds it; who stands by sleeps until it would end."""
+        """Renew the lease, or take it when nobody holds it. A process that stands by sleeps until the lease would end."""
         await self._renew_or_take()
         self.health.beat("leader election", self.heartbeat)
 
@@ -88,7 +88,7 @@ class Leadership:
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[AsyncConnection]:
-        """A writing transaction that only the leader can commit. Raises `NotLeading`."""
+        """Open a writing transaction that only the leader can commit. Raises `NotLeading`."""
         if self._epoch is None:
             raise NotLeading("this process stands by")
         epoch = self._epoch

@@ -1,4 +1,4 @@
-"""What the daemon's loops have in common: hints that something may be due, and how a loop outlives a passing error."""
+"""What the daemon's loops share: hints that something may be due, and survival of passing errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
 
 LONGEST_PAUSE: Final = 2.0
-"""Seconds before what the database cut short is tried again."""
+"""The longest pause, in seconds, before a retry of what the database interrupted."""
 
 T = TypeVar("T")
 
@@ -28,10 +28,10 @@ HintKind: TypeAlias = Literal["queues", "tries", "watchers", "configuration", "o
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
-    """Something may be due, said between tasks and, on PostgreSQL, processes; losing one costs time, never work.
+    """A message that something may be due, between tasks and, on PostgreSQL, between processes.
 
-    Queues of jobs, tries to start or stop, watchers, the configuration (named by its hash), or the outbox; no names mean
-    all of them.
+    It concerns queues of jobs, tries to start or stop, watchers, the configuration (named by its hash), or the outbox. No
+    names mean all of them. A lost hint costs time, never work.
     """
 
     what: HintKind
@@ -39,14 +39,14 @@ class Hint:
 
 
 class Wakeup:
-    """Anyone sets it; one task waits for it. Hints that come while nobody waits are kept as one."""
+    """A signal that anyone sets and one task waits for. Hints that come while nobody waits are merged into one."""
 
     def __init__(self) -> None:
         self._event = anyio.Event()
         self._names: set[str] | None = set()
 
     def set(self, names: frozenset[str] = frozenset()) -> None:
-        """Wake the waiting task, or keep its next wait short; no names mean all."""
+        """Wake the waiting task, or end its next wait at once. No names mean all."""
         if not names:
             self._names = None
         elif self._names is not None:
@@ -54,7 +54,7 @@ class Wakeup:
         self._event.set()
 
     async def wait(self, seconds: float) -> frozenset[str]:
-        """Return at the next hint, or after so many seconds: the names to look at, none for all."""
+        """Wait for the next hint, or for so many seconds. Return the names to check; none mean all."""
         with anyio.move_on_after(max(seconds, 0)):
             await self._event.wait()
         names = self._names if self._event.is_set() else None
@@ -64,9 +64,9 @@ class Wakeup:
 
 @asynccontextmanager
 async def keep_going(event: str) -> AsyncIterator[None]:
-    """Log what went wrong and let the loop come round again, so that one bad row or a restarting database ends nothing.
+    """Log an error and let the loop continue, so that one bad row or a restarting database ends nothing.
 
-    What the database or the store refused is told in a line; anything else is a bug and comes with its traceback.
+    A refusal of the database or the store is logged as one line. Anything else is a bug and has its traceback.
     """
     try:
         yield
@@ -77,9 +77,9 @@ async def keep_going(event: str) -> AsyncIterator[None]:
 
 
 async def insist(event: str, attempt: Callable[[], Awaitable[T]], *, seconds: float = math.inf) -> T:
-    """What it returns, tried again while the database is unavailable: a machine that is too busy cuts sessions, too.
+    """Return what `attempt` returns. It is retried while the database is unavailable; a very busy machine cuts sessions, too.
 
-    An attempt may have taken effect before the next one. Raises what the last one raised, after so many seconds.
+    An attempt may have taken effect before it is retried. Raises the error of the last attempt after so many seconds.
     """
     give_up_at = anyio.current_time() + seconds
     for attempts in count(1):

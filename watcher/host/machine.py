@@ -1,4 +1,4 @@
-"""The machine, or the container the process is in, and the release installed on it."""
+"""The machine or container that the process runs in, and the installed version of this program."""
 
 from __future__ import annotations
 
@@ -12,22 +12,25 @@ from typing import Final
 
 _MB = 1024 * 1024
 DESCRIPTORS: Final = 65_536
-"""Open files that are enough for everything here; some programs are slow where there is no limit."""
+"""A number of open files that is enough for everything here. Some programs are slow without a limit."""
 ALLOCATIONS: Final = 20_000
-"""New objects, less those that are gone, between two looks of the garbage collector; Python's own number is 700."""
+"""The net number of new objects between two runs of the garbage collector. Python's own number is 700."""
 ALLOCATIONS_OF_A_START: Final = 100_000
-"""The same, until a daemon is ready, and to the end of other commands."""
+"""The net number of new objects between two runs while a daemon starts, and during other commands."""
 
 
 def memory_mb(*, installed: int | None = None, root: Path = Path("/")) -> int:
-    """The machine's memory (`installed`, in bytes), or the lowest limit of our control groups when that is less."""
+    """Return the memory in MB: the machine's (`installed`, in bytes), or a lower limit of our control groups."""
     if installed is None:
         installed = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return min([installed, *_limits(root)]) // _MB
 
 
 def _limits(root: Path) -> Iterator[int]:
-    """Of our groups and all above them, version 1 or 2 (cgroups(7)): in a container only some of them can be seen."""
+    """Yield the memory limits of our control groups and all above them, version 1 or 2 (cgroups(7)).
+
+    In a container only some groups are visible.
+    """
     try:
         groups = (root / "proc" / "self" / "cgroup").read_text().splitlines()
     except OSError:
@@ -52,7 +55,7 @@ def _limit(file: Path) -> Iterator[int]:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process have as many files open as the machine allows it, up to `DESCRIPTORS`; returns how many.
+    """Raise the limit of open files to what the machine allows, up to `DESCRIPTORS`. Return the limit.
 
     Each watcher in a process of its own takes three, and many systems begin with 1,024.
     """
@@ -66,23 +69,23 @@ def raise_descriptor_limit() -> int:
 
 
 def search_rarely_for_garbage() -> None:
-    """What a program imports stays to its end: the garbage collector's searches in it take a third of a short command."""
+    """Let the garbage collector run rarely: imported objects stay to the end, and searching them takes a third of a short command."""
     gc.set_threshold(ALLOCATIONS_OF_A_START)
     atexit.register(gc.freeze)  # else Python goes through all of it several times more before it ends
 
 
 def keep_what_is_there() -> None:
-    """Let the garbage collector leave alone what a start has made, and come more rarely.
+    """Exclude the objects of the start from garbage collection, and collect less often from now on.
 
-    What is under way for hundreds of watchers is no garbage, and the program alone is 200,000 objects: going through them
-    keeps every watcher waiting for a tenth of a second. So would one last search: it would find some hundred objects.
+    The objects of hundreds of watchers are no garbage, and the program alone has 200,000: going through them makes every
+    watcher wait for a tenth of a second. A last collection would do so, too, and find some hundred objects.
     """
     gc.freeze()
     gc.set_threshold(ALLOCATIONS)
 
 
 def program_version() -> str:
-    """The installed release; `unknown` when the program runs from its sources, not installed."""
+    """Return the installed version, or `unknown` when the program runs from its sources without being installed."""
     from importlib.metadata import PackageNotFoundError, version  # noqa: PLC0415  commands that need it not are quicker
 
     try:
@@ -92,6 +95,6 @@ def program_version() -> str:
 
 
 def url_here(host: str, port: int) -> str:
-    """Where this machine reaches what listens on `host`: by the loopback when it listens on every address."""
+    """Return the address at which this machine reaches a server on `host`: the loopback if it listens on every address."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  it is compared with, not bound to
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

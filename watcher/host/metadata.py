@@ -1,4 +1,4 @@
-"""Where the metadata is: the database, opened and waited for, the store's backend, and the log files."""
+"""Opens the places of metadata: the database, the store's backend, and the log files."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from watcher.host.loops import insist, keep_going
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
-FREE_EVERY: Final = 1.0
-"""Seconds."""
+END_EVERY: Final = 1.0
+"""Seconds between two attempts to end frozen sessions."""
 T = TypeVar("T")
 
 log = structlog.get_logger()
 
 
 async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
-    """What it returns, tried again for `START_PATIENCE` while the database is unavailable."""
+    """Return what `attempt` returns. It is retried for `START_PATIENCE` seconds while the database is unavailable."""
     return await insist("database.awaited", attempt, seconds=START_PATIENCE)
 
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
-    """The metadata database with this program's schema; an embedded one is locked and migrated by itself."""
+    """Open the metadata database with this program's schema. An embedded one is locked and migrated here."""
     async with AsyncExitStack() as stack:
         url = database_url(settings)
         if url.get_backend_name() == "sqlite":
@@ -55,18 +55,18 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
 
 
 async def keep_unfrozen(database: Database, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-    """Until cancelled: no process that was stopped keeps the others waiting for its locks."""
+    """End frozen sessions until cancelled, so that a stopped process does not keep others waiting for its locks."""
     task_status.started()
     while database.dialect == "postgresql":
         async with keep_going("database.frozen_sessions_failed"):
             if ended := await database.end_frozen_sessions():
                 log.warning("database.frozen_sessions_ended", sessions=ended)
-        await anyio.sleep(FREE_EVERY)
+        await anyio.sleep(END_EVERY)
     await anyio.sleep_forever()
 
 
 def check_store(settings: Settings) -> None:
-    """Whether the configured store backend can be made. Raises `BackendUnusable`."""
+    """Check that the configured store backend can be made. Raises `BackendUnusable`."""
     backend = check_backend(settings.store.backend, settings.store.options)
     if settings.workers.state_store_backend is not None and not issubclass(backend, MetastoreStoreBackend):
         raise BackendUnusable(
@@ -76,19 +76,19 @@ def check_store(settings: Settings) -> None:
 
 
 def open_backend(settings: Settings, database: Database) -> BaseStoreBackend:
-    """The configured store backend. Raises `BackendUnusable`."""
+    """Return the configured store backend. Raises `BackendUnusable`."""
     return load_backend(settings.store.backend, settings.store.options, database)
 
 
 def database_url(settings: Settings) -> URL:
-    """Where the metadata database is: as configured, or the home's embedded one."""
+    """Return the address of the metadata database: the configured one, or the home's embedded one."""
     url = settings.database.url
     return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
 
 
 @contextmanager
 def open_logs(settings: Settings, owner: str) -> Iterator[None]:
-    """Records of this process go where the settings say; `owner` names it in names of files. Raises `StartRefused`."""
+    """Send the records of this process where the settings say. `owner` stands in names of files. Raises `StartRefused`."""
     directory = logs_directory(settings)
     with ExitStack() as stack:
         with refusing_os_errors(f"log files cannot be written to {directory}"):
@@ -105,5 +105,5 @@ def open_logs(settings: Settings, owner: str) -> Iterator[None]:
 
 
 def logs_directory(settings: Settings) -> Path:
-    """Where the log files are: the configured folder, or the home's own."""
+    """Return the folder of log files: the configured one, or the home's own."""
     return settings.logs.directory or settings.home / "logs"

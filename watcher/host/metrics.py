@@ -1,6 +1,6 @@
-"""What Prometheus reads. Counters live in the process that counts; what the database knows is read from it when asked.
+"""The metrics that Prometheus reads. Counters live in the process that counts; the rest is read from the database when asked.
 
-A trace that a counter was last moved by stands beside it as its exemplar, for whoever asks in OpenMetrics.
+In OpenMetrics a counter has the trace that last moved it as its exemplar.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ OUR_OWN: Final = frozenset(
         *("store_writes", "try_bytes", "try_cpu_seconds", "try_peak_memory_bytes", "try_rows", "warm_drivers"),
     }
 )
-"""Names, behind `watcher_`, that no trigger's gauge may have."""
+"""Names, after `watcher_`, that no trigger's gauge may have."""
 ENDS: Final = ("success", "failed")
 WARM_STATES: Final = ("starting", "ready", "used")
 _SUFFIX: Final = re.compile("_(total|created|sum|count|bucket)$")
@@ -76,25 +76,23 @@ class Metrics:
         text = "Attributed writes and deletes of asset store entries"
         self.store_writes = self._counter("store_writes", text, "kind")
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
-        self.rejected = self._counter(
-            "rejected", "Files and rows that could not be told, and were kept aside", *_WATCHER
-        )
+        self.rejected = self._counter("rejected", "Files and rows that were rejected", *_WATCHER)
         self._writes_of = cache(self.store_writes.labels)
         self._watchers: collections.defaultdict[Labels, _Counts] = collections.defaultdict(_Counts)
         self.registry.register(_WatcherCounts(self._watchers))
         text = "How long the event loop took to give a waiting task its turn"
         self.loop_lag = self._histogram("event_loop_lag_seconds", text, _LOOP_LAGS)
-        text = "Time for which a watcher kept the event loop for itself, a second or more at a time; '' is the daemon's own"
-        # It only grows. As a counter it would be named `…_total`, which is not the name that is promised.
+        text = "Time for which a watcher blocked the event loop, a second or more at a time; '' is the daemon's own"
+        # This only grows. As a counter it would be named `…_total`, which is not its documented name.
         self.blocked = Gauge("watcher_blocked_seconds", text, ("watcher",), registry=self.registry)
         text = "Reloads of the configuration: applied, unchanged, followed, refused, failed"
         self.reloads = self._counter("reloads", text, "result")
         self._runs = self._counter("runs", "Runs that ended, by how", "dag_id", "state")
-        text = "From when a run was queued to its start"
+        text = "Time from when a run was queued to its start"
         self._run_queue = self._histogram("run_queue_seconds", text, _WAITS, "dag_id")
-        text = "From a run's start to its end, with all its tries"
+        text = "Time from a run's start to its end, with all its tries"
         self._run_duration = self._histogram("run_duration_seconds", text, _DURATIONS, "dag_id")
-        text = "From a run's newest event to the start of the first Spark job of its first try"
+        text = "Time from a run's newest event to the start of the first Spark job of its first try"
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
         self.alerts = self._counter("alerts", "Alerts, by what came of each attempt: sent, failed, dropped", "result")
@@ -104,7 +102,7 @@ class Metrics:
         self._peak_memory = Summary("watcher_try_peak_memory_bytes", text, ["dag_id"], registry=self.registry)
         self._rows = self._counter("try_rows", "Rows that Spark counted: read, written", "dag_id", "direction")
         self._bytes = self._counter("try_bytes", "Bytes that Spark counted: read, written", "dag_id", "direction")
-        text = "Drivers that were started ahead: on their way, waiting for a try, or used by one"
+        text = "Drivers that were started ahead: starting, waiting for a try, or used by one"
         self._warm_drivers = Gauge("watcher_warm_drivers", text, ["state"], registry=self.registry)
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -114,17 +112,17 @@ class Metrics:
         return Histogram(f"watcher_{name}", text, labels, buckets=buckets, registry=self.registry)
 
     def expect_runs(self, dag_ids: Iterable[str]) -> None:
-        """Begin with 0, so that a job's first failure is seen as an increase."""
+        """Begin the counters of these jobs with 0, so that a first failure shows as an increase."""
         for dag_id in dag_ids:
             for state in ENDS:
                 self._runs.labels(dag_id, state)
 
     def count_writes(self, kind: AssetStoreWriterKind, writes: int, trace_id: str | None = None) -> None:
-        """Committed writes to asset stores."""
+        """Count committed writes to asset stores."""
         self._writes_of(kind.value).inc(writes, _exemplar(trace_id))
 
     def count_events(self, labels: tuple[str, str], events: int, items: int, trace_id: str | None) -> None:
-        """Of a batch that a watcher, of an asset, committed; the trace is its last event's."""
+        """Count the events and items of a committed batch. `labels` are watcher and asset; the trace is the last event's."""
         counts = self._watchers[labels]
         counts.items += items
         counts.events += events
@@ -132,24 +130,24 @@ class Metrics:
             counts.last_trace = (trace_id, events, time.time())
 
     def observe_poll(self, labels: tuple[str, str], seconds: float) -> None:
-        """A whole look at the source by a watcher, of an asset, that is committed, or found nothing."""
+        """Observe a whole poll that was committed or found nothing. `labels` are watcher and asset."""
         counts = self._watchers[labels]
         counts.polls += 1
         counts.poll_seconds += seconds
 
     def count_rejected(self, labels: tuple[str, str], items: int) -> None:
-        """Of a batch that a watcher, of an asset, committed."""
+        """Count the rejected items of a committed batch. `labels` are watcher and asset."""
         if items:
             self.rejected.labels(*labels).inc(items)
 
     def observe_start(self, run: RunRow) -> None:
-        """Of a run that was queued and runs now."""
+        """Observe how long a run that has just started was queued."""
         if run.start_date is not None:
             waited = run.start_date - run.queued_at
             self._run_queue.labels(run.dag_id).observe(_seconds(waited), _exemplar(run.trace_id))
 
     def count_end(self, run: RunRow) -> None:
-        """Of a run that is over now."""
+        """Count a run that has just ended, and observe its duration."""
         self._runs.labels(run.dag_id, run.state).inc(exemplar=_exemplar(run.trace_id))
         if run.start_date is not None and run.end_date is not None:
             took = run.end_date - run.start_date
@@ -158,11 +156,11 @@ class Metrics:
     def observe_first_action(
         self, dag_id: str, start: Literal["cold", "warm"], since_event: timedelta, trace_id: str | None
     ) -> None:
-        """`warm`: the try was handed to a driver that waited for it."""
+        """Observe the time from a run's newest event to its first Spark job. `warm`: a waiting driver took the try."""
         self._first_action.labels(dag_id, start).observe(_seconds(since_event), _exemplar(trace_id))
 
     def observe_cost(self, dag_id: str, cost: Mapping[str, float]) -> None:
-        """Of a try that has ended: the numbers of `store.runs.measures.Cost` that are known."""
+        """Observe the cost of a try that has ended: the known numbers of `store.runs.measures.Cost`."""
         if "cpu_seconds" in cost:
             self._cpu.labels(dag_id).observe(cost["cpu_seconds"])
         if "peak_memory_mb" in cost:
@@ -173,14 +171,15 @@ class Metrics:
                     counter.labels(dag_id, direction).inc(number)
 
     def count_warm_drivers(self, drivers: Callable[[], Mapping[str, int]]) -> None:
-        """Ask for them, by state, when Prometheus asks."""
+        """Call `drivers` for the numbers of warm drivers by state whenever Prometheus asks."""
         for state in WARM_STATES:
             self._warm_drivers.labels(state).set_function(partial(_of_state, drivers, state))
 
-    def exposition(self, snapshot: Snapshot, accept: str = "") -> tuple[bytes, str]:
-        """The text that Prometheus scrapes, in a form that it accepts, and the name of that form.
+    def exposition(self, snapshot: MetricsSnapshot, accept: str = "") -> tuple[bytes, str]:
+        """Return the text that Prometheus scrapes, in a format that it accepts, and the name of that format.
 
-        Blocking: the snapshot's `description_of` may ask child processes. A family at a time: one takes several times its text.
+        Blocks: the snapshot's `description_of` may ask child processes. Families are encoded one at a time, because the
+        encoder takes several times the memory of its text.
         """
         encode, content_type = choose_encoder(accept)
         together = CollectorRegistry()
@@ -200,20 +199,20 @@ def _exemplar(trace_id: str | None) -> dict[str, str] | None:
 
 
 def _seconds(time: timedelta) -> float:
-    """A clock may have been set back meanwhile."""
+    """Return seconds, never negative: a clock may have been set back meanwhile."""
     return max(time.total_seconds(), 0.0)
 
 
 @dataclass(eq=False, slots=True)
 class _Counts:
-    """What one watcher came to in this process: plain numbers, for there may be ten thousand of it."""
+    """The counts of one watcher in this process. Plain numbers, because there may be ten thousand watchers."""
 
     items: int = 0
     events: int = 0
     polls: int = 0
     poll_seconds: float = 0.0
     last_trace: tuple[str, int, float] | None = None
-    """The trace of the last event, how many came with it, and when."""
+    """The trace of the last event, the number of events with it, and its time."""
 
     @property
     def exemplar(self) -> Exemplar | None:
@@ -233,14 +232,14 @@ class _WatcherCounts(Collector):
         yield _filled(CounterMetricFamily("watcher_items", "Files and rows found", labels=_WATCHER), items)
         events = ((labels, counts.events, None, None, counts.exemplar) for labels, counts in watchers)
         yield _filled(CounterMetricFamily("watcher_events", "Asset events committed", labels=_WATCHER), events)
-        text = "Whole looks at the source that are committed, or found nothing, from beginning to end"
+        text = "Whole polls of the source that were committed or found nothing, from beginning to end"
         polls = ((labels, counts.polls, counts.poll_seconds) for labels, counts in watchers)
         yield _filled(SummaryMetricFamily("watcher_poll_seconds", text, labels=_WATCHER), polls)
 
 
 @dataclass(frozen=True, eq=False)
 class _Family(Collector):
-    """One alone."""
+    """A collector of a single metric family."""
 
     family: Metric
 
@@ -249,10 +248,10 @@ class _Family(Collector):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Snapshot(Collector):
-    """How the whole is doing when Prometheus asks: each watcher, and each asset that should get events.
+class MetricsSnapshot(Collector):
+    """The state of each watcher, and of each asset that should get events, when Prometheus asks.
 
-    Without the database nothing is known of them.
+    Without the database both are empty.
     """
 
     is_ready: bool
@@ -271,8 +270,8 @@ class Snapshot(Collector):
         late = (((asset.name,), asset.is_late) for asset in self.expected)
         yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
         ages = (((asset.name,), asset.age.total_seconds()) for asset in self.expected)
-        yield _gauge("asset_age_seconds", "Since the asset's newest event", ("asset",), ages)
-        text = "Messages that another system is owed"
+        yield _gauge("asset_age_seconds", "Seconds since the asset's newest event", ("asset",), ages)
+        text = "Messages that wait to be sent to another system"
         depths = (((name,), messages) for name, messages in self.outbox_depths.items())
         yield _gauge("outbox_depth", text, ("destination",), depths)
 
@@ -292,12 +291,12 @@ class Snapshot(Collector):
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
         checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
         yield _gauge("findings", text, (*_WATCHER, "check"), collections.Counter(checks).items())
-        text = "Since the last whole look of a watcher that is committed, or found nothing, began"
+        text = "Seconds since the start of a watcher's last whole poll that was committed or found nothing"
         lags = ((labels, lag) for labels, row in rows.items() if (lag := row.lag_seconds) is not None)
         yield _gauge("lag_seconds", text, _WATCHER, lags)
 
     def _described(self) -> Iterator[Metric]:
-        """What the triggers say of their watermarks."""
+        """Yield the gauges that triggers make of their watermarks."""
         gauges: dict[str, dict[Labels, float]] = {}
         for watcher in self.watchers:
             description = self.description_of(watcher)
@@ -317,7 +316,7 @@ def _gauge(name: str, text: str, labels: Sequence[str], numbers: Iterable[tuple[
 
 
 def _filled(family: CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily, rows: Iterable[Any]) -> Metric:
-    """`rows` hold what the family's `add_metric` takes."""
+    """Add rows to a family. A row has the arguments of the family's `add_metric`."""
     for row in rows:
         family.add_metric(*row)
     return family

@@ -32,7 +32,7 @@ def add_to_import_path(folder: Path) -> None:
 
 
 def plugin_class(name: str, base: type, registered: Sequence[str] = ()) -> Any:
-    """The subclass of `base` with this dotted path. Raises `UnknownClass`; `registered` are names perhaps meant."""
+    """Return the subclass of `base` with this dotted path. Raises `UnknownClass`; `registered` are names that may be meant."""
     module_name, _, class_name = name.rpartition(".")
     try:
         plugin = getattr(importlib.import_module(module_name), class_name, None)
@@ -52,6 +52,6 @@ def not_imported(name: str, reason: str, registered: Sequence[str] = ()) -> Unkn
 
 
 def check_options(name: str, plugin: type) -> None:
-    """Raises `UnknownClass` for a class without the model of its keys."""
+    """Raise `UnknownClass` for a class without a model of its keys."""
     if not (inspect.isclass(options := getattr(plugin, "Options", None)) and issubclass(options, BaseModel)):
         raise UnknownClass(f"`{name}` has no `Options`, the pydantic model of its keys; add it to the class")

@@ -1,17 +1,17 @@
-"""The last polls of a watcher: when, for how long, what they found. An idle one is worth no write.
+"""The last polls of a watcher: when they began, how long they took, what they found.
 
-The process that hosts the watcher has them in memory. What found something, or failed, it also stores now and then: for other
-processes, and for whoever hosts the watcher next.
+The hosting process keeps them in memory. Now and then it also stores those that found something or failed, for other
+processes and for the next host. An idle poll is not worth a write.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
 from triggers.base import TriggerBatch
 
@@ -20,17 +20,17 @@ MOST_POLLS: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Poll:
-    """`seconds` None: how long it took is not known. `times`: so many in a row were like it, and this is the last.
+    """One poll, or the last of `times` consecutive polls that were alike. `seconds` None: the duration is unknown.
 
-    A look that is made for many watchers moves the last idle poll, and is not counted.
+    A poll shared by many watchers moves the time of the last idle poll, and is not counted.
     """
 
     started: str
     seconds: float | None = None
     found: int = 0
-    """Files and rows."""
+    """The number of files and rows found."""
     committed: int = 0
-    """Events."""
+    """The number of events committed."""
     error: str | None = None
     times: int = 1
 
@@ -39,30 +39,30 @@ class Poll:
         return not self.found and not self.committed and self.error is None
 
     def repeats(self, other: Poll) -> bool:
-        """Nothing new is to be said of it."""
+        """Return whether this poll says nothing that `other` does not say."""
         return not self.committed and not other.committed and (self.found, self.error) == (other.found, other.error)
 
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class PollHistory:
-    """Of one watcher, as its batches become durable."""
+    """The polls of one watcher, as its batches become durable."""
 
     polls: list[Poll] = field(default_factory=list)
-    """The oldest first."""
+    """The polls, the oldest first."""
     is_unsaved: bool = False
-    """Something is worth a write."""
+    """True when something is worth a write."""
     _found: int = 0
     _committed: int = 0
     _is_over: bool = True
-    """No batch that was noted waits for the end of its poll."""
+    """False while a noted batch waits for the end of its poll."""
     _caught_up: bool = False
     _looked_at: float | None = None
-    """The newest look that is not among the polls yet."""
+    """The start of the newest shared poll that is not among the polls yet."""
 
     def note(self, batch: TriggerBatch) -> None:
-        """A batch that is durable; the last one of a poll says since when it looked."""
+        """Note a durable batch. The last batch of a poll says when the poll began."""
         if batch.position is not None and not self._is_over and self._caught_up:
-            self._end(None)  # of a trigger that does not say when its looks end
+            self._end(None)  # the trigger does not say when its polls end
         self._found += sum(event.count for event in batch.events) + len(batch.rejected)
         self._committed += len(batch.events)
         self._is_over, self._caught_up = False, batch.caught_up
@@ -70,7 +70,7 @@ class PollHistory:
             self._end(batch.whole_since)
 
     def look(self, began: float) -> None:
-        """One that was made for many watchers began then, by `time.monotonic`, and had nothing for this one: an idle poll."""
+        """Note a shared poll that began then, by `time.monotonic`, and had nothing for this watcher: an idle poll."""
         self._looked_at = began
 
     def newest_first(self) -> Sequence[Poll]:
@@ -78,7 +78,7 @@ class PollHistory:
         return self.polls[::-1]
 
     def fail(self, error: str) -> None:
-        """The poll under way, or the pause after one, ended with it."""
+        """Note an error that ended the poll under way, or the pause after one."""
         self._end(None, error)
 
     def _end(self, since: float | None, error: str | None = None) -> None:
@@ -107,17 +107,29 @@ class PollHistory:
         self.polls = [*self.polls[1 - MOST_POLLS :], poll]
 
     def take(self) -> str:
-        """What is worth a write, as JSON; from here on it counts as saved."""
+        """Return what is worth a write as JSON. It counts as saved from here on."""
         self.is_unsaved = False
         return json.dumps([vars(poll) for poll in self.polls if not poll.is_idle])
 
     def begin_with(self, stored: str | None) -> None:
-        """What whoever hosted the watcher before has stored."""
+        """Begin with what the previous host has stored."""
         self.polls = [*parse(stored), *self.polls][-MOST_POLLS:]
 
 
 def parse(stored: str | None) -> Sequence[Poll]:
-    return [] if stored is None else [Poll(**poll) for poll in json.loads(stored)]
+    """Return stored polls, the oldest first."""
+    return [] if stored is None else [_poll_of(content) for content in json.loads(stored)]
+
+
+def _poll_of(content: Mapping[str, Any]) -> Poll:
+    return Poll(
+        started=content["started"],
+        seconds=content.get("seconds"),
+        found=content.get("found", 0),
+        committed=content.get("committed", 0),
+        error=content.get("error"),
+        times=content.get("times", 1),
+    )
 
 
 def _time_before(seconds: float) -> str:

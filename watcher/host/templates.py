@@ -1,4 +1,4 @@
-"""Rendering a template of the configuration within bounds; `config.templates` has the sandbox."""
+"""Renders a template of the configuration within bounds. `config.templates` has the sandbox."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from jinja2 import TemplateError
 from config.templates import Sandbox
 
 LONGEST: Final = 1.0
-"""Seconds for one template."""
+"""The limit, in seconds, for one template."""
 LARGEST: Final = 100_000
-"""Bytes of one text."""
+"""The limit, in bytes, for one text."""
 
 
 class TemplateFailed(Exception):
-    """It could not be rendered; the sentence says why, to follow the template's place."""
+    """The template could not be rendered. The sentence says why and follows the name of the template's place."""
 
 
 class _TooLong(Exception):
@@ -27,7 +27,7 @@ class _TooLong(Exception):
 
 
 class _Deadline:
-    """A trace function that ends what runs in this thread past a moment, loops without output included."""
+    """A trace function that ends what runs in this thread after a deadline, also loops without output."""
 
     def __init__(self, seconds: float) -> None:
         self._ends = time.monotonic() + seconds
@@ -39,7 +39,7 @@ class _Deadline:
 
 
 def render(template: str, context: Mapping[str, Any], *, seconds: float = LONGEST, size: int = LARGEST) -> str:
-    """The text. Raises `TemplateFailed`. Takes up to `seconds`: not for the event loop's thread."""
+    """Return the text. Raises `TemplateFailed`. Takes up to `seconds`, so it is not for the event loop's thread."""
     compiled = Sandbox().from_string(template)
     before, parts, length = sys.gettrace(), [], 0
     sys.settrace(_Deadline(seconds))

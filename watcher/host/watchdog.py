@@ -1,7 +1,7 @@
-"""A thread that sees when the event loop gives nobody a turn: it names who holds it, and ends a process that cannot stop.
+"""A thread that notices a blocked event loop, names the task that blocks it, and ends a process that cannot stop.
 
-It also receives the signals, so that SIGTERM is heard whatever the event loop does; everything else of stopping is done
-by the daemon's tasks, within the grace that begins here.
+The thread also receives signals, so that SIGTERM is heard whatever the event loop does. The daemon's tasks do the rest of
+stopping, within the grace period that begins here.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from watcher.host.metrics import Metrics
 
 ASK_EVERY: Final = 0.25
 BLOCKED_AFTER: Final = 1.0
-"""Seconds without an answer of the event loop after which whoever holds it is named."""
+"""Seconds without an answer of the event loop after which the blocking task is named."""
 REMEMBERED: Final = 300.0
-"""Seconds for which health tells of a block that is over."""
+"""Seconds for which health reports a block that is over."""
 STOPPING: Final = (signal.SIGTERM, signal.SIGINT)
 HEARD: Final = (*STOPPING, signal.SIGHUP)
 WATCHER_TASK: Final = "watcher "
-"""What the names of tasks that run a watcher begin with."""
+"""The prefix of the names of tasks that run a watcher."""
 
 log = structlog.get_logger()
 
@@ -45,7 +45,7 @@ Signals = MemoryObjectReceiveStream[signal.Signals]
 
 @dataclass(frozen=True, kw_only=True)
 class Block:
-    """A time in which nothing else on the event loop had a turn; `watcher` is '' when it was no watcher's task."""
+    """A time in which one task blocked the event loop. `watcher` is empty when it was no watcher's task."""
 
     task: str
     watcher: str
@@ -55,12 +55,12 @@ class Block:
 
 @dataclass(kw_only=True, eq=False)
 class Watchdog:
-    """Watches the event loop that runs when `watching` is entered."""
+    """Watches the event loop in which `watching` is entered."""
 
     grace: timedelta
     metrics: Metrics
     on_hangup: Callable[[], None] = lambda: None
-    """Called on the event loop when a SIGHUP came."""
+    """Called on the event loop at a SIGHUP."""
     _asked_at: float | None = None
     _block: Block | None = None
     _past: Block | None = None
@@ -69,7 +69,7 @@ class Watchdog:
 
     @contextmanager
     def watching(self) -> Iterator[Signals]:
-        """Until the block ends; gives the SIGTERMs and SIGINTs that come. In the main thread, on a running event loop."""
+        """Watch until the block ends, and yield the SIGTERMs and SIGINTs that come. Call it in the main thread, on the running loop."""
         send, receive = anyio.create_memory_object_stream[signal.Signals](16)
         ours, wakeup = socket.socketpair()
         wakeup.setblocking(False)
@@ -89,13 +89,13 @@ class Watchdog:
             receive.close()
 
     def end_within_grace(self) -> None:
-        """From now on the process has `grace` to stop: a kill at any time loses nothing, a hanging stop helps nobody."""
+        """Give the process `grace` to stop from now on. A kill at any time loses nothing; a hanging stop helps nobody."""
         if self._end_by is None:
             self._end_by = time.monotonic() + self.grace.total_seconds()
 
     @property
     def recent_block(self) -> Block | None:
-        """The newest block of the last minutes, for health."""
+        """The newest block of the last minutes, for health, or None."""
         past = self._past
         return past if past is not None and time.monotonic() < past.since + past.seconds + REMEMBERED else None
 
@@ -164,7 +164,7 @@ def _send(signals: MemoryObjectSendStream[signal.Signals], number: signal.Signal
 
 
 def _culprit(loop: asyncio.AbstractEventLoop) -> tuple[str, str]:
-    """The task that runs now, and the watcher whose it is: by its name, or by what it logs under."""
+    """Return the running task and its watcher, known by the task's name or by its log context."""
     task = asyncio.current_task(loop)
     if task is None:
         return "a callback", ""
@@ -194,6 +194,6 @@ def _end(loop: asyncio.AbstractEventLoop, main: int) -> None:
 
 
 async def force_shutdown(signals: Signals, workers: TaskGroup) -> None:
-    """A second signal ends the waiting for jobs."""
+    """Stop waiting for jobs at a second signal."""
     await signals.receive()
     workers.cancel_scope.cancel()

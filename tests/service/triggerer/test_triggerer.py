@@ -46,7 +46,7 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.health import Health
-from watcher.host.metrics import Metrics, Snapshot
+from watcher.host.metrics import Metrics, MetricsSnapshot
 from watcher.outbound.alerts.complaints import of_watcher
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
@@ -916,7 +916,7 @@ async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has
             await hosts(first, 3)
             async with database.reading() as session:
                 listed = await watchers.listed(session)
-            text, _ = Metrics().exposition(Snapshot(is_ready=True, has_database=True, watchers=listed))
+            text, _ = Metrics().exposition(MetricsSnapshot(is_ready=True, has_database=True, watchers=listed))
             shown = text.decode()
             assert 'watcher_left_out{asset="tape4",watcher="tape4_items"} 1.0' in shown
             assert 'watcher_left_out{asset="tape3",watcher="tape3_items"} 0.0' in shown

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
 from watcher.configuration.vocabulary import Descriptions, describe
-from watcher.host.metrics import Metrics, Snapshot
+from watcher.host.metrics import Metrics, MetricsSnapshot
 
 SINCE = "2026-11-20T09:00:00Z"
 HELD = {"transaction": "4/17", "pid": 4711, "since": SINCE}
@@ -101,7 +101,7 @@ def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None
     ]
     with capture_logs() as logs:
         description_of = Descriptions().of_watcher
-        snapshot = Snapshot(is_ready=True, has_database=True, watchers=rows, description_of=description_of)
+        snapshot = MetricsSnapshot(is_ready=True, has_database=True, watchers=rows, description_of=description_of)
         text, _ = Metrics().exposition(snapshot)
     lines = text.decode().splitlines()
     assert [line for line in lines if line.startswith(("watcher_gaps", "watcher_depth"))] == [

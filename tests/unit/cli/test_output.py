@@ -13,7 +13,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from ruamel.yaml import YAML
 
-from watcher.cli.failures import Failure
+from watcher.cli.failures import CommandFailed
 from watcher.cli.output import Show, as_csv, as_yaml
 from watcher.cli.plain_text import harmless, harmless_lines, moment
 from watcher.cli.progress_bars import bars
@@ -180,7 +180,7 @@ def test_one_form_is_asked_for() -> None:
         "json",
         "csv",
     ]
-    with pytest.raises(Failure, match="exclude each other"):
+    with pytest.raises(CommandFailed, match="exclude each other"):
         Show.of("yaml", True)
 
 

@@ -22,7 +22,7 @@ from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.runs.runs import RunRow
 from watcher.configuration.vocabulary import Descriptions
-from watcher.host.metrics import OUR_OWN, Metrics, Snapshot
+from watcher.host.metrics import OUR_OWN, Metrics, MetricsSnapshot
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts.yaml"
@@ -72,7 +72,7 @@ def samples() -> list[Sample]:
     looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
     asset = made(AssetRow, name="inbox", created_at=NOW, seen_at=NOW)
-    snapshot = Snapshot(
+    snapshot = MetricsSnapshot(
         is_ready=True,
         has_database=True,
         watchers=[row],
@@ -154,6 +154,6 @@ def test_a_trace_stands_beside_what_it_moved() -> None:
 
 
 def test_who_does_not_ask_for_openmetrics_gets_the_older_text() -> None:
-    text, content_type = Metrics().exposition(Snapshot(is_ready=False, has_database=False))
+    text, content_type = Metrics().exposition(MetricsSnapshot(is_ready=False, has_database=False))
     assert content_type.startswith("text/plain")
     assert "watcher_ready 0.0" in text.decode().splitlines()

@@ -1,4 +1,4 @@
-"""Where records go, and how people find them again: one file per watcher and process, one per try, all on stderr too."""
+"""Log records and how people find them: one file per watcher and process, one per try, and everything on stderr, too."""
 
 from watcher.host.logs.configuration import OPEN_AT_MOST, configure, writes_json
 from watcher.host.logs.paths import event_logs, try_log

@@ -1,4 +1,4 @@
-"""structlog for the whole process: one JSON line per record, on stderr and in the file of what it is about."""
+"""Configures structlog for the process: one JSON line per record, on stderr and in the file of its subject."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")
 _FIRST: Final = ("timestamp", "level", "event")
 _MB: Final = 1_000_000
 OPEN_AT_MOST: Final = 512
-"""Log files of one process. Opening one for each record costs more than the record."""
+"""The number of log files that a process keeps open. Opening one for each record costs more than the record."""
 _ENCODER: Final = json.JSONEncoder(default=repr)
 
 
@@ -34,10 +34,10 @@ _ENCODER: Final = json.JSONEncoder(default=repr)
 def configure(
     directory: Path, *, level: str, json: bool, owner: str, max_file_mb: int, open_files: int = OPEN_AT_MOST
 ) -> Iterator[None]:
-    """Send every record of this process, those of libraries too, where it belongs; as it was before when the block ends.
+    """Send every record of this process, also those of libraries, where it belongs, until the block ends.
 
-    `owner` names this process in the names of the watchers' files. `json` False makes stderr readable for people; files
-    always hold JSON lines. At most `open_files` of them are kept open.
+    `owner` stands for this process in the names of the watchers' files. `json` False makes stderr readable for people;
+    files always hold JSON lines. At most `open_files` of them are kept open.
     """
     files = LogFiles(max_bytes=max_file_mb * _MB, open_at_most=open_files)
     shared: list[Processor] = [
@@ -72,7 +72,7 @@ def configure(
 
 @contextmanager
 def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -> Iterator[None]:
-    """Records of libraries through `logging`, from warnings up, go the same way."""
+    """Send the records of libraries through `logging`, from warnings up, the same way."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
@@ -92,9 +92,9 @@ def _libraries(shared: list[Processor], ends: list[Processor], threshold: int) -
 
 
 class _Stderr:
-    """What structlog writes to: each record is one write to the operating system, without the layers of a text stream.
+    """The stream that structlog writes to. Each record is one write to the operating system, without a text stream's layers.
 
-    The disk behind stderr may be full, or its reader gone: that must end no daemon.
+    A full disk behind stderr, or a reader that is gone, ends no daemon.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -114,14 +114,14 @@ class _Stderr:
                 data = data[os.write(self._handle, data) :]
 
     def flush(self) -> None:
-        """Nothing is kept back."""
+        """Do nothing: nothing is buffered."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Keep:
-    """Appends a record to the log of the watcher or of the try it is about; returns it, or its line.
+    """Appends a record to the log of its watcher or try, and returns it or its line.
 
-    A full or broken disk must stop no watcher: the record then still reaches stderr, with the reason.
+    A full or broken disk stops no watcher: the record then still reaches stderr, with the reason.
     """
 
     files: LogFiles
@@ -146,7 +146,7 @@ class _Keep:
 
 
 def _readable(_logger: WrappedLogger, _method: str, record: EventDict) -> EventDict:
-    """The renderer insists that a `stack` is a text."""
+    """Make `stack` a text, as the renderer requires."""
     if isinstance(stack := record.get("stack"), list):
         record["stack"] = "\n".join(stack)
     return record
@@ -168,7 +168,7 @@ def _opened(path: Path) -> int:
 class LogFiles:
     """Appends lines, each with one write, so that lines of several writers do not mix. Safe to use from any thread.
 
-    Handed to the operating system at once, not synced to the disk: a record outlives a killed process, not a power cut.
+    Lines go to the operating system at once and are not synced: a record survives a killed process, not a power cut.
     """
 
     def __init__(self, *, max_bytes: int, open_at_most: int = OPEN_AT_MOST) -> None:
@@ -178,10 +178,10 @@ class LogFiles:
         self._lock = threading.Lock()
 
     def append(self, path: Path, line: str, *, rotate: bool) -> None:
-        """Add a line (without its end). `rotate` sets a full file aside first, for files that only this process writes.
+        """Append a line (without its end). `rotate` renames a full file first; use it for files that only this process writes.
 
-        Raises `OSError` also where the disk has room for a part of the line only.
-        A file that others write to as well may end in half a line: ours then begins on a line of its own.
+        Raises `OSError` also when the disk has room for only a part of the line. A file with other writers may end in half
+        a line; ours then begins on a new one.
         """
         data = line.encode() + b"\n"
         with self._lock:
@@ -203,7 +203,7 @@ class LogFiles:
                 os.close(self._handles.popitem()[1])
 
     def _handle(self, path: Path) -> tuple[int, int]:
-        """The file's handle, and its size."""
+        """Return the file's handle and its size."""
         handle = self._handles.get(path)
         if handle is not None:
             status = os.fstat(handle)
@@ -226,7 +226,7 @@ class LogFiles:
 
 
 def writes_json(logs: LogSettings) -> bool:
-    """Whether stderr gets JSON."""
+    """Return whether stderr gets JSON."""
     if logs.as_json is not None:
         return logs.as_json
     return logs.format == "json" or (logs.format == "auto" and not sys.stderr.isatty())

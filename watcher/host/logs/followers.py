@@ -1,6 +1,6 @@
-"""Logs that are followed: however many clients follow one, its files are looked at once for all, and its lines written once.
+"""Followed logs. However many clients follow a log, its files are read once, and its lines formatted once.
 
-There is no task that looks: whoever wakes first after a while does, and hands what has come to the others.
+No task of its own reads: the follower that wakes first after a while does, and passes the lines to the others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import anyio.to_thread
 from watcher.host.logs.reader import LOOK_EVERY, Log, Record, Tail
 
 MOST_PENDING: Final = 1_000_000
-"""Characters that a client may be behind before its stream ends."""
+"""The number of characters that a client may be behind before its stream ends."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -34,21 +34,21 @@ class _Follower:
 
 @dataclass(kw_only=True, eq=False)
 class _SharedTail:
-    """One log's; `shown` writes a record as clients get it."""
+    """The shared end of one log. `shown` formats a record for clients."""
 
     tail: Tail
     shown: Callable[[Record], str]
     followers: set[_Follower] = field(default_factory=set)
-    looked_at: float = field(default_factory=anyio.current_time)
-    _looking: anyio.Lock = field(default_factory=anyio.Lock)
+    read_at: float = field(default_factory=anyio.current_time)
+    _reading: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def look(self, after: float = LOOK_EVERY) -> None:
-        """Unless somebody has less than so many seconds ago."""
-        async with self._looking:
-            if anyio.current_time() - self.looked_at < after:
+    async def read(self, after: float = LOOK_EVERY) -> None:
+        """Read what was appended, unless another follower did so less than `after` seconds ago."""
+        async with self._reading:
+            if anyio.current_time() - self.read_at < after:
                 return
             records = await anyio.to_thread.run_sync(self.tail.read)
-            self.looked_at = anyio.current_time()
+            self.read_at = anyio.current_time()
         text = "".join(map(self.shown, records))
         for follower in self.followers if text else ():
             follower.pending.append(text)
@@ -57,29 +57,29 @@ class _SharedTail:
 
 @dataclass(kw_only=True, eq=False)
 class Followers:
-    """Of all logs of a process."""
+    """The followers of all logs of a process."""
 
     _tails: dict[str, _SharedTail] = field(default_factory=dict)
 
     async def follow(
         self, name: str, logs: Callable[[], Sequence[Log]], shown: Callable[[Record], str], stopping: anyio.Event
     ) -> AsyncGenerator[str, None]:
-        """What is appended to the log of this name from the first step on, which yields nothing; ends with `stopping`.
+        """Yield what is appended to the log of this name from now on. The first text is empty. Ends with `stopping`.
 
-        Yields an empty text where a look has shown nothing new. Ends, too, for a client that is too far behind.
+        Yields an empty text when nothing is new. Ends, too, for a client that is too far behind.
         """
         if name not in self._tails:
             tail = await anyio.to_thread.run_sync(partial(Tail, logs))
             self._tails.setdefault(name, _SharedTail(tail=tail, shown=shown))
         shared = self._tails[name]
         with self._joined(name, shared) as follower:
-            await shared.look(after=0)
+            await shared.read(after=0)
             follower.take()
             while not stopping.is_set() and follower.size <= MOST_PENDING:
                 yield follower.take()
                 with anyio.move_on_after(LOOK_EVERY):
                     await stopping.wait()
-                await shared.look()
+                await shared.read()
 
     @contextmanager
     def _joined(self, name: str, shared: _SharedTail) -> Iterator[_Follower]:

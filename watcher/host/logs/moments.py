@@ -1,7 +1,7 @@
-"""Where in a log file a moment is, found without reading the file: records are in the order of their times.
+"""Finds the place of a time in a log file without reading the file, because records are in order of their times.
 
-Other lines, as a driver's output, belong to the record before them. Records of several processes may be out of order by what
-their clocks differ: whoever looks for one of them looks a little earlier, too.
+Other lines, such as a driver's output, belong to the record before them. Records of several processes may be out of order
+by the difference of their clocks, so a search also covers a little earlier time.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from typing import BinaryIO, Final
 
 _RECORD: Final = re.compile(rb'\n\{"timestamp": "([0-9T:.-]{19,26})(?:Z|\+00:00)"')
 _LONGEST: Final = 64
-"""Bytes of that."""
+"""The number of bytes that `_RECORD` needs."""
 _BLOCK: Final = 65_536
 _LARGEST_BLOCK: Final = 1_048_576
-"""Where a driver has written for long without a record between."""
+"""The block size after a long stretch of driver output without a record."""
 
 
 def offset_at(file: BinaryIO, moment: datetime, end: int) -> int:
-    """Where the first record before `end` begins that is not older; `end` where all are."""
+    """Return the offset of the first record before `end` that is not older than `moment`; `end` if all are."""
     time = moment.astimezone(UTC).replace(tzinfo=None).isoformat().encode()
     low, high = 0, end  # what begins before `low` is older; what begins at `high` or later is not
     while low < high:
@@ -34,7 +34,7 @@ def offset_at(file: BinaryIO, moment: datetime, end: int) -> int:
 
 
 def _next_record(file: BinaryIO, start: int, end: int) -> tuple[int, bytes] | None:
-    """Where the first record begins that begins in this part, and its time."""
+    """Return the offset and time of the first record that begins in this part."""
     if start == 0:
         file.seek(0)
         if match := _RECORD.match(b"\n" + file.read(_LONGEST)):
@@ -54,6 +54,6 @@ def _next_record(file: BinaryIO, start: int, end: int) -> tuple[int, bytes] | No
 
 
 def _first_record(text: bytes) -> re.Match[bytes] | None:
-    """Most of what drivers write holds no brace, and one byte is looked for many times as quickly as a pattern."""
+    """Find the first record. Searches a brace first: driver output rarely has one, and a byte is found far faster than a pattern."""
     place = text.find(b"{")
     return None if place < 0 else _RECORD.search(text, max(place - 1, 0))

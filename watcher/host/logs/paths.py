@@ -1,4 +1,4 @@
-"""The paths of log files, and those past their time. Every name is checked before it becomes part of a path."""
+"""The paths of log files, and the files past their retention. Every name is checked before it becomes part of a path."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
 
 
 class InvalidLogName(ValueError):
-    """A name that cannot be part of a log file's path; nothing was touched."""
+    """A name that cannot be part of a log file's path. Nothing was touched."""
 
 
 @lru_cache(maxsize=4096)
 def watcher_log(directory: Path, watcher: str, owner: str) -> Path:
-    """The file that the process `owner` appends a watcher's records to. Raises `InvalidLogName`."""
+    """Return the file to which the process `owner` appends a watcher's records. Raises `InvalidLogName`."""
     return directory / "watchers" / _checked(_NAME, watcher) / f"{_checked(_OWNER, owner)}.log"
 
 
 @lru_cache(maxsize=256)
 def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: int, try_number: int) -> Path:
-    """The file that holds one try's driver output and the daemon's records about it. Raises `InvalidLogName`."""
+    """Return the file with a try's driver output and the daemon's records about it. Raises `InvalidLogName`."""
     parts = (_checked(_NAME, dag_id), _checked(_RUN_ID, run_id), _checked(_NAME, task_id), str(int(map_index)))
     return directory.joinpath("runs", *parts, f"{int(try_number)}.log")
 
 
 def mark_of(log: Path) -> Path:
-    """The file that says where the end of a try's log begins."""
+    """Return the file that says where the end of a try's log begins."""
     return log.with_suffix(".mark")
 
 
 def event_logs(directory: Path) -> Path:
-    """The folder of Spark's event logs, one for each application: what a history server reads."""
+    """Return the folder of Spark's event logs, one per application, for a history server."""
     return directory / "spark-events"
 
 
 def rotated(log: Path, stamp: str) -> Path:
-    """The name a full file gets; stamps sort by time, so that names do."""
+    """Return the name of a full file. Stamps sort by time, so names do, too."""
     return log.with_name(f"{log.stem}.{stamp}.log")
 
 
 def watcher_logs(directory: Path, watcher: str) -> Sequence[Sequence[Path]]:
-    """All log files of a watcher: one sequence per process that ever hosted it, each oldest first. Raises `InvalidLogName`."""
+    """Return a watcher's log files: a sequence for each process that ever hosted it, oldest first. Raises `InvalidLogName`."""
     folder = directory / "watchers" / _checked(_NAME, watcher)
     owners: dict[str, list[Path]] = {}
     for path in sorted(folder.glob("*.log")):
@@ -62,7 +62,7 @@ def _checked(pattern: re.Pattern[str], name: str) -> str:
 
 
 def expired(directory: Path, before: float, kept: Collection[Path]) -> list[Path]:
-    """Log files of watchers, tries and Spark that nobody has written to since `before` (seconds since 1970)."""
+    """Return the log files of watchers, tries and Spark that were not written since `before` (seconds since 1970)."""
     paths = [path for part in ("watchers", "runs") for path in (directory / part).rglob("*.log")]
     paths += (path for path in event_logs(directory).rglob("*") if path.is_file())
     return [path for path in paths if path not in kept and _modified(path) < before]
@@ -76,9 +76,9 @@ def _modified(path: Path) -> float:
 
 
 def remove(paths: Iterable[Path]) -> int:
-    """Remove them and the folders that become empty; returns how many.
+    """Remove files, and folders that become empty. Return the number of files.
 
-    A process that has one of them open notices at its next record and begins a new one.
+    A process that has one of them open notices at its next record and begins a new file.
     """
     removed = 0
     for path in paths:

@@ -1,8 +1,8 @@
-"""Log files read back: the lines around a write or a moment, the last lines, and what is appended from now on; and a line as text.
+"""Reads log files: the lines around a write or a time, the last lines, and what is appended from now on.
 
-A log is a sequence of files, oldest first: the full ones that were set aside, then the current one. Lines are JSON
-records of the daemon; what is none, as a driver's output, becomes a record with the line as its `event`. Files are read
-in blocks, not mapped: one that somebody truncates meanwhile would end the process (SIGBUS).
+A log is a sequence of files, oldest first: renamed full files, then the current one. Lines are JSON records of the daemon.
+Any other line, such as a driver's output, becomes a record with the line as its `event`. Files are read in blocks, not
+mapped: a mapped file that is truncated meanwhile would end the process (SIGBUS).
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ Record: TypeAlias = Mapping[str, Any]
 Log: TypeAlias = Sequence[Path]
 
 LINES: Final = 100
-"""Lines shown on each side of a write, unless a request says otherwise."""
+"""The number of lines shown on each side of a write, unless a request says otherwise."""
 CLOCKS_DIFFER: Final = timedelta(minutes=1)
-"""What a log's times may be off from the database's, and how long a write takes."""
+"""The possible difference between a log's times and the database's, including the duration of a write."""
 _LONGEST_LINE: Final = 65_536
-"""Bytes; a longer line is read as several."""
+"""The bytes of the longest line. A longer one is read as several."""
 _BLOCK: Final = 1_048_576
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fragment:
-    """Some lines of one file; `next_offset` is where the next fragment begins, None at the file's end."""
+    """Some lines of one file. The next fragment begins at `next_offset`; None: the file has ended."""
 
     records: Sequence[Record]
     next_offset: int | None
@@ -47,9 +47,9 @@ class Fragment:
 def around(
     logs: Sequence[Log], write_id: str, *, before: int, after: int, near: datetime | None = None
 ) -> Sequence[Record] | None:
-    """The first line about a write, with the lines before and after it in the same log; None when no log has it.
+    """Return the first line about a write, with lines before and after it in the same log. None: no log has it.
 
-    `near` is when it was written: other parts of the files are read only if it is not there.
+    `near` is the time of the write. Other parts of the files are read only if the line is not near it.
     """
     for log in logs:
         for index, path in enumerate(log):
@@ -62,7 +62,7 @@ def around(
 
 
 def _part(file: BinaryIO, near: datetime | None) -> tuple[int, int]:
-    """Where it begins and ends."""
+    """Return the offsets of the part of a file near a time."""
     end = _size(file)
     if near is None:
         return 0, end
@@ -72,7 +72,7 @@ def _part(file: BinaryIO, near: datetime | None) -> tuple[int, int]:
 def at_moment(
     logs: Sequence[Log], moment: datetime, *, before: int, after: int
 ) -> tuple[Sequence[Record], Sequence[Record]]:
-    """Lines of all logs together from before a moment, and from then on."""
+    """Return lines of all logs together: those before a time, and those from then on."""
     parts = [_of_log_at(log, moment, before, after) for log in logs]
     if len(parts) == 1:
         return parts[0]
@@ -91,19 +91,19 @@ def _of_log_at(log: Log, moment: datetime, before: int, after: int) -> tuple[Seq
 
 
 def _both_ways(log: Log, index: int, offset: int, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
-    """So many lines of a log on each side of an offset in one of its files, oldest first."""
+    """Return lines of a log on each side of an offset in one of its files, oldest first."""
     earlier = list(islice(_backwards(log[: index + 1], offset), before))
     return earlier[::-1], list(islice(_forwards(log[index:], offset), after))
 
 
 def mark(path: Path, *, lines: int, offset: int) -> None:
-    """Note that so many lines of a log that has ended come before this offset: what is behind it is found without them."""
+    """Store how many lines of a finished log come before this offset, so that later lines are found without counting them."""
     with suppress(OSError):  # without a mark the lines are counted
         mark_of(path).write_text(f"{lines} {offset}")
 
 
 def _marked(path: Path) -> tuple[int, int]:
-    """So many lines come before this offset."""
+    """Return the stored mark: a number of lines, and the offset after them."""
     try:
         lines, offset = map(int, mark_of(path).read_text().split())
     except (OSError, ValueError):
@@ -112,9 +112,9 @@ def _marked(path: Path) -> tuple[int, int]:
 
 
 def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence[tuple[int, Record]]:
-    """Lines of one file about the one of this number, which counts from 1, with their numbers; empty ones are left out.
+    """Return the lines of one file around the line with this number (from 1), with their numbers. Empty lines are left out.
 
-    The file is read from its start, or from its mark, if that is before the line: then fewer lines may come before it.
+    The file is read from its start, or from its mark if that is before the line. Then fewer lines may come before it.
     """
     with _opened(path) as file:
         lines, offset = _marked(path)
@@ -127,7 +127,7 @@ def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence
 
 
 def _skip_lines(file: BinaryIO, count: int) -> int:
-    """Go behind so many lines, or to the end; returns how many there were."""
+    """Skip lines, up to the end of the file. Return how many were skipped."""
     skipped = 0
     while skipped < count and (block := file.read(_BLOCK)):
         lines = block.count(b"\n")
@@ -141,7 +141,7 @@ def _skip_lines(file: BinaryIO, count: int) -> int:
 
 
 def last(logs: Sequence[Log], count: int) -> Sequence[Record]:
-    """The last lines of all logs together, oldest first."""
+    """Return the last lines of all logs together, oldest first."""
     tails = [list(islice(_backwards(log, None), count)) for log in logs]
     if len(tails) == 1:
         return tails[0][::-1]
@@ -154,7 +154,7 @@ def _by_time(records: Iterable[Record]) -> Sequence[Record]:
 
 
 def fragment(path: Path, offset: int, lines: int) -> Fragment:
-    """Up to so many lines of a file from a byte offset on; nothing where there is no file."""
+    """Return lines of a file from a byte offset on, or none if there is no file."""
     with _opened(path) as file:
         size = _size(file)
         file.seek(min(offset, size))
@@ -164,14 +164,14 @@ def fragment(path: Path, offset: int, lines: int) -> Fragment:
 
 
 def fragment_of(data: bytes, offset: int, lines: int) -> Fragment:
-    """Up to so many lines of a log's bytes, which begin at `offset` of it and go on to its end."""
+    """Return lines of a log's last bytes, which begin at its `offset`."""
     file = io.BytesIO(data)
     records = [_record(line) for line in islice(_lines(file), lines)]
     return Fragment(records=records, next_offset=offset + file.tell() if file.tell() < len(data) else None)
 
 
 def unfinished(records: Sequence[Record]) -> frozenset[str]:
-    """Writes that were announced and not confirmed in these lines: only the history can tell whether they happened."""
+    """Return the writes that these lines announce and do not confirm. Only the history shows whether they happened."""
     return _writes(records, "store.writing") - _writes(records, "store.written")
 
 
@@ -180,14 +180,14 @@ def _writes(records: Sequence[Record], event: str) -> frozenset[str]:
 
 
 class Tail:
-    """Whatever is appended after this moment to the files of a log, those that are yet to come included."""
+    """Reads what is appended to a log from now on, also to files that do not exist yet."""
 
     def __init__(self, logs: Callable[[], Sequence[Log]]) -> None:
         self._logs = logs
         self._ends = {os.fstat(file.fileno()).st_ino: _size(file) for file in self._files()}
 
     def read(self) -> Sequence[Record]:
-        """The whole lines that came since the last call, file by file."""
+        """Return the complete lines since the last call, file by file."""
         return [_record(line) for file in self._files() for line in self._new_lines(file)]
 
     def _files(self) -> Iterator[BinaryIO]:
@@ -209,7 +209,7 @@ class Tail:
 
 
 def _forwards(log: Log, offset: int) -> Iterator[Record]:
-    """Lines from an offset of the log's first file to the end of its last."""
+    """Yield lines from an offset in the log's first file to the end of its last."""
     for path in log:
         with _opened(path) as file:
             file.seek(offset)
@@ -218,7 +218,7 @@ def _forwards(log: Log, offset: int) -> Iterator[Record]:
 
 
 def _backwards(log: Log, offset: int | None) -> Iterator[Record]:
-    """Lines that end before an offset of the log's last file (None: its end), newest first."""
+    """Yield lines that end before an offset in the log's last file (None: its end), newest first."""
     for path in reversed(log):
         with _opened(path) as file:
             yield from map(_record, _lines_backwards(file, _size(file) if offset is None else offset))
@@ -244,7 +244,7 @@ def _lines_backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
 
 
 def _line_with(file: BinaryIO, words: bytes, start: int, end: int) -> int | None:
-    """Where the first line in this part begins that holds these words."""
+    """Return the offset of the first line in this part that has these words."""
     position = start
     overlap = b""
     file.seek(start)
@@ -279,7 +279,7 @@ def _size(file: BinaryIO) -> int:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """A file to read from; an empty one where there is none."""
+    """Open a file for reading, or an empty one if it does not exist."""
     try:
         file: BinaryIO = path.open("rb")
     except FileNotFoundError:
@@ -289,11 +289,11 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
 
 
 LOOK_EVERY: Final = 0.25
-"""Seconds. Logs may be on a shared volume, where no file system event tells of another machine's writes."""
+"""Seconds between two reads. Logs may be on a shared volume, where no file system event reports another machine's writes."""
 
 
 async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
-    """Yields what was appended since the last look, an empty sequence if nothing was; ends when `stopping` is set."""
+    """Yield what was appended since the last read, or an empty sequence. Ends when `stopping` is set."""
     while not stopping.is_set():
         yield await anyio.to_thread.run_sync(tail.read)
         with anyio.move_on_after(LOOK_EVERY):
@@ -304,7 +304,7 @@ _SHOWN_FIRST = ("timestamp", "level", "event", "exception", "rolled_back")
 
 
 def as_text(record: Mapping[str, Any]) -> str:
-    """One line, or several when it carries a traceback; a line that was plain text stays what it was."""
+    """Return a record as one line, or several with a traceback. A line that was plain text is unchanged."""
     rest = (f"{name}={value}" for name, value in record.items() if name not in _SHOWN_FIRST)
     rolled_back = "(rolled back)" if record.get("rolled_back") else ""
     head = (record.get("timestamp"), record.get("level"), record["event"], *rest, rolled_back)

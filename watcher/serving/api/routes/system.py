@@ -20,7 +20,7 @@ from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
-from watcher.host.metrics import Snapshot
+from watcher.host.metrics import MetricsSnapshot
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.openapi import Refusal
 from watcher.serving.api.errors import UNAVAILABLE
@@ -185,7 +185,7 @@ _ANOTHER_APPLIED: Final = (
 @probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
 async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
     """Without the database, what this process counts."""
-    snapshot = Snapshot(is_ready=False, has_database=False)
+    snapshot = MetricsSnapshot(is_ready=False, has_database=False)
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
             rows = [context.process.health.merged(row) for row in await watchers.listed(connection)]
@@ -194,7 +194,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
     else:
-        snapshot = Snapshot(
+        snapshot = MetricsSnapshot(
             is_ready=not await _reasons(context),
             has_database=context.database.outage is None,
             watchers=rows,
