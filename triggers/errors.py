@@ -1,13 +1,17 @@
-"""What can go wrong in a trigger.
+"""What can go wrong in a trigger: the errors it raises, and the findings of its checks.
 
 TriggerError                 a sentence for people; the host adds the watcher's name
 ├── ConfigurationError       does not pass by itself: a person must act (missing table, no permission)
 ├── SourceChanged            the position belongs to another source; `watcher rewind` decides
 └── SourceUnavailable        passes by itself: network, restart, throttling; polled again with backoff
-    └── SourceBusy           somebody keeps the source for himself; the watcher waits, which is no failure
+    └── SourceBusy           another program keeps the source for itself; the watcher waits, which is no failure
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, Self
 
 
 class TriggerError(Exception):
@@ -27,4 +31,33 @@ class SourceUnavailable(TriggerError):
 
 
 class SourceBusy(SourceUnavailable):
-    """Somebody else keeps the source, or a part of it, for himself; the text says who. The host tries again soon."""
+    """Another program keeps the source, or a part of it, for itself; the text says which. The host tries again soon."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Finding:
+    """One result of a start-up check. `message` says what was found, `remedy` what to do about it ('' when ok)."""
+
+    check: str
+    level: Literal["ok", "warning", "error"]
+    message: str
+    remedy: str = ""
+
+    @classmethod
+    def ok(cls, check: str, message: str) -> Self:
+        return cls(check=check, level="ok", message=message)
+
+    @classmethod
+    def warning(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="warning", message=message, remedy=remedy)
+
+    @classmethod
+    def error(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="error", message=message, remedy=remedy)
+
+
+def refuse_errors(findings: Iterable[Finding]) -> None:
+    """Raise `ConfigurationError` with a sentence for each error among `findings`, if there is one."""
+    errors = [f"{each.message}; {each.remedy}".removesuffix("; ") for each in findings if each.level == "error"]
+    if errors:
+        raise ConfigurationError(" · ".join(errors))

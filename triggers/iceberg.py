@@ -12,7 +12,7 @@ from triggers.base import BaseConnection
 
 
 class IcebergConnection(BaseConnection):
-    """`uri` and `properties` are pyiceberg's, and may hold credentials; `storage` is an S3 connection."""
+    """An Iceberg catalog. `uri` and `properties` are pyiceberg's, and may hold credentials; `storage` names an S3 connection."""
 
     type: Literal["iceberg"] = "iceberg"
     catalog: Literal["rest", "sql"]
@@ -23,5 +23,5 @@ class IcebergConnection(BaseConnection):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[Self, None]:
-        """Jobs reach the catalog themselves."""
+        """Open nothing: jobs reach the catalog themselves."""
         yield self.model_copy()

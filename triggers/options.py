@@ -1,4 +1,4 @@
-"""Types that the options of several triggers share."""
+"""The options of a watcher, and types that the options of several triggers share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,17 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
-from pydantic import BeforeValidator, Field, PlainSerializer, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
-from triggers.base import BaseOptions
+
+class BaseOptions(BaseModel):
+    """Options of one watcher, from the YAML. Keys that the contract itself uses are taken: trigger, connection.
+
+    pydantic's validation context has `folder`, the folder of the configuration file: relative paths start there.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
 
 _UNITS: Final = {
     "d": timedelta(days=1),
@@ -23,7 +31,7 @@ _LONGEST: Final = timedelta(days=36_500)  # so that no sum with a date overflows
 
 
 def parse_duration(value: object) -> timedelta:
-    """`500ms`, `10s`, `5m`, `2h`, `7d`, or a timedelta as it is; raises ValueError for all else, a bare number too."""
+    """Parse `500ms`, `10s`, `5m`, `2h`, `7d`; a timedelta is returned as it is. Raises ValueError for all else, a bare number too."""
     if isinstance(value, timedelta):
         return value
     if isinstance(value, str) and (match := _PATTERN.fullmatch(value)):
@@ -51,9 +59,9 @@ Duration: TypeAlias = Annotated[
 
 
 def parse_time(value: str | datetime) -> datetime:
-    """An ISO 8601 date or timestamp in UTC, which it is in, too, when it has no zone.
+    """Return an ISO 8601 date or timestamp in UTC; without a zone it is taken for UTC.
 
-    Raises ValueError, also for a time of which UTC's year is none of 1 to 9999.
+    Raises ValueError, also for a time whose year in UTC is not one of 1 to 9999.
     """
     moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     try:
@@ -66,7 +74,7 @@ _BYTES: Final = {"": 1, "kB": 1_000, "MB": 1_000_000, "GB": 1_000_000_000}
 
 
 def parse_bytes(value: object) -> int:
-    """`64kB`, `1MB`, `1GB` (powers of 1,000) or a plain number; raises ValueError for all else."""
+    """Parse `64kB`, `1MB`, `1GB` (powers of 1,000) or a plain number. Raises ValueError for all else."""
     if isinstance(value, str) and (match := re.fullmatch("([0-9]{1,12})(kB|MB|GB|)", value)):
         return int(match[1]) * _BYTES[match[2]]
     if isinstance(value, int) and not isinstance(value, bool):
@@ -85,13 +93,13 @@ ENVELOPE: Final = 1_000
 
 
 class BatchOptions(BaseOptions):
-    """How much one event stands for. Subclasses say how many items."""
+    """The size of one event. Subclasses add the number of items."""
 
     max_bytes: Annotated[Bytes, Field(ge=1_000)] = 1_000_000
     """The most bytes of one event, as JSON; only an event of a single item may be larger."""
 
     def parts(self, sizes: Iterable[int], most: int) -> Iterator[slice]:
-        """Which of the items, of these sizes, go into one event: at most so many, and at least one."""
+        """Divide items of these sizes into events: each gets at least one item and at most `most` items."""
         first = used = end = 0
         for size in sizes:
             if end > first and (end - first >= most or used + size > self.max_bytes - ENVELOPE):

@@ -20,7 +20,7 @@ PLUGINS = Path(__file__).parents[1] / "plugins"
 
 
 class Source(ABC):
-    """Something to watch. A suite enters it, adds items, and expects each of them once."""
+    """A source to watch. A suite enters it, adds items, and expects each of them once."""
 
     trigger: str
     """As in the YAML, and so are `options` and `connection`. With these options everything counts as new, and a poll
@@ -40,7 +40,7 @@ class Source(ABC):
 
     @abstractmethod
     def items_of(self, event: TriggerEvent) -> Iterable[Hashable]:
-        """The names of the items that an event stands for."""
+        """Return the names of the items that an event stands for."""
 
 
 class LocalFolder(Source):
@@ -117,7 +117,7 @@ class PostgresTable(Source):
 
 
 class NoticeBoard(Source):
-    """The third party's: `tests/plugins/notice_board.py` and the server it speaks with."""
+    """The source of the plug-in `tests/plugins/notice_board.py`, with the server it speaks with."""
 
     trigger = "notice_board.NewNotices"
     options: ClassVar[Mapping[str, Any]] = {"topic": "sales", "interval": "1ms", "page_size": 2}
@@ -167,4 +167,4 @@ class _BoardHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the base class has it so
-        """Nothing: requests are no news in a test."""
+        """Log nothing: requests are no news in a test."""

@@ -1,4 +1,4 @@
-"""What every connection owes, whoever wrote it (docs/writing-a-trigger.md)."""
+"""The obligations of every connection, whoever wrote it (docs/writing-a-trigger.md)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CREDENTIAL: Final = re.compile("secret|password|token|dsn|access_key|private|cr
 
 @pytest.fixture(params=CONNECTIONS)
 def written(request: pytest.FixtureRequest) -> Mapping[str, Any]:
-    """As it stands in the YAML; nobody answers at its address."""
+    """A connection as it stands in the YAML; no server answers at its address."""
     vocabulary().add_plugins(PLUGINS)
     return {"type": request.param, **CONNECTIONS[request.param]}
 
@@ -51,7 +51,7 @@ def secrets_of(connection: BaseConnection) -> Iterator[str]:
             yield value.get_secret_value().decode()
 
 
-def test_its_type_is_the_word_of_the_yaml(connection: BaseConnection, written: Mapping[str, Any]) -> None:
+def test_the_type_is_as_the_yaml_has_it(connection: BaseConnection, written: Mapping[str, Any]) -> None:
     assert connection.type == written["type"]
 
 

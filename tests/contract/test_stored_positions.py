@@ -11,11 +11,12 @@ import pytest
 
 from store.values import to_json
 from triggers.base import Position, StoredPosition, TriggerContext
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
+from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
-from triggers.local_folder.folder import LocalFile
+from triggers.local_folder.folder import FolderFile
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
@@ -28,12 +29,12 @@ from triggers.postgres.session import Server
 from triggers.postgres.source import Source
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
-from triggers.s3.pages import Selection
+from triggers.s3.objects import Selection
 from watcher.triggerer.committing import identity_json
 
 HOUR = 3_600_000_000
 BEGAN = parse_moment("2026-11-20T09:00:00.000001Z")
-FILE = LocalFile(
+FILE = FolderFile(
     key="a.json", path="/in/a.json", inode=17, size=5, written_ns=1_795_164_000_123_456_789, modified=BEGAN - HOUR // 2
 )
 OBJECT = (b"orders/a%20b.json", b"2026-11-20T09:00:00.000Z", b"&quot;0cc175b9c0f1b6a831c399e269772661&quot;", b"12")
@@ -44,21 +45,21 @@ class OnePage:
     """A page that lists `files`; the scan goes on behind `last`."""
 
     last: str | None
-    files: Sequence[LocalFile] = ()
+    files: Sequence[FolderFile] = ()
     clock: int = BEGAN
     is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def versions(self, since: int | None) -> Iterable[LocalFile]:
+    def versions(self, since: int | None) -> Iterable[FolderFile]:
         del since
         return self.files
 
     def fingerprints(self) -> Sequence[int]:
         return [file.fingerprint for file in self.files]
 
-    def version(self, index: int, fingerprint: int) -> LocalFile:
+    def version(self, index: int, fingerprint: int) -> FolderFile:
         del fingerprint
         return self.files[index]
 
@@ -77,12 +78,12 @@ CLOCK, WINDOW, GIVEN = '"2026-11-20T09:00:00.000001Z"', '"2026-11-20T07:59:59.00
 @pytest.mark.parametrize(
     ("algorithm", "start", "in_a_scan", "between_scans"),
     [
-        (Window(HOUR), "now", IN_A_SCAN % ("null", CLOCK, WINDOW), BETWEEN_SCANS % WINDOW),
-        (Window(HOUR), "all", IN_A_SCAN % ("null", "null", WINDOW), BETWEEN_SCANS % WINDOW),
-        (Window(HOUR), GIVEN, IN_A_SCAN % (GIVEN, "null", GIVEN), BETWEEN_SCANS % GIVEN),
-        (Strict(), "now", IN_A_SCAN % ("null", CLOCK, "null"), BETWEEN_SCANS % "null"),
-        (Strict(), "all", IN_A_SCAN % ("null", "null", "null"), BETWEEN_SCANS % "null"),
-        (Strict(), GIVEN, IN_A_SCAN % ("null", GIVEN, "null"), BETWEEN_SCANS % "null"),
+        (WindowAlgorithm(HOUR), "now", IN_A_SCAN % ("null", CLOCK, WINDOW), BETWEEN_SCANS % WINDOW),
+        (WindowAlgorithm(HOUR), "all", IN_A_SCAN % ("null", "null", WINDOW), BETWEEN_SCANS % WINDOW),
+        (WindowAlgorithm(HOUR), GIVEN, IN_A_SCAN % (GIVEN, "null", GIVEN), BETWEEN_SCANS % GIVEN),
+        (StrictAlgorithm(), "now", IN_A_SCAN % ("null", CLOCK, "null"), BETWEEN_SCANS % "null"),
+        (StrictAlgorithm(), "all", IN_A_SCAN % ("null", "null", "null"), BETWEEN_SCANS % "null"),
+        (StrictAlgorithm(), GIVEN, IN_A_SCAN % ("null", GIVEN, "null"), BETWEEN_SCANS % "null"),
     ],
 )
 def test_positions_of_the_file_triggers(algorithm: Algorithm, start: str, in_a_scan: str, between_scans: str) -> None:

@@ -1,4 +1,4 @@
-"""What every trigger owes, whoever wrote it (docs/writing-a-trigger.md)."""
+"""The obligations of every trigger, whoever wrote it (docs/writing-a-trigger.md)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _source(request: pytest.FixtureRequest, tmp_path: Path) -> Source:
 
 @pytest.fixture
 async def make(source: Source) -> AsyncIterator[Make]:
-    """Makes triggers on one client, as the host does."""
+    """A maker of triggers on one client, as the host does it."""
     trigger = trigger_class(source.trigger)
     options = trigger.Options.model_validate(source.options)
     async with AsyncExitStack() as stack:
@@ -81,7 +81,7 @@ async def trigger(make: Make) -> Trigger:
 
 
 async def checked(trigger: Trigger) -> Trigger:
-    """After its start-up checks, without which the host calls nothing else."""
+    """Run the start-up checks of a trigger, before which the host calls nothing else."""
     assert [finding for finding in await trigger.check() if finding.level == "error"] == []
     return trigger
 
@@ -91,7 +91,7 @@ def items(source: Source, host: DictHost) -> list[Hashable]:
 
 
 async def watch(source: Source, host: DictHost, trigger: Trigger, expected: set[Hashable]) -> None:
-    """Until all that is expected has come, and two polls more, or a look that was made for many, which bring nothing."""
+    """Run until all expected items have come, and on through two more polls, or a shared poll, without news."""
     with anyio.fail_after(60):
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(host.run_for_ever, trigger)
@@ -144,7 +144,9 @@ async def test_a_batch_that_was_not_committed_comes_again_and_others_do_not(
     assert sorted(map(str, items(source, host))) == sorted(map(str, added))
 
 
-async def test_where_a_watcher_begins_is_committed_though_there_is_nothing(source: Source, trigger: Trigger) -> None:
+async def test_a_watcher_commits_where_it_begins_although_there_is_nothing_to_emit(
+    source: Source, trigger: Trigger
+) -> None:
     host = DictHost()
     await host.run(trigger)
     assert host.stored is not None
@@ -163,7 +165,7 @@ async def test_events_say_how_many_items_they_stand_for_between_which_watermarks
         json.dumps([event.payload, event.watermark], allow_nan=False)
 
 
-async def test_a_dry_run_takes_nothing_away(source: Source, make: Make) -> None:
+async def test_a_dry_run_deletes_nothing_at_the_source(source: Source, make: Make) -> None:
     added = {source.add(number) for number in range(1, 4)}
     dry, real = DictHost(), DictHost()
     await watch(source, dry, await checked(make(dry_run=True)), added)
@@ -224,7 +226,7 @@ async def _until_quiet(batches: AsyncIterator[TriggerBatch]) -> AsyncIterator[Tr
             return
 
 
-def test_a_uri_of_something_else_implies_no_options_of_its_own(source: Source) -> None:
+def test_a_uri_of_another_kind_implies_no_options(source: Source) -> None:
     assert trigger_class(source.trigger).defaults("x-nothing://of/ours") == {}
 
 

@@ -1,4 +1,4 @@
-"""Which keys a watcher selects: a glob that must match the whole key, or a regular expression searched in it."""
+"""The selection of keys: a glob that must match the whole key, or a regular expression that is searched in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WILDCARDS: Final = re.compile(r"[*?\[]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Matcher:
-    """`literal` starts every key that can match. `depth` is how many folders deep a key can lie, None if any."""
+    """A pattern for keys. `literal` starts every key that can match; `depth` bounds the folders above a key, None: it does not."""
 
     expression: re.Pattern[str] | None = None
     literal: str = ""
@@ -19,7 +19,7 @@ class Matcher:
 
     @classmethod
     def of(cls, *, match: str | None, regex: str | None) -> Matcher:
-        """At most one is given; neither selects all. Raises `re.error`."""
+        """Make a matcher of a glob or a regular expression. At most one is given; neither selects all. Raises `re.error`."""
         if match is not None:
             depth = None if "**" in match else match.count("/")
             return cls(expression=glob_expression(match), literal=_WILDCARDS.split(match, maxsplit=1)[0], depth=depth)
@@ -30,9 +30,10 @@ class Matcher:
 
 
 def glob_expression(glob: str) -> re.Pattern[str]:
-    """`*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one character.
+    """Translate a glob into a regular expression that matches the whole key.
 
-    A `[` that begins no set, as in `[]`, stands for itself.
+    `*` and `?` stop at `/`, `**/` is zero or more folders, `/**` at the end is all below, `[a-c]` and `[!a-c]` are one
+    character. A `[` that begins no set, as in `[]`, stands for itself.
     """
     return re.compile(rf"\A{_TOKEN.sub(_translated, glob)}\Z", re.DOTALL)
 

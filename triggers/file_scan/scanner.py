@@ -1,133 +1,38 @@
 """The algorithm of `s3.new_files` and `file.new_files`, without I/O: pages go in, new versions and positions come out.
 
-The order of things that makes it exact: a scan is listed in key order; each page's new versions are committed together
-with the cursor behind it, so that a crash resumes by key; the horizon moves only when a scan has come to its end.
+Three rules make it exact. A scan is listed in key order. Each page's new versions are committed together with the cursor
+behind it, so that a crash resumes by key. The horizon moves only when a scan has come to its end.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
-from triggers.errors import SourceChanged
+from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
-from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, Page, format_moment
-
-
-class Algorithm(ABC):
-    """Asked by the scanner in each scan: `begin` (not when resumed after a crash), `candidates` per page, `end`."""
-
-    @abstractmethod
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
-        """The state in which a scan runs whose first page this is."""
-
-    @abstractmethod
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
-        """Selected versions of a page; those may be left out that would neither be emitted nor remembered."""
-
-    @abstractmethod
-    def end(self, state: ScanState, handled: HandledVersions) -> None:
-        """A scan came to its end in `state`: drop from `handled` what can not come again."""
-
-
-def begun(state: ScanState, clock: Moment, *, next_horizon: Moment | None) -> ScanState:
-    baseline = clock if state.baseline == "now" else state.baseline
-    return replace(state, began=clock, baseline=baseline, next_horizon=next_horizon)
-
-
-class Window(Algorithm):
-    """Remembers the versions of the last `lateness`; exact iff none becomes visible later than that.
-
-    A version is skipped below the horizon H. H only ever comes from the source's clock when a scan *began*, less the
-    lateness: whatever was below it was listed by that scan, or became visible more than the lateness after its own time.
-    """
-
-    def __init__(self, lateness: int) -> None:
-        """`lateness` in microseconds: the longest time between a version's own time and its being listed."""
-        self._lateness = lateness
-
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
-        self._refuse_clock_behind(state, page.clock)
-        if not page.is_clock_believed:
-            return begun(state, page.clock, next_horizon=state.horizon)
-        horizon = max(0, page.clock - self._lateness - SECOND)  # a second, for listings round down to whole ones
-        return begun(state, page.clock, next_horizon=horizon if state.horizon is None else max(state.horizon, horizon))
-
-    def _refuse_clock_behind(self, state: ScanState, clock: Moment) -> None:
-        """What is stamped by a clock that was set back so far would be taken for old; a start in the future is none."""
-        if state.horizon is None or state.up_to is None or not clock < state.horizon <= state.up_to:
-            return
-        raise SourceChanged(
-            f"the source's clock shows {format_moment(clock)}, and files from before {format_moment(state.horizon)} count as "
-            "handled: new ones would be missed; set that clock right, or rewind the watcher to the time it shows"
-        )
-
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
-        """In a baseline, what is older than both moments is neither emitted nor remembered."""
-        since = state.horizon
-        if isinstance(state.baseline, int) and state.next_horizon is not None:
-            since = max(since or 0, min(state.baseline, state.next_horizon))
-        return page.versions(since)
-
-    def end(self, state: ScanState, handled: HandledVersions) -> None:
-        if state.horizon is not None:
-            handled.forget_below(state.horizon)
-
-
-class Strict(Algorithm):
-    """Remembers every listed version, so that it does not matter how late one becomes visible."""
-
-    def __init__(self) -> None:
-        self._unmet: set[int] | None = None
-        """Recorded before this scan began and not met so far. None in a resumed scan: what it met earlier is not known."""
-
-    def begin(self, state: ScanState, page: Page, handled: HandledVersions) -> ScanState:
-        self._unmet = set(handled.members)
-        if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
-            state = replace(state, baseline=state.horizon, horizon=None)
-        return begun(state, page.clock, next_horizon=None)
-
-    def candidates(self, page: Page, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
-        fingerprints = page.fingerprints()
-        if self._unmet is not None:
-            before = len(self._unmet)
-            self._unmet.difference_update(fingerprints)
-            if before - len(self._unmet) == len(fingerprints):  # all were there: most pages, most of the time
-                return ()
-        members = handled.members
-        return [
-            page.version(index, fingerprint)
-            for index, fingerprint in enumerate(fingerprints)
-            if fingerprint not in members and fingerprint != NOT_SELECTED
-        ]
-
-    def end(self, state: ScanState, handled: HandledVersions) -> None:  # noqa: ARG002 - the interface
-        if self._unmet is not None:
-            handled.forget(self._unmet)
-            self._unmet = None
-
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
 QUIET_COMMIT_SECONDS: Final = 60.0
-"""What moved without a new version is written at most this often: how far a scan is that a crash would resume, and what
-is gone from the strict set. That the clock moved on (horizon, `up_to`) is nothing to write."""
+"""The least time between two writes that no new version causes: the progress of a scan that a crash would resume, and
+what is gone from the strict set. A clock that moved on (horizon, `up_to`) alone is never written."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """The new versions of one page. `position` None: nothing is worth a write; then `versions` is empty."""
+    """The new versions of one page. `position` None: nothing is worth a write, and `versions` is empty."""
 
     versions: Sequence[FileVersion]
     watermark: JsonObject
     position: Position | None
     stopped_at: FileVersion | None = None
-    """Which no event can name: the scan must not go on."""
+    """A version that no event can name: the scan must not go on."""
 
 
-class _Unnamed(Exception):
-    """Of a new version that no event can name."""
+class _UnnamedVersion(Exception):
+    """A new version was met that no event can name."""
 
     def __init__(self, version: FileVersion) -> None:
         super().__init__(version.key)
@@ -135,7 +40,7 @@ class _Unnamed(Exception):
 
 
 class Scanner:
-    """Begins anew or goes on from a committed position; every position it returns must be committed before the next page."""
+    """One watcher's scans, from a new start or a committed position. Commit each position it returns before the next page."""
 
     __slots__ = (
         "_algorithm",
@@ -161,7 +66,7 @@ class Scanner:
     ) -> None:
         """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds.
 
-        `stops`: at a new version that no event can name; else it counts as handled like all others.
+        `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others.
         """
         self._stops = stops
         self._algorithm = algorithm
@@ -171,78 +76,83 @@ class Scanner:
         self._written_at = now
         self._nothing_stored = stored is None
         self._unfinished = self._state.began is not None
-        """The stored position is one of a scan under way: its end is written."""
+        """The stored position is in the middle of a scan: the end of that scan is written."""
         self._holds_back = self._state.began is not None
-        """The scan met, or may have met before it was resumed, a version that was too young."""
+        """The scan met a version that was too young, or may have met one before it was resumed."""
 
     @property
     def cursor(self) -> str | None:
-        """The next page to `advance` by is the one after this key."""
+        """The key behind which the next page for `advance` begins."""
         return self._state.cursor
 
-    def advance(self, page: Page, *, now: float) -> Step:
+    def advance(self, page: ScanPage, *, now: float) -> Step:
+        """Return what the next page of the scan brings: the page behind `cursor`."""
         begins = self._state.began is None
         if begins:
             self._holds_back = False
             self._state = self._algorithm.begin(self._state, page, self._handled)
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = self._watermark_of_events()
-        candidates = self._algorithm.candidates(page, self._state, self._handled)
+        versions, unnamed = self._new_versions(page)
+        if unnamed is not None:
+            if versions:  # a resumed scan goes on behind them
+                self._state = replace(self._state, cursor=versions[-1].key)
+        elif self._pass(page, now):
+            must_write = True
+        position = self._position(now) if versions or must_write else None
+        return Step(versions=versions, watermark=watermark, position=position, stopped_at=unnamed)
+
+    def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
+        """The new versions of a page up to the first one at which the scan must stop, and that one."""
         versions: list[FileVersion] = []
+        candidates = self._algorithm.candidates(page, self._state, self._handled)
         try:
             versions.extend(version for version in candidates if self._is_new(version, page.clock))
-        except _Unnamed as unnamed:
-            return self._stopped(versions, watermark, unnamed.version, now=now, must_write=must_write)
-        due = now - self._written_at >= QUIET_COMMIT_SECONDS
+        except _UnnamedVersion as stop:
+            return versions, stop.version
+        return versions, None
+
+    def _pass(self, page: ScanPage, now: float) -> bool:
+        """Move the state behind a page, and return whether that alone is worth a write."""
+        is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            must_write = must_write or (due and self._unfinished)
-        else:
-            self._end()
-            must_write = must_write or self._unfinished or (due and self._handled.has_forgotten)
-        write = bool(versions) or must_write
-        return Step(versions=versions, watermark=watermark, position=self._position(now) if write else None)
+            return is_due and self._unfinished
+        self._end()
+        return self._unfinished or (is_due and self._handled.has_forgotten)
 
-    def _stopped(
-        self, versions: Sequence[FileVersion], watermark: JsonObject, at: FileVersion, *, now: float, must_write: bool
-    ) -> Step:
-        """What comes before it is told, and the scan is resumed behind that."""
-        if versions:
-            self._state = replace(self._state, cursor=versions[-1].key)
-        position = self._position(now) if versions or must_write else None
-        return Step(versions=versions, watermark=watermark, position=position, stopped_at=at)
-
-    def told_again(self, versions: Sequence[FileVersion], now: float) -> Step:
-        """Versions that were handled before, at the position as it is."""
+    def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
+        """Return a step that emits versions which were handled before, at the position as it is."""
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.up_to)}
         return Step(versions=versions, watermark=watermark, position=self._position(now))
 
     @property
     def begins_now(self) -> bool:
-        """The next page decides what counts as old."""
+        """Whether the next page decides what counts as old."""
         return self._state.baseline == "now"
 
     @property
     def is_settled(self) -> bool:
-        """Whether a scan that lists what the last one did would yield nothing, whenever it is made, and nothing waits to be written."""
+        """Whether a scan of an unchanged source would yield nothing at any time, and nothing waits to be written."""
         return not (
             self._nothing_stored or self._holds_back or self._handled.has_forgotten or self._state.began is not None
         )
 
     @property
     def up_to(self) -> Moment | None:
-        """What was visible, and old enough, before then has been handled; None before the first whole scan."""
+        """The moment before which all versions that were visible and old enough are handled; None before the first whole scan."""
         return self._state.up_to
 
     @property
     def takes_hints(self) -> bool:
-        """Whether `look_up` may be called: not before the first page, and not before the end of a baseline."""
+        """Whether `look_up` may be called: after the first page, and after the end of a baseline."""
         return not self._nothing_stored and not self._state.is_baseline
 
     def look_up(self, versions: Iterable[FileVersion], *, clock: Moment, now: float) -> Step:
-        """Versions that a hint led to, between two pages or two scans; the scans themselves do not notice.
+        """Return a step with the new ones of the versions that a hint led to. The scans themselves do not notice.
 
-        What is below the horizon of the scan under way is left to it: it emits such versions without recording them.
+        Call it between two pages or two scans. Versions below the horizon of the scan under way are left to that scan, which
+        emits them without recording them.
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
@@ -252,23 +162,20 @@ class Scanner:
         return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
 
     def _is_new(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether to emit it; records it when it is handled and could be met again."""
-        state, fingerprint = self._state, version.fingerprint
-        if state.horizon is not None and version.modified < state.horizon:
+        """Whether to emit the version. It is recorded when it is handled now and a later scan could meet it again."""
+        state, modified = self._state, version.modified
+        if (state.horizon is not None and modified < state.horizon) or version.fingerprint in self._handled.members:
             return False
-        if fingerprint in self._handled.members:
-            return False
-        modified = version.modified
-        met_again = state.next_horizon is None or modified >= state.next_horizon
-        in_baseline = isinstance(state.baseline, int) and modified < state.baseline
-        if met_again and not in_baseline and self._min_age and modified > clock - self._min_age:
-            self._holds_back = True
-            return False  # too young: left to a later scan
-        if self._stops and not in_baseline and version.fault is not None:
-            raise _Unnamed(version)
-        if met_again:
-            self._handled.add(fingerprint, modified)
-        return not in_baseline
+        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
+        if not is_old:
+            if is_met_again and self._min_age and modified > clock - self._min_age:
+                self._holds_back = True
+                return False  # too young: left to a later scan
+            if self._stops and version.fault is not None:
+                raise _UnnamedVersion(version)
+        if is_met_again:
+            self._handled.add(version.fingerprint, modified)
+        return not is_old
 
     def _end(self) -> None:
         state = self._state

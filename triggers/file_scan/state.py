@@ -1,42 +1,42 @@
-"""What a scan remembers between commits: its state, a small JSON document, and the set of versions already handled."""
+"""The memory of a scan between commits: its state, a small JSON document, and the set of versions already handled."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
+from dataclasses import dataclass, fields
+from typing import Final, Literal, TypeAlias
 
-from triggers.base import JsonObject, RowChanges
+from triggers.base import JsonObject, JsonValue, RowChanges
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
-"""Where a watcher begins: with what comes from now on, with everything, or with versions modified at or after a moment."""
+"""The beginning of a watcher: what comes from now on, everything, or versions modified at or after a moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ScanState:
-    """Where the watcher stands. Between two scans `began`, `next_horizon` and `cursor` are None.
+    """The working state of a watcher. Between two scans `began`, `next_horizon` and `cursor` are None.
 
-    `next_horizon` is fixed when a scan begins: versions below it are emitted without being recorded, so a resumed scan
-    must end with the same one, whatever `lateness` has become meanwhile.
+    `next_horizon` is fixed when a scan begins. Versions below it are emitted without being recorded, so a resumed scan must
+    end with the same one even if `lateness` was changed.
     """
 
     horizon: Moment | None = None
-    """H: versions modified before it are never looked at again."""
+    """H: versions modified before it are skipped from now on."""
     baseline: Moment | Literal["now"] | None = None
-    """Versions modified before it are recorded without an event, in the scan under way or the next; `now`: the moment that scan begins."""
+    """Versions modified before it are recorded without an event, in the scan under way or the next; `now`: when that scan begins."""
     began: Moment | None = None
     """T0: the source's clock on the first page of the scan under way; kept over a crash."""
     next_horizon: Moment | None = None
     """H once the scan under way has ended."""
     cursor: str | None = None
-    """The scan under way goes on after this key."""
+    """The key behind which the scan under way goes on."""
     up_to: Moment | None = None
-    """What was visible when the last whole scan began, and old enough, has been handled."""
+    """All versions are handled that were visible, and old enough, when the last whole scan began."""
 
     @classmethod
     def starting(cls, start: Start) -> ScanState:
-        """For a watcher without a position, and for a rewind (which also empties the handled set)."""
+        """Return the state of a watcher without a position, or after a rewind (which also empties the handled set)."""
         match start:
             case "now":
                 return cls(baseline="now")
@@ -49,15 +49,23 @@ class ScanState:
     def is_baseline(self) -> bool:
         return self.baseline is not None
 
+    def is_in_baseline(self, modified: Moment) -> bool:
+        """Whether a version modified then is recorded without an event."""
+        return isinstance(self.baseline, int) and modified < self.baseline
+
+    def meets_again(self, modified: Moment) -> bool:
+        """Whether later scans consider a version modified then, so that it must be recorded."""
+        return self.next_horizon is None or modified >= self.next_horizon
+
     def accounts_for(self, version: FileVersion, handled: Collection[int]) -> bool:
-        """Whether a watcher that goes on from here, with these fingerprints `handled`, will never tell this version."""
+        """Whether a watcher that goes on from here, with these fingerprints `handled`, will never emit this version."""
         if version.fingerprint in handled:
             return True
         passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
         return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
 
     def watermark(self, seen: int) -> JsonObject:
-        """What a person judges by; `seen` versions are remembered."""
+        """The watermark, by which people judge; `seen` versions are remembered."""
         scan = None
         if self.began is not None:
             scan = {"began": format_moment(self.began), "after": self.cursor, "baseline": self.is_baseline}
@@ -68,13 +76,26 @@ class ScanState:
 
     @classmethod
     def from_json(cls, document: JsonObject) -> ScanState:
-        values: Mapping[str, Any] = document
-        as_written = {name for name, value in values.items() if name == "cursor" or value in (None, "now")}
-        values = {name: value if name in as_written else parse_moment(value) for name, value in values.items()}
-        return cls(**values)
+        """Read what `to_json` wrote. Raises ValueError for a name it does not know, or a moment that is none."""
+        if unknown := document.keys() - {field.name for field in fields(cls)}:
+            raise ValueError(f"the stored state of the scan holds unknown names: {', '.join(sorted(unknown))}")
+        baseline, cursor = document.get("baseline"), document.get("cursor")
+        return cls(
+            horizon=_moment_from(document.get("horizon")),
+            baseline="now" if baseline == "now" else _moment_from(baseline),
+            began=_moment_from(document.get("began")),
+            next_horizon=_moment_from(document.get("next_horizon")),
+            cursor=None if cursor is None else str(cursor),
+            up_to=_moment_from(document.get("up_to")),
+        )
+
+
+def _moment_from(value: JsonValue) -> Moment | None:
+    return None if value is None else parse_moment(str(value))
 
 
 def text_of(moment: Moment | None) -> str | None:
+    """The moment as watermarks and states write it."""
     return None if moment is None else format_moment(moment)
 
 
@@ -82,7 +103,7 @@ _NONE: Final[frozenset[int]] = frozenset()
 
 
 class HandledVersions:
-    """The fingerprints of versions already handled, with the moment each version was modified.
+    """The fingerprints of the handled versions, each with the moment at which its version was modified.
 
     Differences to the set that was last committed add up until `take_changes`.
     """
@@ -115,11 +136,11 @@ class HandledVersions:
 
     @property
     def has_forgotten(self) -> bool:
-        """Whether single members are to be deleted; what a horizon passed is gone without that."""
+        """Whether single members are to be deleted. Members below a horizon are not counted: they are deleted together."""
         return bool(self._deleted)
 
     def take_changes(self) -> RowChanges:
-        """All differences since the last call; the caller owes their commit."""
+        """Return all differences since the last call; the caller must commit them."""
         # A member that was deleted and added again is in both: `RowChanges` inserts last.
         changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
         self._below, self._deleted, self._inserted = None, _NONE, {}

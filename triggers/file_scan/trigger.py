@@ -1,4 +1,4 @@
-"""Options and poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
+"""The options and the poll that `s3.new_files` and `file.new_files` share: one scan, page by page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import structlog
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.base import (
     BaseOptions,
@@ -30,10 +30,12 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
+from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start, text_of
-from triggers.file_scan.versions import FileVersion, Moment, Page, length_of, moment_of
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
+from triggers.hosting import SharedPollTrigger
 from triggers.options import BatchOptions, Duration, parse_time
 
 
@@ -48,7 +50,7 @@ def _parse_start(value: Any) -> Any:
 
 class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
-    """The most files one event names."""
+    """The most files that one event names."""
 
 
 class FileOptions(BaseOptions):
@@ -65,9 +67,11 @@ class FileOptions(BaseOptions):
 
     @field_validator("match", "regex")
     @classmethod
-    def _compiles(cls, value: str | None, info: Any) -> str | None:
+    def _compiles(cls, value: str | None, info: ValidationInfo) -> str | None:
         try:
-            Matcher.of(**{"match": None, "regex": None, info.field_name: value})
+            Matcher.of(
+                match=value if info.field_name == "match" else None, regex=value if info.field_name == "regex" else None
+            )
         except re.error as error:
             raise ValueError(f"is no valid pattern ({error}); correct it") from None
         return value
@@ -91,23 +95,23 @@ class FileOptions(BaseOptions):
         return self.start if isinstance(self.start, str) else moment_of(self.start)
 
     def algorithm(self) -> Algorithm:
-        return Strict() if self.mode == "strict" else Window(length_of(self.lateness))
+        return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))
 
 
 SILENCE: Final = 10.0
-"""Seconds after which a scan that still goes on says how far it is: the first look at a large source is not silent."""
+"""Seconds between two log lines about the progress of a long scan, such as the first one of a large source."""
 
 FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
 
 SCAN_EVERY: Final = 3600.0
-"""Seconds, at most, between two scans of a watcher's own, whatever looks that are made for many say."""
+"""The most seconds between two scans of a watcher's own, whatever shared polls say."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class QuietLook:
-    """A look that was made for a settled watcher and had no news: when it began, by `time.monotonic` and by the source's clock."""
+class QuietPoll:
+    """A shared poll that had no news for a watcher: when it began, by `time.monotonic` and by the source's clock."""
 
     began: float
     clock: Moment
@@ -115,13 +119,13 @@ class QuietLook:
 
 @dataclass(frozen=True, kw_only=True)
 class FilesBatch(TriggerBatch):
-    """With the versions that its events tell, and those that it keeps aside."""
+    """A batch with the versions that its events name or that it rejects."""
 
     versions: Sequence[FileVersion]
 
 
-class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
-    """Authors say how the source is listed; which files are new, and what is kept, is decided here for all of them."""
+class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
+    """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
 
     _scanner: Scanner | None = None
 
@@ -130,8 +134,8 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         self._matcher = options.matcher
 
     @abstractmethod
-    def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
-        """One scan of the source in key order, from the first key behind `after` on; at least one page."""
+    def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
+        """List the source once, in key order, from the first key behind `after` on; at least one page."""
 
     @property
     def interval(self) -> timedelta:
@@ -141,25 +145,25 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
     def up_to(self) -> JsonValue:
         if self._scanner is None or self._scanner.up_to is None:
             return None
-        look = 0 if self.quiet_look is None else self.quiet_look.clock - length_of(self.options.min_age)
-        return text_of(max(self._scanner.up_to, look))
+        polled = 0 if self.quiet_poll is None else self.quiet_poll.clock - length_of(self.options.min_age)
+        return text_of(max(self._scanner.up_to, polled))
 
     @property
     def looked_at(self) -> float | None:
-        return None if self.quiet_look is None else self.quiet_look.began
+        return None if self.quiet_poll is None else self.quiet_poll.began
 
     @property
-    def quiet_look(self) -> QuietLook | None:
-        """The last one that was made for this watcher while it rests."""
+    def quiet_poll(self) -> QuietPoll | None:
+        """The last shared poll without news for this watcher, of its last rest."""
         return None
 
     @property
     def is_settled(self) -> bool:
-        """Nothing but a change of what the last scan listed can bring events."""
+        """Whether nothing but a change of what the last scan listed can bring events."""
         return self._scanner is not None and self._scanner.is_settled
 
     def seconds_of_rest(self) -> float:
-        """While others look for it."""
+        """The most seconds to rest while shared polls are made for it."""
         return SCAN_EVERY * (1 + self.context.random()) / 2
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
@@ -181,19 +185,19 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
                     raise UnnamedFile(step.stopped_at)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
-        """One listing of all shows which of these versions are still there, and can be named by now."""
+        """List all once, to emit these versions where they are still there and can be named by now."""
         tried = {item.version: item for item in items}
         versions: list[FileVersion] = []
         async with aclosing(self.pages(None)) as pages:
             async for page in pages:
                 places = enumerate(page.fingerprints())
                 versions += [page.version(place, each) for place, each in places if str(each) in tried]
-        batch = self.batch_of(scanner.told_again(versions, anyio.current_time()), caught_up=False, tried=True)
+        batch = self.batch_of(scanner.emitted_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])
 
     def identity_of(self, trigger: str, **place: str) -> JsonObject:
-        """What a position belongs to: the place, and what is selected there."""
+        """The source that a position belongs to: the place, and what is selected there."""
         options = self.options
         chosen = {"match": options.match, "regex": options.regex, "min_size": options.min_size}
         return {"trigger": trigger, **place, **chosen}
@@ -209,7 +213,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         return all(before.accounts_for(version, kept.rows) for version in batch.versions)
 
     def scanner_from(self, position: StoredPosition | None) -> Scanner:
-        """The scanner of this instance, made from `position` when it is first asked for."""
+        """Return the scanner of this instance, which the first call makes from `position`."""
         if self._scanner is None:
             self._scanner = Scanner(
                 self.options.algorithm(),
@@ -222,7 +226,7 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
         return self._scanner
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:
-        """`tried`: what of it cannot be told was named before."""
+        """Return the batch of a step. `tried`: an earlier event named those of its versions that are rejected."""
         if not step.versions:
             return TriggerBatch(position=step.position, caught_up=caught_up)
         rejected = [
@@ -248,31 +252,31 @@ class NewFiles(IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, 
 
 
 MOST_UNNAMED: Final = 100
-"""Of one page."""
+"""The most rejected files of one page; more have a common cause."""
 
 
 class UnnamedFile(ConfigurationError):
-    """The next file is one that no event can name: the watcher stops at it, and everything before it is told."""
+    """No event can name the next file. The watcher stops at it; everything before it is emitted."""
 
     def __init__(self, file: FileVersion) -> None:
         super().__init__(
-            f"the file {file.key} cannot be told: {file.fault}; everything before it is told. Rename or delete it, or have such"
-            " files kept aside with on_bad_row: report"
+            f"no event can name the file {file.key}: {file.fault}; everything before it is emitted. Rename or delete it, or set"
+            " on_bad_row: report to reject such files"
         )
 
 
 def _refuse_many(files: int, rejected: Sequence[RejectedItem]) -> None:
-    """Where so many cannot be told, it is no matter of single files. Raises `SourceChanged`."""
+    """Raise `SourceChanged` where so many files are rejected that they must have a common cause."""
     if len(rejected) > MOST_UNNAMED or (files > 1 and len(rejected) == files):
         how_many = f"more than {MOST_UNNAMED}" if len(rejected) > MOST_UNNAMED else f"all {files}"
         raise SourceChanged(
-            f"{how_many} new files of one page cannot be told, the first is {rejected[0].key}: {rejected[0].reason}; rename them,"
-            " or choose others with `match`"
+            f"no event can name {how_many} new files of one page, the first is {rejected[0].key}: {rejected[0].reason}; rename them,"
+            " or select others with `match`"
         )
 
 
 def _start_of(to: str) -> Start:
-    """What `start` would have to be for a watcher that begins where a rewind goes `to`."""
+    """The `start` of a new watcher that would begin where a rewind goes `to`."""
     if to == "now":
         return "now"
     if to == "start":

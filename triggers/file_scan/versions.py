@@ -1,4 +1,4 @@
-"""What a listing shows: pages of file versions, and the moments that date them."""
+"""Pages of file versions, as a listing shows them, and the moments that date them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 
 def moment_of(value: datetime) -> Moment:
-    """A datetime without a zone counts as UTC."""
+    """The moment of a datetime; without a zone it counts as UTC."""
     return ((value if value.tzinfo else value.replace(tzinfo=UTC)) - _EPOCH) // _MICROSECOND
 
 
 def length_of(value: timedelta) -> int:
-    """In microseconds."""
+    """The length of a timedelta in microseconds."""
     return value // _MICROSECOND
 
 
 def parse_moment(text: str) -> Moment:
-    """Raises ValueError unless `text` is an ISO 8601 date or timestamp."""
+    """Parse an ISO 8601 date or timestamp. Raises ValueError for any other text."""
     return moment_of(datetime.fromisoformat(text))
 
 
@@ -38,7 +38,7 @@ def format_moment(moment: Moment) -> str:
 
 
 NOT_SELECTED: Final = 0
-"""Stands for the fingerprint of what the watcher does not want."""
+"""Takes the place of the fingerprint where the watcher does not select the file."""
 
 
 def fingerprint(version: bytes) -> int:
@@ -54,30 +54,30 @@ class FileVersion(Protocol):
 
     @property
     def modified(self) -> Moment:
-        """When the source says it was written; it may become visible much later (multipart uploads)."""
+        """The moment at which it was written, by the source; it may become visible much later (multipart uploads)."""
 
     @property
     def fingerprint(self) -> int:
-        """Equal for equal versions, whenever they are listed."""
+        """A number that is equal for equal versions, whenever they are listed."""
 
     @property
     def key(self) -> str:
-        """By which the source lists it; what is no text of it is shown in hexadecimal."""
+        """The key under which the source lists it; bytes that are no text are shown in hexadecimal."""
 
     @property
     def fault(self) -> str | None:
-        """Why no event can name it; None: one can."""
+        """The reason why no event can name it; None: an event can."""
 
     def describe(self) -> JsonObject:
         """The version as an event names it."""
 
 
-class Page(Protocol):
+class ScanPage(Protocol):
     """A part of one scan, in key order; the pages of a scan never overlap."""
 
     @property
     def clock(self) -> Moment:
-        """Not later, by the source's own clock, than when it made this page."""
+        """A moment, by the source's own clock, that is not later than the making of this page."""
 
     @property
     def is_clock_believed(self) -> bool:
@@ -88,13 +88,16 @@ class Page(Protocol):
         """The key to go on after; None when this page ends the scan."""
 
     def __len__(self) -> int:
-        """How many files it lists, wanted or not."""
+        """The number of files it lists, selected or not."""
 
     def versions(self, since: Moment | None) -> Iterable[FileVersion]:
-        """Those the watcher selects; versions modified before `since` may be left out."""
+        """Return the versions that the watcher selects; those modified before `since` may be missing."""
 
     def fingerprints(self) -> Sequence[int]:
-        """Of all files it lists, in order; `NOT_SELECTED` for those the watcher does not want. Asked for once."""
+        """Return the fingerprints of all files it lists, in order; `NOT_SELECTED` for files that are not selected.
+
+        Called at most once.
+        """
 
     def version(self, index: int, fingerprint: int) -> FileVersion:
-        """The one whose fingerprint stands there."""
+        """Return the version at a place in `fingerprints`; `fingerprint` stands at that place."""

@@ -1,4 +1,4 @@
-"""A local folder: its files, and whether anything in it has changed since it was listed."""
+"""A local folder: its files, and the check whether anything in it has changed since it was listed."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import Moment, fingerprint, format_moment
 
 _CLOCK_LAG: Final = 20_000
-"""Microseconds by which the kernel's coarse clock, which stamps files, may be behind the one we read: two ticks."""
+"""Microseconds by which the kernel's coarse clock, which stamps files, may be behind the clock we read: two ticks."""
 
 _Entry: TypeAlias = tuple[str, os.DirEntry[str], os.stat_result, int]
-"""Of a file that matches: its key, the entry of its folder, its status, and when it was changed, in nanoseconds."""
+"""A file that matches: its key, the entry of its folder, its status, and when it was changed, in nanoseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LocalFile:
+class FolderFile:
     """One content of one file. `key` is its path below the watched folder; bytes that are not UTF-8 are shown in hexadecimal."""
 
     key: str
     path: str
-    """As the system knows it."""
+    """The path as the system knows it."""
     inode: int
     size: int
     written_ns: int
@@ -57,22 +57,22 @@ class LocalFile:
 
 @dataclass(frozen=True, kw_only=True)
 class FolderListing:
-    """All files that match, sorted by key. Equal digests: nothing that a file is told by has changed in between."""
+    """All files that match, sorted by key. Equal digests mean that nothing has changed that makes a file new."""
 
-    files: Sequence[LocalFile]
+    files: Sequence[FolderFile]
     digest: bytes
 
 
 def clock() -> Moment:
-    """Not later than the time stamp of anything that is written from now on."""
+    """A moment that is not later than the time stamp of anything that is written from now on."""
     return time.time_ns() // 1000 - _CLOCK_LAG
 
 
 def list_files(root: str, matcher: Matcher) -> FolderListing:
-    """All regular files that match; blocks. Symbolic links are followed, but never back into a folder they lie in.
+    """List all regular files that match; blocks. Symbolic links are followed, but never back into a folder they lie in.
 
-    A file or folder that goes away meanwhile is left out. Raises `ConfigurationError` for a folder that must not be
-    read and `SourceUnavailable` when `root` is not there: taking it for empty would forget what was handled.
+    A file or folder that is deleted meanwhile is skipped. Raises `ConfigurationError` for a folder that must not be read
+    and `SourceUnavailable` when `root` is missing: treating it as empty would forget what was handled.
     """
     try:
         os.stat(root)  # noqa: PTH116 - the rest is os.scandir
@@ -90,13 +90,13 @@ def list_files(root: str, matcher: Matcher) -> FolderListing:
 
 
 def is_as_listed(root: str, matcher: Matcher, digest: bytes) -> bool:
-    """Whether a listing has the same digest; blocks, and costs a part of one. Raises OSError."""
+    """Whether a new listing would have this digest; blocks, and costs less than a listing. Raises OSError."""
     os.stat(root)  # noqa: PTH116 - the rest is os.scandir
     return _digest(_walk(root, matcher)) == digest
 
 
 def _digest(entries: Iterable[_Entry]) -> bytes:
-    """In the order in which the system names them, which rarely changes by itself: then a look is made for nothing."""
+    """Digest the entries in the system's order. That order rarely changes by itself; then a poll is made for nothing."""
     hashed = hashlib.blake2b(digest_size=16)
     for _, entry, status, changed_ns in entries:
         numbers = (status.st_ino, status.st_size, status.st_mtime_ns, changed_ns)
@@ -105,11 +105,14 @@ def _digest(entries: Iterable[_Entry]) -> bytes:
 
 
 _NOWHERE: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENAMETOOLONG})
-"""A link leads to itself, behind a file, or to a name that no file can have."""
+"""Errors of dangling links: to themselves, behind a file, or to a name that no file can have."""
 
 
 def _walk(root: str, matcher: Matcher) -> Iterator[_Entry]:
-    """Of each folder pending: what starts the keys of its files, device and inode of it and of those it was reached through."""
+    """Walk the folder without recursion.
+
+    Each pending folder comes with the start of its files' keys, and with device and inode of itself and of the folders above.
+    """
     start = matcher.literal.rpartition("/")[0]  # all that can match lies below it
     first = (f"{root}/{start}", f"{start}/") if start else (root, "")
     try:
@@ -139,7 +142,7 @@ def _entries(folder: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
         for entry in entries:
             try:
                 status = entry.stat()
-            except FileNotFoundError:  # gone meanwhile, or a link to nothing
+            except FileNotFoundError:  # deleted meanwhile, or a dangling link
                 continue
             except OSError as error:
                 if error.errno not in _NOWHERE:
@@ -149,12 +152,12 @@ def _entries(folder: str) -> Iterator[tuple[os.DirEntry[str], os.stat_result]]:
 
 
 def _changed_ns(entry: os.DirEntry[str], status: os.stat_result) -> int:
-    """A new link to an old file is new."""
+    """When the file or the link to it was changed: a new link to an old file is new."""
     return max(status.st_ctime_ns, entry.stat(follow_symlinks=False).st_ctime_ns)
 
 
-def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> LocalFile:
-    return LocalFile(
+def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> FolderFile:
+    return FolderFile(
         key=key,
         path=entry.path,
         inode=status.st_ino,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,9 +15,9 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue
 from triggers.errors import ConfigurationError
-from triggers.file_scan.trigger import FileOptions, NewFiles, QuietLook
-from triggers.file_scan.versions import NOT_SELECTED, Moment, Page
-from triggers.local_folder.folder import FolderListing, LocalFile, clock, list_files
+from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
+from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
+from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 from triggers.options import Duration
 
@@ -26,11 +26,11 @@ PAGE: Final = 1000
 
 
 ALONE: Final = 600.0
-"""Seconds for which a folder that kept others waiting is polled alone."""
+"""Seconds for which a folder that delayed others is polled alone."""
 
 
 class FileNewFilesOptions(FileOptions):
-    """`match` and `regex` see the path below `path`."""
+    """Options of `file.new_files`; `match` and `regex` see the path below `path`."""
 
     path: str
     interval: Duration = Field(default=timedelta(seconds=2), gt=timedelta(0))
@@ -40,7 +40,7 @@ class FileNewFilesOptions(FileOptions):
     @field_validator("path")
     @classmethod
     def _is_absolute(cls, value: str, info: ValidationInfo) -> str:
-        """It names the source, whatever the working folder is; a relative one starts at the configuration's folder."""
+        """Make the path absolute: it names the source, and a relative one starts at the configuration's folder."""
         if info.context is not None:
             value = str(info.context.folder / value)
         if not value.startswith("/"):
@@ -54,36 +54,36 @@ class FilePage:
 
     clock: Moment
     last: str | None
-    files: Sequence[LocalFile]
+    files: Sequence[FolderFile]
     min_size: int
     is_clock_believed: bool = True
 
     def __len__(self) -> int:
         return len(self.files)
 
-    def versions(self, since: Moment | None) -> Iterable[LocalFile]:  # noqa: ARG002 - a hint, for larger listings
+    def versions(self, since: Moment | None) -> Iterable[FolderFile]:  # noqa: ARG002 - a hint, for larger listings
         return [file for file in self.files if self._selects(file)]
 
     def fingerprints(self) -> Sequence[int]:
         return [file.fingerprint if self._selects(file) else NOT_SELECTED for file in self.files]
 
-    def version(self, index: int, fingerprint: int) -> LocalFile:  # noqa: ARG002 - the interface
+    def version(self, index: int, fingerprint: int) -> FolderFile:  # noqa: ARG002 - the interface
         return self.files[index]
 
-    def _selects(self, file: LocalFile) -> bool:
+    def _selects(self, file: FolderFile) -> bool:
         return file.size >= self.min_size
 
 
 class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
-    """A version is told by path, inode, size and time of writing; its moment is the ctime, which `mv` sets and cannot be forged.
+    """Path, inode, size and time of writing make a version; its moment is the ctime, which `mv` sets and nobody can forge.
 
-    A file is held back for `min_age` after its last change, so that whoever writes it can finish. In `mode: window` a
+    A file waits for `min_age` after its last change, so that its writer can finish. In `mode: window` a
     changed mode or owner makes a file new again once it is older than `lateness`; `strict`, the default, does not care.
     """
 
     Options: ClassVar[type[BaseModel]] = FileNewFilesOptions
     _digest: bytes | None = None
-    """Of the last listing, if it was one of a page and was looked at as a whole."""
+    """The digest of the last listing, if that was read as a whole and was a single page."""
     _resting: RestingFolder | None = None
     _alone_until: float = 0.0
 
@@ -110,7 +110,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
     def source_identity(self) -> JsonValue:
         return self.identity_of("file.new_files", path=self.options.path)
 
-    async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
+    async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         began, self._digest = clock(), None
         listing = await self._listing()
         files = [file for file in listing.files if after is None or file.key > after]
@@ -118,32 +118,10 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
             part = files[first : first + PAGE]
             last = part[-1].key if len(files) > first + PAGE else None
             yield FilePage(clock=began, last=last, files=part, min_size=self.options.min_size)
-        if after is None and len(files) <= PAGE:  # of larger folders the walk is what a poll costs
+        if after is None and len(files) <= PAGE:  # in larger folders the walk is most of a poll's cost
             self._digest = listing.digest
 
-    async def pause(self) -> None:
-        """Who waits for nothing but a change of a small folder has it looked at together with others."""
-        longest = self._rest_among_others()
-        if longest is None:
-            await super().pause()
-            return
-        try:
-            await self.rest(longest)
-        finally:
-            self._rise()
-
-    def park(self, on_wake: Callable[[], None]) -> float | None:
-        if self._is_woken or (longest := self._rest_among_others()) is None:
-            return None
-        self._on_wake = on_wake
-        return longest
-
-    def unpark(self, *, for_good: bool) -> None:
-        super().unpark(for_good=for_good)
-        self._rise()
-
-    def _rest_among_others(self) -> float | None:
-        """For how long at most; None for who polls by itself."""
+    def join_shared_poll(self) -> float | None:
         now = anyio.current_time()
         if self.client is None or self._digest is None or not self.is_settled or now < self._alone_until:
             return None
@@ -153,15 +131,15 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
         self.client.join(self._resting, self.interval.total_seconds())
         return self.seconds_of_rest()
 
-    def _rise(self) -> None:
+    def leave_shared_poll(self) -> None:
         if self.client is not None and self._resting is not None:
             self.client.leave(self._resting, self.interval.total_seconds())
             if self._resting.is_slow:
                 self._alone_until = anyio.current_time() + ALONE
 
     @property
-    def quiet_look(self) -> QuietLook | None:
-        return None if self._resting is None else self._resting.look
+    def quiet_poll(self) -> QuietPoll | None:
+        return None if self._resting is None else self._resting.last_quiet
 
     async def _listing(self) -> FolderListing:
         if self.client is None:

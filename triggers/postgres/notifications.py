@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import structlog
 
-from triggers.hints import listen_for_ever
+from triggers.hosting import listen_for_ever
 from triggers.postgres.failures import close_connection, driver_errors
 from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
 

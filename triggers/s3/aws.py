@@ -1,4 +1,4 @@
-"""What AWS's own library knows of a connection: where a bucket is reached, who signs, and what its errors mean."""
+"""The part of a connection that AWS's own library knows: the address of a bucket, the credentials, and the errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -29,27 +29,48 @@ from botocore.exceptions import (
 )
 from botocore.loaders import Loader, create_loader
 from botocore.session import Session
+from pydantic import SecretStr
 
-from triggers.s3.failures import Failure
-
-if TYPE_CHECKING:
-    from triggers.s3.connection import S3Connection
+from triggers.s3.failures import S3Failure
 
 DEFAULT_REGION: Final = "us-east-1"
 CLIENT_LIFETIME: Final = 540.0
-"""Seconds. Temporary credentials are renewed when they have ten minutes left, so those of now are good for as long."""
+"""Seconds. Temporary credentials are renewed when they have ten minutes left, so the current ones last as long as this."""
 
 _A_DNS_LABEL: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]")
 _SERVER_ERROR: Final = 500
 _OFF_THE_LOOP: Final = AioConfig(warm_up_loader_caches=True)
-"""A service's first client reads megabytes of JSON: in a thread, please."""
+"""A service's first client reads megabytes of JSON, which must happen in a thread."""
+
+
+class S3Settings(Protocol):
+    """What a connection says about the server and about who signs in; see `S3Connection`."""
+
+    @property
+    def endpoint_url(self) -> str | None: ...
+    @property
+    def region(self) -> str | None: ...
+    @property
+    def access_key_id(self) -> SecretStr | None: ...
+    @property
+    def secret_access_key(self) -> SecretStr | None: ...
+    @property
+    def profile(self) -> str | None: ...
+    @property
+    def role_arn(self) -> str | None: ...
+    @property
+    def anonymous(self) -> bool: ...
+    @property
+    def addressing_style(self) -> Literal["auto", "path", "virtual"]: ...
+    @property
+    def requester_pays(self) -> bool: ...
 
 
 _Session = TypeVar("_Session", bound=Session)
 
 
-def _session(kind: type[_Session], connection: S3Connection) -> _Session:
-    """One of the connection's profile. What botocore knows of a service is read once, not once a session."""
+def _session(kind: type[_Session], connection: S3Settings) -> _Session:
+    """Make a session of the connection's profile. Botocore's description of a service is read once, not once a session."""
     session: _Session = kind(profile=connection.profile)
     session.lazy_register_component("data_loader", lambda: _loader(session.get_config_variable("data_path")))
     return session
@@ -61,8 +82,8 @@ def _loader(data_path: str | None) -> Loader:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Address:
-    """`url` has no query; `region` is the one to sign for; `proxy` is what the environment says."""
+class BucketAddress:
+    """How a bucket is reached. `url` has no query, `region` is signed for, `proxy` comes from the environment."""
 
     url: str
     region: str
@@ -70,21 +91,21 @@ class Address:
 
 
 @dataclass(eq=False)
-class Addresses:
-    """A region's endpoint (partitions, dual-stack, FIPS) is botocore's to know; nothing is sent to find out.
+class BucketAddresses:
+    """The addresses of buckets. Botocore knows a region's endpoint (partitions, dual-stack, FIPS) without a request.
 
-    Its clients are made in a thread: the first one reads megabytes of JSON.
+    Its clients are made in a thread, since the first one reads megabytes of JSON.
     """
 
-    connection: S3Connection
+    connection: S3Settings
     _clients: dict[str | None, BaseClient] = field(default_factory=dict, init=False)
-    _known: dict[tuple[str, str | None], Address] = field(default_factory=dict, init=False)
+    _known: dict[tuple[str, str | None], BucketAddress] = field(default_factory=dict, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
-    async def of(self, bucket: str, region: str | None) -> Address:
-        """`region` None: the configured one. Raises `Refused`."""
+    async def address_of(self, bucket: str, region: str | None) -> BucketAddress:
+        """Return the address of a bucket in a region; None is the configured one. Raises `S3Refused`."""
         if (bucket, region) not in self._known:
-            self._known[bucket, region] = self._address(bucket, await self._client(region))
+            self._known[bucket, region] = self._new_address(bucket, await self._client(region))
         return self._known[bucket, region]
 
     async def _client(self, region: str | None) -> BaseClient:
@@ -94,7 +115,7 @@ class Addresses:
                     self._clients[region] = await run_sync(self._new_client, region)
         return self._clients[region]
 
-    def _address(self, bucket: str, client: BaseClient) -> Address:
+    def _new_address(self, bucket: str, client: BaseClient) -> BucketAddress:
         meta = client.meta
         endpoint = urlsplit(meta.endpoint_url)
         if self._in_host(bucket):
@@ -102,10 +123,13 @@ class Addresses:
         else:
             endpoint = endpoint._replace(path=f"{endpoint.path}/{bucket}")
         proxy = None if proxy_bypass(endpoint.hostname or "") else getproxies().get(endpoint.scheme)
-        return Address(url=endpoint.geturl(), region=meta.region_name, proxy=proxy)
+        return BucketAddress(url=endpoint.geturl(), region=meta.region_name, proxy=proxy)
 
     def _in_host(self, bucket: str) -> bool:
-        """`auto` is what every S3 server understands: the host only at AWS, and where a TLS certificate covers it."""
+        """Whether the bucket's name is part of the host. `auto`: only at AWS, and only if a TLS certificate covers it.
+
+        Every S3 server understands the name in the path.
+        """
         if self.connection.addressing_style == "auto":
             return self.connection.endpoint_url is None and _A_DNS_LABEL.fullmatch(bucket) is not None
         return self.connection.addressing_style == "virtual"
@@ -127,13 +151,13 @@ class CredentialSource:
     Resolved at the first request, refreshed by aiobotocore before they expire.
     """
 
-    connection: S3Connection
+    connection: S3Settings
     _session: AioSession = field(init=False)
     _resolved: Any = field(default=None, init=False)
     _lock: anyio.Lock = field(default_factory=anyio.Lock, init=False)
 
     async def current(self) -> ReadOnlyCredentials:
-        """A consistent set of keys and token. Raises `Refused` or `SourceUnavailable`."""
+        """A consistent set of keys and token. Raises `S3Refused` or `SourceUnavailable`."""
         with aws_errors(
             remedy="check the connection's profile and role_arn, and that its identity may assume the role"
         ):
@@ -143,12 +167,12 @@ class CredentialSource:
             return await self._resolved.get_frozen_credentials()
 
     def forget(self) -> None:
-        """The server calls them expired: ask the chain again at the next request; somebody may have renewed a file."""
+        """Ask the chain again at the next request: the server calls the credentials expired, and a file may have been renewed."""
         self._resolved = None
 
     @asynccontextmanager
     async def client(self, service: str, *, region: str | None, endpoint_url: str) -> AsyncGenerator[Any, None]:
-        """A client of another service, with the keys of now: give it up within `CLIENT_LIFETIME`."""
+        """Open a client of another service with the current keys; close it within `CLIENT_LIFETIME`."""
         keys = await self.current()
         async with self._session.create_client(
             service,
@@ -172,7 +196,7 @@ class CredentialSource:
         return AioRefreshableCredentials.create_from_metadata(await assume(), assume, "sts-assume-role")
 
     def _new_session(self) -> AioSession:
-        """In a thread, since it reads files."""
+        """Make a session, in a thread, since that reads files."""
         session = _session(AioSession, self.connection)
         key_id, key = self.connection.access_key_id, self.connection.secret_access_key
         if key_id is not None and key is not None:
@@ -194,16 +218,20 @@ class CredentialSource:
 
 @contextmanager
 def aws_errors(*, remedy: str) -> Iterator[None]:
-    """Turns what botocore raises into `Refused` or `SourceUnavailable`."""
+    """Turn what botocore raises into `S3Refused` or `SourceUnavailable`."""
     try:
         yield
     except NoCredentialsError as error:
         remedy = "give the connection access_key_id and secret_access_key, a profile, or anonymous: true"
-        raise Failure(code="NoCredentials", message=str(error), remedy=remedy).error() from error
+        raise S3Failure(code="NoCredentials", message=str(error), remedy=remedy).error() from error
     except ClientError as error:
         reason = error.response["Error"]
         passing = error.response["ResponseMetadata"]["HTTPStatusCode"] >= _SERVER_ERROR
-        raise Failure(code=reason["Code"], message=reason["Message"], remedy=remedy, passing=passing).error() from error
+        raise S3Failure(
+            code=reason["Code"], message=reason["Message"], remedy=remedy, passing=passing
+        ).error() from error
     except BotoCoreError as error:
         passing = isinstance(error, (HTTPClientError, CredentialRetrievalError))
-        raise Failure(code=type(error).__name__, message=str(error), remedy=remedy, passing=passing).error() from error
+        raise S3Failure(
+            code=type(error).__name__, message=str(error), remedy=remedy, passing=passing
+        ).error() from error

@@ -17,7 +17,9 @@ _TIMEOUT = aiohttp.ClientTimeout(total=120, connect=10, sock_read=60)
 
 
 class S3Connection(BaseConnection):
-    """Without keys, the credentials are found as AWS's own tools find them: environment, `profile`, container or instance role.
+    """An S3 server and how to sign in.
+
+    Without keys, the credentials are found as AWS's own tools find them: environment, `profile`, container or instance role.
 
     `role_arn` is assumed with those credentials; its STS is AWS's unless AWS_ENDPOINT_URL_STS names another. Proxies are
     taken from the environment, a private CA from SSL_CERT_FILE.
@@ -61,7 +63,7 @@ class S3Connection(BaseConnection):
             aiohttp.ClientSession(
                 timeout=_TIMEOUT,
                 headers=headers,
-                connector=aiohttp.TCPConnector(limit=0),  # `BucketRequests` has one for each bucket
+                connector=aiohttp.TCPConnector(limit=0),  # `BucketRequests` has a limit for each bucket
                 cookie_jar=aiohttp.DummyCookieJar(),
             ) as http,
             anyio.create_task_group() as tasks,

@@ -1,4 +1,4 @@
-"""What an S3 server's refusal means for the person who runs the watcher."""
+"""Refusals of an S3 server, with what they mean for the person who runs the watcher."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 
 
 @dataclass(frozen=True, kw_only=True)
-class Failure:
-    """`code` is AWS's word where there is one. `passing`: trying again later may help."""
+class S3Failure:
+    """A failed request. `code` is AWS's word where there is one; `passing`: a retry may help."""
 
     code: str
     message: str
@@ -23,17 +23,17 @@ class Failure:
     def __str__(self) -> str:
         return f"{self.code}: {self.message.rstrip('.')}; {self.remedy}"
 
-    def error(self) -> SourceUnavailable | Refused:
-        return SourceUnavailable(str(self)) if self.passing else Refused(self)
+    def error(self) -> SourceUnavailable | S3Refused:
+        return SourceUnavailable(str(self)) if self.passing else S3Refused(self)
 
     def finding(self, check: str) -> Finding:
         return Finding.error(check, f"{self.code}: {self.message}", self.remedy)
 
 
-class Refused(ConfigurationError):
+class S3Refused(ConfigurationError):
     """The bucket cannot be listed until a person changes something: AWS's code and the remedy."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: S3Failure) -> None:
         super().__init__(str(failure))
         self.failure = failure
 
@@ -57,7 +57,7 @@ _PASSING: Final = frozenset(
         "TooManyRequestsException",
     }
 )
-"""An expired token passes too: whoever renews a profile's credentials does not tell us."""
+"""Codes of failures that pass by themselves. An expired token passes, too: a profile's credentials are renewed silently."""
 
 _ELSEWHERE: Final = frozenset(
     {"PermanentRedirect", "TemporaryRedirect", "AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
@@ -86,8 +86,8 @@ _REMEDY_OF_STATUS: Final = {
 _LONGEST: Final = 500
 
 
-def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failure:
-    """Judge an answer that is no page. `endpoint` names the server in messages."""
+def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> S3Failure:
+    """Judge a response that is no page. `endpoint` names the server in messages."""
     code = _text(_CODE, body) or f"HTTP {status}"
     message = _text(_MESSAGE, body) or f"the server answered without an S3 error document (HTTP {status})"
     remedy = REMEDIES.get(code) or _REMEDY_OF_STATUS.get(status) or "check the connection's endpoint_url"
@@ -96,11 +96,11 @@ def failure_of(*, status: int, body: bytes, bucket: str, endpoint: str) -> Failu
         status >= HTTPStatus.INTERNAL_SERVER_ERROR and status != HTTPStatus.NOT_IMPLEMENTED
     )
     passing = code in _PASSING or failed or was_cut
-    return Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
+    return S3Failure(code=code, message=f"bucket {bucket!r} at {endpoint}: {message}", remedy=remedy, passing=passing)
 
 
 def region_hint(*, header: str | None, body: bytes) -> str | None:
-    """The region to ask instead, when the answer says that the bucket lives elsewhere."""
+    """The region to ask instead, if the response says that the bucket lives elsewhere."""
     return (header or _text(_REGION, body) or None) if _text(_CODE, body) in _ELSEWHERE else None
 
 

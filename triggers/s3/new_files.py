@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
-import re
-from collections.abc import AsyncGenerator, Hashable, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
@@ -17,27 +15,27 @@ from pydantic import BaseModel, Field, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.trigger import FileOptions, NewFiles, QuietLook
-from triggers.file_scan.versions import Page
-from triggers.options import format_duration
-from triggers.s3.clock import Reading
-from triggers.s3.failures import Refused
+from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
+from triggers.file_scan.versions import Moment, ScanPage
+from triggers.s3.checks import listing_check, uploads_check
+from triggers.s3.clock import ClockReading
 from triggers.s3.listing import S3Client
-from triggers.s3.pages import FingerprintCache, ListedPage, Row, S3Page, Selection
-from triggers.s3.probes import PAGES, Place, RestingWatcher, Signature
-from triggers.s3.queue import Queue
+from triggers.s3.objects import FingerprintCache, S3Page, Selection
+from triggers.s3.pages import ListedPage, Row
+from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
+from triggers.s3.queue import Queue, QueueMessage
 from triggers.s3.shared import DatedPage, SharedListing
 
 
 class S3NewFilesOptions(FileOptions):
-    """`match` and `regex` see the key after the prefix."""
+    """Options of `s3.new_files`; `match` and `regex` see the key after the prefix."""
 
     bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
     """A bucket's name or an access point's alias."""
     prefix: str = ""
     directory_markers: bool = False
     notifications: str | None = Field(default=None, pattern=r"^https?://[^/@?#]+/[^?#]+$")
-    """The url of an SQS queue in which S3 names new objects; this watcher's own."""
+    """The url of an SQS queue in which S3 names new objects; no other watcher may read it."""
 
     @field_validator("bucket")
     @classmethod
@@ -52,8 +50,16 @@ class S3NewFilesOptions(FileOptions):
 _SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 
 
+_NO_ETAGS: Final = Finding.warning(
+    "etags",
+    "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
+    " of its LastModified by as many bytes is missed",
+    "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
+)
+
+
 class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
-    """Exact iff no object becomes visible later than `lateness` after its LastModified; `mode: strict` has no such bound."""
+    """Exact iff no object becomes visible later than `lateness` after its LastModified; exact without a bound in `mode: strict`."""
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions
     connection_type: ClassVar[str | None] = "s3"
@@ -68,22 +74,25 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             min_size=options.min_size,
             directory_markers=options.directory_markers,
         )
+        self._listed_prefix = options.prefix + self._matcher.literal
+        """The longest prefix under which all objects lie that can match."""
+        self._place = ListedPlace(options.bucket, self._listed_prefix, self.interval.total_seconds())
         self._queue: Queue | None = None
         self._is_first = True
         self._known: Signature | None = None
-        """Of the last listing, if it was looked at as a whole and is no longer than what is looked at together."""
+        """The signature of the last listing, if it was read as a whole and is short enough for shared polls."""
         self._news: Sequence[DatedPage] | None = None
         self._warnings: Sequence[Finding] = ()
-        """Of the last check."""
+        """The warnings of the last check."""
         self._lacks_etags = False
-        """Of the last scan, as far as it has come."""
+        """The last scan, as far as it has come, met an object without an ETag."""
         self._resting: RestingWatcher | None = None
         client.clocks[options.bucket].follow(options.lateness if options.mode == "window" else timedelta(0))
         self._due = True
-        """A scan is due; hints alone do not make it so."""
+        """A scan is due. Hints alone do not make it due."""
         self._scan_at = 0.0
         self._has_scanned = False
-        """In this poll, which else has looked up hints only."""
+        """This poll is a scan; other polls only look up hints."""
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -94,22 +103,21 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def check(self) -> list[Finding]:
         options = self.options
-        findings = [await _listing_check(self.client, options.bucket, self._listed_prefix)]
+        findings = [await listing_check(self.client, options.bucket, self._listed_prefix)]
         if findings[0].level == "error":
             return findings
         if options.mode == "window":
-            findings += await _uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
+            findings += await uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
         self._warnings = [finding for finding in findings if finding.level == "warning"]
         return findings
 
     def source_identity(self) -> JsonValue:
-        place = {"endpoint": self.client.endpoint, "bucket": self.options.bucket, "prefix": self.options.prefix}
-        return self.identity_of("s3.new_files", **place)
-
-    def shared_stream_key(self) -> Hashable | None:
-        return ("s3.new_files", self.client.endpoint, self.options.bucket, self._listed_prefix)
+        options = self.options
+        return self.identity_of(
+            "s3.new_files", endpoint=self.client.endpoint, bucket=options.bucket, prefix=options.prefix
+        )
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
@@ -123,7 +131,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                 yield batch if is_true else replace(batch, whole_since=None)
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        """Looks up what was hinted at, also between two pages; scans when it is time for that."""
+        """Look up the keys of hints, also between two pages, and scan when a scan is due."""
         scanner, self._has_scanned = self.scanner_from(position), False
         async with aclosing(self._hinted(scanner)) as hinted:
             async for batch in hinted:
@@ -139,7 +147,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
                         yield more
         self._scan_at, self._has_scanned = anyio.current_time() + self.seconds_between_polls(), True
 
-    async def pages(self, after: str | None) -> AsyncGenerator[Page, None]:
+    async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         self._cache.begin()
         self._known = None
         signatures: list[int] = []
@@ -167,39 +175,41 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             async for page in listing:
                 yield page
 
-    def _refuse_doubt(self, reading: Reading) -> None:
-        """What comes from now on can be told only by those who know what time it is."""
+    def _refuse_doubt(self, reading: ClockReading) -> None:
+        """Raise `SourceUnavailable` if the watcher is to start at now, and the time now is in doubt."""
         if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
             raise SourceUnavailable(
-                f"the answers of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
+                f"the responses of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
                 "three agree; set the clocks of the S3 server and of each gateway in front of it by NTP"
             )
 
-    async def pause(self) -> None:
-        """Ends for hints, for the next scan, for a listing that changed, or for others who begin one of the same prefix."""
-        if self._known is not None and self._queue is None and self.is_settled and not self.context.is_alone:
-            await self._rest_with_others(self._known)
-            return
+    async def pause_alone(self) -> None:
+        """Return for a hint, for the next scan, or when another watcher begins a scan of the same prefix."""
         left = max(0.0, self._scan_at - anyio.current_time())
         with self._listing.resting(self.wake, at_least=left - self.interval.total_seconds() / 2):
             woken = await self.rest(left)
         self._due = self._due or not woken or anyio.current_time() >= self._scan_at
 
-    async def _rest_with_others(self, known: Signature) -> None:
-        place = Place(self.options.bucket, self._listed_prefix, self.interval.total_seconds())
+    def join_shared_poll(self) -> float | None:
+        if self._known is None or self._queue is not None or not self.is_settled or self.context.is_alone:
+            return None
         shown = self.findings
-        self._resting = RestingWatcher(known=known, wake=self.wake, has_findings=lambda: self.findings != shown)
-        with self.client.probes.watching(place, self._resting):
-            await self.rest(self.seconds_of_rest())
-        self._due, self._news = True, self._resting.news
+        self._resting = RestingWatcher(known=self._known, wake=self.wake, has_findings=lambda: self.findings != shown)
+        self.client.probes.join(self._place, self._resting)
+        return self.seconds_of_rest()
+
+    def leave_shared_poll(self) -> None:
+        if self._resting is not None:
+            self.client.probes.leave(self._place, self._resting)
+            self._due, self._news = True, self._resting.news
 
     @property
-    def quiet_look(self) -> QuietLook | None:
-        return None if self._resting is None else self._resting.look
+    def quiet_poll(self) -> QuietPoll | None:
+        return None if self._resting is None else self._resting.last_quiet
 
     @property
     def findings(self) -> Sequence[Finding]:
-        """What a person should look at while it runs."""
+        """The warnings of the last check, and what people should know while it runs."""
         doubt = self.client.clocks[self.options.bucket].finding
         return [*self._warnings, *([] if doubt is None else [doubt]), *([_NO_ETAGS] if self._lacks_etags else [])]
 
@@ -208,86 +218,34 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         super().wake()
 
     async def _hinted(self, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
-        """At most one batch; its messages are deleted once it is committed."""
-        if self._queue is None or not scanner.takes_hints or not (hints := self._queue.take()):
+        """Yield at most one batch; its messages are deleted once it is committed."""
+        if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
             return
-        # A scan that began after a message was sent has seen what it is about, however long the queue has become.
-        recent = [hint for hint in hints if scanner.up_to is None or hint.sent >= scanner.up_to]
-        keys = {key for hint in recent for key in hint.keys if self._selection.may_want(key)}
+        batch = await self._look_up(self._named_keys(messages, since=scanner.up_to), scanner)
+        if batch is not None:
+            yield batch
+        await self._queue.done(messages)
+
+    def _named_keys(self, messages: Sequence[QueueMessage], *, since: Moment | None) -> Collection[str]:
+        """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
+
+        A scan that began after a message was sent has listed what the message names, however long the queue has become.
+        """
+        recent = (message for message in messages if since is None or message.sent >= since)
+        return {key for message in recent for key in message.keys if self._selection.may_want(key)}
+
+    async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
         pages = [self._page(*dated) for dated in looked_up]
-        if pages:
-            versions = [version for page in pages for version in page.versions(None)]
-            step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
-            if step.position is not None:
-                yield self.batch_of(step, caught_up=True)
-        await self._queue.done(hints)
+        if not pages:
+            return None
+        versions = [version for page in pages for version in page.versions(None)]
+        step = scanner.look_up(versions, clock=min(page.clock for page in pages), now=anyio.current_time())
+        return None if step.position is None else self.batch_of(step, caught_up=True)
 
-    def _page(self, listed: ListedPage, reading: Reading) -> S3Page:
+    def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
 
     @property
     def _listing(self) -> SharedListing:
         return self.client.listing(self.options.bucket, self._listed_prefix)
-
-    @property
-    def _listed_prefix(self) -> str:
-        """The fewest objects that hold all that can match."""
-        return self.options.prefix + self._matcher.literal
-
-
-_NO_ETAGS: Final = Finding.warning(
-    "etags",
-    "the server lists objects without an ETag: the size tells their versions apart, so that one overwritten within the second"
-    " of its LastModified by as many bytes is not told",
-    "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
-)
-_RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
-_ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")
-_PREFIX: Final = re.compile(rb"<Prefix>([^<]*)</Prefix>")
-_DAYS: Final = re.compile(rb"<DaysAfterInitiation>\s*([0-9]{1,4})\s*</DaysAfterInitiation>")
-
-
-async def _listing_check(client: S3Client, bucket: str, prefix: str) -> Finding:
-    """One listed object shows that bucket, region, credentials and permission are right."""
-    try:
-        await client.list_page(bucket, prefix, None, max_keys=1)
-    except Refused as error:
-        return error.failure.finding("listing")
-    return Finding.ok("listing", f"bucket {bucket!r} at {client.endpoint} is listed")
-
-
-async def _uploads_check(client: S3Client, bucket: str, prefix: str, lateness: timedelta) -> list[Finding]:
-    """Whether the bucket ends uploads that would be found too late; nothing when it does not let us see."""
-    try:
-        longest = longest_upload(await client.lifecycle(bucket), prefix)
-    except Refused as error:
-        if error.failure.code != "NoSuchLifecycleConfiguration":
-            return []
-        longest = None
-    except SourceUnavailable:
-        return []
-    limit = format_duration(lateness)
-    missed = f"one that takes longer than lateness, {limit}, is missed"
-    if longest is None:
-        return [Finding.ok("uploads", f"no rule of the bucket ends unfinished uploads; {missed}")]
-    after = f"the bucket ends uploads after {longest.days} days"
-    if longest <= lateness:
-        return [Finding.ok("uploads", f"{after}, within lateness, {limit}")]
-    remedy = f"set lateness: {longest.days}d, or mode: strict, or lower the bucket's AbortIncompleteMultipartUpload"
-    return [Finding.warning("uploads", f"{after}; {missed}", remedy)]
-
-
-def longest_upload(lifecycle: bytes, prefix: str) -> timedelta | None:
-    """When unfinished uploads below `prefix` are ended, by an answer of GetBucketLifecycleConfiguration; None: never."""
-    limits = [
-        int(days[1])
-        for rule in _RULE.findall(lifecycle)
-        if _ENABLED.search(rule) and prefix.startswith(_prefix_of(rule)) and (days := _DAYS.search(rule))
-    ]
-    return timedelta(days=min(limits)) if limits else None
-
-
-def _prefix_of(rule: bytes) -> str:
-    match = _PREFIX.search(rule)
-    return "" if match is None else html.unescape(match[1].decode())

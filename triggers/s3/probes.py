@@ -1,40 +1,38 @@
-"""One listing for all settled watchers of a bucket and prefix, which asks whether it is still the one they all have seen.
+"""Shared polls of listings: one listing for all settled watchers of a bucket and prefix shows whether anything changed.
 
-A settled watcher waits for nothing but another listing, so that one look serves all who rest. Who has seen something else is
-woken and given the pages, and handles them as if it had asked for them: it has rested since before they were asked for, so
-that they are not older than what it remembers. Each listing has a task of its own: a slow bucket keeps nobody else waiting.
+A settled watcher waits for nothing but another listing, so that one listing serves all watchers that rest. A watcher that knows
+another listing is woken and given the pages. It handles them as if it had asked for them: it has rested since before they
+were asked for, so they are not older than what it remembers.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
 
-import anyio
 import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import TriggerError
-from triggers.file_scan.trigger import QuietLook
+from triggers.file_scan.trigger import QuietPoll
+from triggers.hosting import SharedPolls
 from triggers.s3.shared import DatedPage
 
 PAGES: Final = 16
-"""The most of a listing that is looked at together: it is kept until all whom it is news to have read it."""
+"""The longest listing that is polled together: its pages are kept until all watchers that they are news to have read them."""
 
 Signature: TypeAlias = tuple[int, ...]
-"""Of each page of a listing: what `ListedPage.signature` was."""
-List: TypeAlias = Callable[[str, str, str | None], Awaitable[DatedPage]]
-"""The page of a bucket and a prefix behind a key."""
+"""The `ListedPage.signature` of each page of a listing."""
+ListPage: TypeAlias = Callable[[str, str, str | None], Awaitable[DatedPage]]
+"""Lists one page of a bucket and a prefix: the one behind a key."""
 
 log = structlog.get_logger()
 
 
-class Place(NamedTuple):
-    """What is listed, and every so many seconds."""
+class ListedPlace(NamedTuple):
+    """What is listed, and the seconds between two polls of it."""
 
     bucket: str
     prefix: str
@@ -43,20 +41,21 @@ class Place(NamedTuple):
 
 @dataclass(kw_only=True, eq=False)
 class RestingWatcher:
-    """For one rest of one watcher. `wake` is called when the listing is not the `known` one any more, or cannot be had."""
+    """One rest of one watcher. `wake` is called when the listing is not the `known` one any more, or cannot be had."""
 
     known: Signature
     wake: Callable[[], None]
     has_findings: Callable[[], bool] = lambda: False
-    """Whether people should be shown others than before the rest: then it is woken, too."""
-    look: QuietLook | None = None
-    """The last one that showed the known listing."""
+    """Whether its findings differ from those before the rest: then it is woken, too."""
+    last_quiet: QuietPoll | None = None
+    """The last poll that showed the known listing."""
     news: Sequence[DatedPage] | None = None
     """The whole of the listing for which it was woken."""
 
     def hear(self, pages: Sequence[DatedPage], began: float) -> None:
+        """Take the outcome of a shared poll that began at `began`."""
         if signature_of(pages) == self.known and not self.has_findings():
-            self.look = QuietLook(began=began, clock=pages[0][1].moment)
+            self.last_quiet = QuietPoll(began=began, clock=pages[0][1].moment)
         else:
             self.news = pages
             self.wake()
@@ -67,41 +66,25 @@ def signature_of(pages: Sequence[DatedPage]) -> Signature:
 
 
 class ListingProbes:
-    """Of one connection."""
+    """The shared polls of one connection."""
 
-    def __init__(self, list_page: List, tasks: TaskGroup, random: Callable[[], float] = random.random) -> None:
-        """`random` draws jitter from [0, 1)."""
+    def __init__(self, list_page: ListPage, tasks: TaskGroup) -> None:
         self._list_page = list_page
-        self._tasks = tasks
-        self._random = random
-        self._resting: dict[Place, set[RestingWatcher]] = {}
+        self.polls = SharedPolls[ListedPlace, RestingWatcher](self.poll, tasks)
 
-    @contextmanager
-    def watching(self, place: Place, watcher: RestingWatcher) -> Iterator[None]:
-        """Look for it until the block ends."""
-        if place not in self._resting:
-            self._resting[place] = set()
-            self._tasks.start_soon(self._run, place, name=f"listing of {place.bucket}/{place.prefix}")
-        self._resting[place].add(watcher)
-        try:
-            yield
-        finally:
-            self._resting[place].discard(watcher)
+    def join(self, place: ListedPlace, watcher: RestingWatcher) -> None:
+        """Poll for the watcher until it leaves."""
+        self.polls.join(place, watcher, interval=place.interval)
 
-    async def _run(self, place: Place) -> None:
-        resting = self._resting[place]
-        while resting:
-            await anyio.sleep(place.interval * (1 + self._random() / 10))
-            if resting:
-                await self._look(place, resting)
-        del self._resting[place]
+    def leave(self, place: ListedPlace, watcher: RestingWatcher) -> None:
+        self.polls.leave(place, watcher)
 
-    async def _look(self, place: Place, resting: Collection[RestingWatcher]) -> None:
-        """For those who rest from before it begins until it has ended."""
+    async def poll(self, place: ListedPlace, resting: Collection[RestingWatcher]) -> None:
+        """List the place once, for the watchers that rest from before the poll begins until it has ended."""
         watchers, began = tuple(resting), monotonic()
         try:
             pages = await self._pages(place)
-        except Exception as error:  # nobody may be left to rest by a bug here
+        except Exception as error:  # a bug here must not leave anybody resting
             unexpected = not isinstance(error, TriggerError)
             log.debug(
                 "s3.probe_failed", bucket=place.bucket, prefix=place.prefix, error=str(error), exc_info=unexpected
@@ -110,13 +93,13 @@ class ListingProbes:
         for watcher in watchers:
             if watcher not in resting:
                 continue
-            if pages is None:  # it finds out by itself what is wrong
+            if pages is None:  # its own poll says what is wrong
                 watcher.wake()
             else:
                 watcher.hear(pages, began)
 
-    async def _pages(self, place: Place) -> Sequence[DatedPage] | None:
-        """None when there are too many."""
+    async def _pages(self, place: ListedPlace) -> Sequence[DatedPage] | None:
+        """All pages of the listing; None when there are more than `PAGES`."""
         pages: list[DatedPage] = []
         after = None
         while len(pages) < PAGES:

@@ -1,7 +1,7 @@
-"""`notifications`: an SQS queue in which S3 says what may be new. A hint for latency, never the truth.
+"""`notifications`: an SQS queue in which S3 names what may be new. A hint that saves latency, never the truth.
 
-Notifications are lost, doubled, late and early. So whatever goes wrong here is logged and costs latency only; the scans
-find the rest. One queue is for one watcher: what one reads, another does not get.
+Notifications are lost, doubled, late and early. So a failure here is logged and costs latency only; the scans find the
+rest. A queue is for one watcher: another watcher would not get the messages that the first one reads.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from anyio.abc import TaskGroup
 from triggers.base import Finding
 from triggers.errors import TriggerError
 from triggers.file_scan.versions import Moment
-from triggers.hints import listen_for_ever
+from triggers.hosting import listen_for_ever
 from triggers.s3.aws import CLIENT_LIFETIME, DEFAULT_REGION, CredentialSource, aws_errors
-from triggers.s3.failures import Failure, Refused
+from triggers.s3.failures import S3Failure, S3Refused
 
 MOST: Final = 10
-"""Messages that SQS gives at a time."""
+"""The most messages that SQS gives at a time."""
 LONG_POLL: Final = 20
-"""Seconds, the most that SQS allows."""
+"""Seconds that a request waits for a message, the most that SQS allows."""
 SET_ASIDE: Final = 3600
-"""Seconds for which an unreadable message is hidden; a redrive policy counts each time it comes back."""
+"""Seconds for which an unreadable message is hidden; a redrive policy counts how often it comes back."""
 
 _REGION: Final = re.compile(r"(?:^|\.)sqs(?:-fips)?\.([a-z]+(?:-[a-z]+)+-[0-9]+)\.")
 _REMEDY: Final = (
@@ -43,8 +43,8 @@ Connect: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hint:
-    """One message. `sent` is the queue's time."""
+class QueueMessage:
+    """One message. `sent` is by the queue's clock."""
 
     receipt: str
     sent: Moment
@@ -52,29 +52,32 @@ class Hint:
 
 
 class Queue:
-    """One watcher's hints: received in a task of their own while the watcher works on those it took."""
+    """The messages of one watcher. A task of its own receives the next ones while the watcher handles those it took."""
 
     def __init__(self, url: str, connect: Connect, *, watcher: str, wake: Callable[[], None]) -> None:
-        """`wake` is called when there is something to take."""
+        """`wake` is called when there are messages to take."""
         self._url = url
         self._connect = connect
         self._wake = wake
         self._log = log.bind(watcher=watcher, queue=url)
         self._client: Any = None
-        self._received: Sequence[Hint] = ()
+        self._received: Sequence[QueueMessage] = ()
         self._asked = anyio.Event()
 
-    def take(self) -> Sequence[Hint]:
-        """What came since; the next ones are received only then. All that is taken shall go to `done`, once committed."""
+    def take(self) -> Sequence[QueueMessage]:
+        """Return the messages that were received since. The next ones are received only now.
+
+        The caller hands all of them to `done` once they are committed.
+        """
         taken, self._received = self._received, ()
         self._asked.set()
         return taken
 
-    async def done(self, hints: Sequence[Hint]) -> None:
-        """They are not needed any more. What cannot be deleted comes again, and is found known."""
+    async def done(self, messages: Sequence[QueueMessage]) -> None:
+        """Delete the messages. One that cannot be deleted comes again, and names nothing new."""
         if self._client is None:
             return
-        entries = [{"Id": str(number), "ReceiptHandle": hint.receipt} for number, hint in enumerate(hints)]
+        entries = [{"Id": str(number), "ReceiptHandle": message.receipt} for number, message in enumerate(messages)]
         try:
             with aws_errors(remedy=_REMEDY):
                 await self._client.delete_message_batch(QueueUrl=self._url, Entries=entries)
@@ -82,7 +85,7 @@ class Queue:
             self._log.warning("s3.notifications_not_deleted", error=str(error))
 
     async def run(self) -> None:
-        """Until cancelled. Nothing that goes wrong leaves it."""
+        """Receive messages until cancelled. Never raises anything else."""
         await listen_for_ever(self._receive_for_a_while, self._log, "s3.notifications_lost")
 
     async def _receive_for_a_while(self, works: Callable[[], None]) -> None:
@@ -108,12 +111,12 @@ class Queue:
             MessageSystemAttributeNames=["SentTimestamp"],
         )
         works()
-        hints = [hint for message in response.get("Messages", ()) if (hint := await self._read(client, message))]
-        if hints:
-            self._received, self._asked = hints, anyio.Event()
+        messages = [read for raw in response.get("Messages", ()) if (read := await self._read(client, raw))]
+        if messages:
+            self._received, self._asked = messages, anyio.Event()
             self._wake()
 
-    async def _read(self, client: Any, message: Any) -> Hint | None:
+    async def _read(self, client: Any, message: Any) -> QueueMessage | None:
         receipt = message["ReceiptHandle"]
         try:
             keys = keys_named(message["Body"])
@@ -126,7 +129,7 @@ class Queue:
                 QueueUrl=self._url, ReceiptHandle=receipt, VisibilityTimeout=SET_ASIDE
             )
             return None
-        return Hint(receipt=receipt, sent=int(message["Attributes"]["SentTimestamp"]) * 1000, keys=keys)
+        return QueueMessage(receipt=receipt, sent=int(message["Attributes"]["SentTimestamp"]) * 1000, keys=keys)
 
 
 class Queues:
@@ -139,7 +142,7 @@ class Queues:
 
     @contextmanager
     def listening(self, url: str, *, watcher: str, wake: Callable[[], None]) -> Iterator[Queue]:
-        """`check` has said that there are credentials."""
+        """Receive messages while the block runs. Call `check` first, which finds out whether there are credentials."""
         queue, scope = Queue(url, lambda: self._connect(url), watcher=watcher, wake=wake), anyio.CancelScope()
 
         async def receiving() -> None:
@@ -153,21 +156,21 @@ class Queues:
             scope.cancel()
 
     async def check(self, url: str) -> Finding:
-        """A queue that cannot be read costs latency only: a warning."""
+        """Check whether the queue can be read. If not, that is a warning, since it costs latency only."""
         remedy = f"{_REMEDY}; files are found by polling meanwhile"
         try:
             with aws_errors(remedy=remedy):
                 async with self._connect(url) as client:
                     await client.get_queue_attributes(QueueUrl=url, AttributeNames=["QueueArn"])
         except TriggerError as error:
-            message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, Refused) else str(error)
+            message = f"{error.failure.code}: {error.failure.message}" if isinstance(error, S3Refused) else str(error)
             return Finding.warning("notifications", message, remedy)
         return Finding.ok("notifications", f"queue {url} is read")
 
     def _connect(self, url: str) -> AbstractAsyncContextManager[Any]:
         if self._credentials is None:
-            message = "an anonymous connection reads no queue"
-            raise Failure(code="NoCredentials", message=message, remedy=_REMEDY).error()
+            message = "an anonymous connection cannot read a queue"
+            raise S3Failure(code="NoCredentials", message=message, remedy=_REMEDY).error()
         parts = urlsplit(url)
         match = _REGION.search(parts.hostname or "")
         region = match[1] if match else self._region or DEFAULT_REGION
@@ -175,13 +178,13 @@ class Queues:
 
 
 class UnreadableMessage(ValueError):
-    """The message is none of S3's."""
+    """The message is not one of S3's."""
 
 
 def keys_named(body: str) -> list[str]:
-    """In a message as S3 sends it, or wrapped by SNS, EventBridge or both; none in S3's test message.
+    """Return the keys in a message as S3 sends it, or wrapped by SNS, EventBridge or both; none for S3's test message.
 
-    What happened to them does not matter, nor which bucket it was: a look will tell. Raises `UnreadableMessage`.
+    The kind of event and the bucket do not matter: looking the keys up shows what is there. Raises `UnreadableMessage`.
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/notification-content-structure.html
     https://docs.aws.amazon.com/AmazonS3/latest/userguide/ev-events.html
     """

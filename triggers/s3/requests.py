@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode
 
 import aiohttp
@@ -16,18 +16,15 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from yarl import URL
 
-from triggers.s3.aws import Addresses, CredentialSource
-from triggers.s3.failures import Failure, failure_of, region_hint
-
-if TYPE_CHECKING:
-    from triggers.s3.connection import S3Connection
+from triggers.s3.aws import BucketAddresses, CredentialSource, S3Settings
+from triggers.s3.failures import S3Failure, failure_of, region_hint
 
 Headers: TypeAlias = Mapping[str, str]
 
 SIGNED_FOR: Final = 180.0
-"""Seconds for which a request that comes again and again is not signed anew; servers accept a signature for minutes."""
+"""Seconds for which a repeated request keeps its signature; servers accept one for minutes."""
 AT_A_TIME: Final = 50
-"""Requests for one bucket, which may be slow: the others have connections of their own."""
+"""The most requests at a time for one bucket, which may be slow: other buckets have connections of their own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +33,7 @@ class _Signed:
     headers: Headers
     proxy: str | None
     at: float
-    """By the clock whose time was signed."""
+    """The time that was signed, in seconds since 1970."""
 
     @property
     def is_fresh(self) -> bool:
@@ -44,12 +41,12 @@ class _Signed:
 
 
 class BucketRequests:
-    """Of one connection: its credentials, and which bucket lives in which region. Those of an anonymous one are not signed."""
+    """The requests of one connection: its credentials, and the region of each bucket. An anonymous connection signs nothing."""
 
     def __init__(
-        self, connection: S3Connection, http: aiohttp.ClientSession, credentials: CredentialSource | None
+        self, connection: S3Settings, http: aiohttp.ClientSession, credentials: CredentialSource | None
     ) -> None:
-        self.addresses = Addresses(connection)
+        self.addresses = BucketAddresses(connection)
         self._endpoint = connection.endpoint_url or "AWS"
         self._http = http
         self._credentials = credentials
@@ -61,9 +58,9 @@ class BucketRequests:
     async def get(
         self, bucket: str, query: Mapping[str, str], document: bytes, *, is_repeated: bool = False
     ) -> tuple[Headers, bytes]:
-        """A response with the document that starts with `document`; asked again where the bucket lives when a server tells.
+        """Return the headers and body of a response that holds `document`. Retried in the bucket's region if a server names it.
 
-        `is_repeated`: the same will be asked for again soon. Raises `Refused` or `SourceUnavailable`.
+        `is_repeated`: the same request will be sent again soon. Raises `S3Refused` or `SourceUnavailable`.
         """
         for _ in range(2):
             status, headers, body = await self._get(bucket, query, is_repeated=is_repeated)
@@ -91,18 +88,18 @@ class BucketRequests:
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise self._unreachable(error).error() from error
 
-    def _unreachable(self, error: Exception) -> Failure:
+    def _unreachable(self, error: Exception) -> S3Failure:
         remedy, passing = "check the connection's endpoint_url and the network", True
         if isinstance(error, aiohttp.ClientSSLError):
             remedy, passing = "set SSL_CERT_FILE to the server's CA, or correct endpoint_url", False
         message = f"{self._endpoint} could not be reached ({str(error) or 'no response in time'})"
-        return Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
+        return S3Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
 
     async def _signed(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
         key = (bucket, *query.items())
         if is_repeated and (known := self._repeated.get(key)) is not None and known.is_fresh:
             return known
-        address = await self.addresses.of(bucket, self._regions.get(bucket))
+        address = await self.addresses.address_of(bucket, self._regions.get(bucket))
         url, at = f"{address.url}?{_encoded(query)}", time.time()
         headers = await self._headers(url, address.region)
         signed = _Signed(url=URL(url, encoded=True), headers=headers, proxy=address.proxy, at=at)
@@ -119,10 +116,10 @@ class BucketRequests:
         return dict(request.headers.items())
 
     def _forget(self, bucket: str) -> None:
-        """What was signed may be what the server refuses."""
+        """Sign the bucket's requests anew: the signature may be what the server refuses."""
         self._repeated = {key: signed for key, signed in self._repeated.items() if key[0] != bucket}
 
 
 def _encoded(query: Mapping[str, str]) -> str:
-    """As Signature Version 4 wants it: sorted, all but unreserved characters percent-encoded."""
+    """Encode a query as Signature Version 4 wants it: sorted, all but unreserved characters percent-encoded."""
     return urlencode(sorted(query.items()), quote_via=quote)

@@ -1,9 +1,9 @@
-"""One listing for all watchers of a connection that want the same bucket and prefix.
+"""One listing for all watchers of a connection that list the same bucket and prefix; the watchers are its members.
 
 The first member that is due starts a scan and wakes the members that have rested long enough. They join before the first
-page is asked for, never later: `strict` must not be shown a listing older than what it remembers. Nobody waits for a slow
-member: it finds its next page in the buffer, or goes on alone. The listing has no task of its own: whoever needs the next
-page fetches it, and the others find it there.
+page is asked for and never later, since `strict` must not be shown a listing older than what it remembers. Nobody waits for a
+slow member: it finds its next page in the buffer, or goes on alone. The listing has no task of its own: the member that needs
+the next page first fetches it for all.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Final, TypeAlias
 import anyio
 
 from triggers.errors import TriggerError
-from triggers.s3.clock import Reading
+from triggers.s3.clock import ClockReading
 from triggers.s3.pages import ListedPage
 
-DatedPage: TypeAlias = tuple[ListedPage, Reading]
+DatedPage: TypeAlias = tuple[ListedPage, ClockReading]
 Fetch: TypeAlias = Callable[[str | None], Awaitable[DatedPage]]
-"""The page behind a key, and the server's clock when it was made."""
+"""Fetches the page behind a key, with the server's clock when it was made."""
 
 BUFFER: Final = 16
 """Pages that a slow member may be behind, about a megabyte each."""
@@ -32,18 +32,18 @@ ARRIVAL: Final = 0.1
 
 
 class SharedListing:
-    """A member rests between its scans."""
+    """The scans of one bucket and prefix. A member rests between its scans."""
 
     def __init__(self, fetch: Fetch) -> None:
         self._fetch = fetch
         self._resting: dict[Callable[[], None], float] = {}
-        """How to wake each member that rests, and from when on it may be woken."""
+        """The callback that wakes each member at rest, and the moment from which on it may be woken."""
         self._scan: _Scan | None = None
         """The scan that began last."""
 
     @contextmanager
     def resting(self, wake: Callable[[], None], *, at_least: float) -> Iterator[None]:
-        """Others that begin a scan call `wake`, but not before `at_least` seconds are over."""
+        """Rest while the block runs: a member that begins a scan after `at_least` seconds calls `wake`."""
         self._resting[wake] = anyio.current_time() + at_least
         try:
             yield
@@ -51,7 +51,7 @@ class SharedListing:
             del self._resting[wake]
 
     async def whole(self, *, first: bool) -> AsyncGenerator[DatedPage, None]:
-        """A scan from the start, with whoever joins; `first`: this member's first. Raises what fetching raises."""
+        """Scan from the start, with the members that join; `first`: this member's first scan. Raises what fetching raises."""
         if self._scan is None or not self._scan.can_be_joined:
             self._scan = self._begin(arrival=ARRIVAL if first else 0.0)
         last = None
@@ -65,7 +65,7 @@ class SharedListing:
             yield page
 
     async def rest_of(self, after: str | None) -> AsyncGenerator[DatedPage, None]:
-        """What follows a key, alone."""
+        """Scan what follows a key, alone."""
         while True:
             page = await self._fetch(after)
             yield page
@@ -82,13 +82,13 @@ class SharedListing:
 
 
 class _Scan:
-    """The pages that its members have not all read yet, `BUFFER` at most."""
+    """A scan under way, with the pages that not all of its members have read; `BUFFER` pages at most."""
 
     def __init__(self, fetch: Fetch, *, arrival: float, awaited: int) -> None:
         self._fetch = fetch
         self._arrival = arrival
         self._awaited = awaited + 1
-        """Members that may still join, the one that begins among them."""
+        """The number of members that may still join, including the one that begins."""
         self._all_here = anyio.Event()
         self.can_be_joined = True
         self._next: dict[object, int] = {}
@@ -101,7 +101,10 @@ class _Scan:
         self._fetching = anyio.Lock()
 
     async def pages(self) -> AsyncGenerator[DatedPage, None]:
-        """For one more member, until it is too far behind. A failure is everybody's: the source would fail each of them."""
+        """Yield the pages to one more member, until it is too far behind.
+
+        A failure is raised to all members: the source would fail each of them.
+        """
         member, number = object(), 0
         self._next[member] = 0
         self._awaited -= 1
@@ -111,7 +114,7 @@ class _Scan:
             while True:
                 if number == self._end:
                     async with self._fetching:
-                        if number == self._end:  # else somebody fetched it meanwhile
+                        if number == self._end:  # else another member has fetched it
                             await self._fetch_next()
                 if number < self._first:
                     return

@@ -1,4 +1,4 @@
-"""Which of several triggerers hosts which watcher: rendezvous hashing, so that a join or a leave moves few (pure)."""
+"""Assigns watchers to triggerers by rendezvous hashing, so that a join or a leave moves few. Pure."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import partial
 
 @dataclass(frozen=True, kw_only=True)
 class Assignment:
-    """Each watcher's triggerer, the watchers for which none has room, and those that none knows as they were applied."""
+    """The triggerer of each watcher, the watchers for which none has room, and those that none knows as they were applied."""
 
     hosts: Mapping[str, str] = field(default_factory=dict)
-    left_out: frozenset[str] = frozenset()
+    unassigned: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
 
     def of(self, triggerer: str) -> frozenset[str]:
-        """The watchers that fall to it."""
+        """Return the watchers that fall to this triggerer."""
         return frozenset(name for name, host in self.hosts.items() if host == triggerer)
 
 
@@ -28,13 +28,14 @@ def anybody(_watcher: str, _triggerer: str) -> bool:
 def assign(
     watchers: Iterable[str], capacities: Mapping[str, int], may_host: Callable[[str, str], bool] = anybody
 ) -> Assignment:
-    """Every process that knows the same watchers and the same living triggerers comes to the same answer.
+    """Assign watchers. Processes that know the same watchers and the same living triggerers get the same result.
 
-    Watchers choose in order of name, each the triggerer that weighs most for it among those that may host it and have room.
+    Watchers are assigned in order of name. Each goes to the triggerer with the greatest weight for it among those that may
+    host it and have room.
     """
     room = {triggerer: capacity for triggerer, capacity in capacities.items() if capacity > 0}
     hosts: dict[str, str] = {}
-    left_out, unknown = set(), set()
+    unassigned, unknown = set(), set()
     for name in sorted(watchers):
         able = [triggerer for triggerer in room if may_host(name, triggerer)]
         if able:
@@ -43,16 +44,19 @@ def assign(
             if not room[host]:
                 del room[host]
         elif not capacities or any(may_host(name, triggerer) for triggerer in capacities):
-            left_out.add(name)
+            unassigned.add(name)
         else:
             unknown.add(name)
-    return Assignment(hosts=hosts, left_out=frozenset(left_out), unknown=frozenset(unknown))
+    return Assignment(hosts=hosts, unassigned=frozenset(unassigned), unknown=frozenset(unknown))
 
 
 def knows(
     applied: Mapping[str, str | None], definitions: Mapping[str, Mapping[str, str | None]]
 ) -> Callable[[str, str], bool]:
-    """Whether a triggerer knows a watcher by the hash that was applied; those without `definitions` know all of them."""
+    """Return a function that tells whether a triggerer knows a watcher with the applied hash.
+
+    A triggerer without `definitions` knows every watcher.
+    """
 
     def may_host(watcher: str, triggerer: str) -> bool:
         known = definitions.get(triggerer)

@@ -1,6 +1,6 @@
-"""Claims of single watchers, as after a failure: those that come while a statement is under way go with the next one.
+"""Claims of single watchers, for example after a failure. Claims that come while a statement runs go with the next one.
 
-After an outage all the watchers of a process claim at once; a statement for each would keep them, and everybody else, waiting.
+After an outage all watchers of a process claim at once. A statement for each would keep them, and everyone else, waiting.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from watcher.triggerer.clients import Hosted
 
 @dataclass(kw_only=True, eq=False)
 class _Request:
-    """`position` stays None where another triggerer holds it."""
+    """A claim that waits for its answer. `position` stays None if another triggerer holds it."""
 
     format: int
     position: LoadedPosition | None = None
@@ -27,7 +27,7 @@ class _Request:
 
 @dataclass(kw_only=True, eq=False)
 class Claims:
-    """Claims positions for one triggerer, while `run` runs."""
+    """Claims positions for one triggerer while `run` runs."""
 
     database: Database
     owner: str
@@ -36,7 +36,10 @@ class Claims:
     _is_over: bool = False
 
     async def claim(self, hosted: Hosted) -> LoadedPosition | None:
-        """None while another triggerer holds it. Shielded: a claim that is under way is known before its caller ends."""
+        """Claim a watcher's position. None: another triggerer holds it.
+
+        Shielded from cancellation, so that the result of a claim under way is known before the caller ends.
+        """
         if self._is_over:
             return None
         request = self._requests.setdefault(hosted.name, _Request(format=hosted.trigger.format))
@@ -48,7 +51,7 @@ class Claims:
         return request.position
 
     async def run(self) -> None:
-        """Until cancelled; who still waits then has no position."""
+        """Claim until cancelled. A caller that still waits then gets no position."""
         try:
             while True:
                 await self._asked.wait()
@@ -56,17 +59,17 @@ class Claims:
                 try:
                     await self._answer(requests)
                 finally:
-                    _tell(requests)
+                    _answer_all(requests)
         finally:
             self._is_over = True
-            _tell(self._requests)
+            _answer_all(self._requests)
 
     async def _answer(self, requests: dict[str, _Request]) -> None:
         formats = {name: request.format for name, request in requests.items()}
         try:
             async with self.database.statements() as connection:
                 claimed = await positions.claim_all(connection, formats, self.owner, self.database.dialect)
-        except Exception as error:  # noqa: BLE001  theirs who asked
+        except Exception as error:  # noqa: BLE001  each caller raises it
             for request in requests.values():
                 request.error = error
         else:
@@ -74,6 +77,6 @@ class Claims:
                 requests[name].position = position
 
 
-def _tell(requests: dict[str, _Request]) -> None:
+def _answer_all(requests: dict[str, _Request]) -> None:
     for request in requests.values():
         request.answered.set()

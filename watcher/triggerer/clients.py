@@ -1,4 +1,4 @@
-"""The triggers of watchers, here or in children, and the clients of their sources: one per connection, shared, opened on first use."""
+"""The triggers of watchers, here or in child processes, and the clients of their sources: one per connection, shared."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ async def open_clients(
     settings: ChildSettings | None = None,
     hidden: frozenset[str] = frozenset(),
 ) -> AsyncIterator[Clients]:
-    """Clients until the block ends, and children with these settings, which do not see the `hidden` environment.
+    """Open clients until the block ends. Child processes get these settings and do not see the `hidden` environment.
 
-    What the block raises comes out as it is, in no group.
+    An error of the block is raised unchanged, not in a group.
     """
     failure: Exception | None = None
     with ForkServer(hidden) as server:
@@ -62,20 +62,20 @@ async def open_clients(
 
 
 _Owner: TypeAlias = "str | type[BaseEventTrigger[Any, Any]]"
-"""A connection's name, or the class whose triggers have none."""
+"""A connection's name, or a trigger class without connections."""
 _Opener: TypeAlias = Callable[[], AbstractAsyncContextManager[Any]]
 
 
 @dataclass(eq=False)
 class _Open:
-    """A client that is open, and how many use it. One that is `retired` is closed when nobody does any more."""
+    """An open client and the number of its users. A `retired` one is closed when its last user releases it."""
 
     client: Any
     users: int = 0
     retired: bool = False
     over: anyio.Event = field(default_factory=anyio.Event)
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.users -= 1
         self.close_if_unused()
 
@@ -84,13 +84,13 @@ class _Open:
             self.over.set()
 
 
-def _nothing() -> None: ...
+def _release_nothing() -> None: ...
 
 
 class Clients:
-    """Opens each connection once. Every client lives in a task of its own, so that one task enters and leaves it.
+    """Opens each connection once, on first use. A task of its own enters and leaves each client.
 
-    `children` are for triggers in processes of their own, which open clients of their own.
+    `children` are for triggers in processes of their own, which open their own clients.
     """
 
     def __init__(self, connections: Mapping[str, BaseModel], tasks: TaskGroup, children: Children) -> None:
@@ -102,25 +102,28 @@ class Clients:
 
     @asynccontextmanager
     async def use(self, name: str) -> AsyncIterator[Any]:
-        """The client of this connection, for the block. Raises what opening it raises."""
+        """Use the client of this connection in the block. Raises what opening it raises."""
         opened = await self._opened(name)
         try:
             yield opened.client
         finally:
-            opened.let_go()
+            opened.release()
 
     def hold(self, name: str | None, client: Any) -> Callable[[], None] | None:
-        """Lets go of a client, which its block's end then does not; None: it is being replaced. `name` None: no connection."""
+        """Keep a client open past the end of its block. Return what releases it; None: it is being replaced.
+
+        `name` None: the trigger has no connection, and there is nothing to keep.
+        """
         if name is None:
-            return _nothing
+            return _release_nothing
         opened = self._open.get(name)
         if opened is None or opened.client is not client:
             return None
         opened.users += 1
-        return opened.let_go
+        return opened.release
 
     def replace(self, connections: Mapping[str, BaseModel], changed: Collection[str]) -> None:
-        """From now on these are the connections. Who uses a client of a `changed` one goes on with it until he lets go."""
+        """Use these connections from now on. A user of a client of a `changed` one keeps it until it releases it."""
         self._connections = connections
         for name in changed:
             if (opened := self._open.pop(name, None)) is not None:
@@ -128,14 +131,14 @@ class Clients:
                 opened.close_if_unused()
 
     async def shared_by(self, trigger: type[BaseEventTrigger[Any, Any]]) -> Any:
-        """What triggers of this class have in common here, without a connection. Raises what opening it raises."""
+        """Return what triggers of this class share here without a connection. Raises what opening it raises."""
         async with self._opening[trigger]:
             if trigger not in self._open:
                 self._open[trigger] = await self._tasks.start(self._keep, trigger, trigger.open_shared)
             return self._open[trigger].client
 
     async def _opened(self, name: str) -> _Open:
-        """With the caller among its users."""
+        """Return the open client, with the caller among its users."""
         async with self._opening[name]:
             if name not in self._open:
                 if (connection := self._connections.get(name)) is None:
@@ -143,7 +146,7 @@ class Clients:
                 opened: _Open = await self._tasks.start(self._keep, name, partial(_open, connection))
                 if self._connections.get(name) == connection:
                     self._open[name] = opened
-                else:  # replaced while it was being opened: for this caller only, who is about to be stopped
+                else:  # it was replaced while it opened: only for this caller, which is about to stop
                     opened.retired = True
                 opened.users += 1
                 return opened
@@ -151,7 +154,7 @@ class Clients:
             return self._open[name]
 
     async def _keep(self, name: _Owner, open_: _Opener, *, task_status: TaskStatus[_Open]) -> None:
-        """Whatever a client raises while it is open ends that client alone; who needs it next opens another."""
+        """Keep a client open. Whatever it raises meanwhile ends that client only; its next user opens another."""
         opened: _Open | None = None
         try:
             async with open_() as client:
@@ -177,7 +180,7 @@ def _open(connection: BaseModel) -> AbstractAsyncContextManager[Any]:
 
 
 def _imported(connection: BaseModel) -> BaseConnection:
-    """A trigger of `isolation: none` uses it: now this process needs its class too."""
+    """Return the connection, with its class imported: a trigger of `isolation: none` uses it in this process."""
     if not isinstance(connection, ForeignConnection):
         return cast("BaseConnection", connection)  # the vocabulary holds no others
     model: type[BaseConnection] = plugin_class(connection.type, BaseConnection)
@@ -186,7 +189,7 @@ def _imported(connection: BaseModel) -> BaseConnection:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosted:
-    """A watcher as the triggerer hosts it: validated options and the class they belong to, or what a child makes of them."""
+    """A watcher as the triggerer hosts it: validated options, and the class they belong to or a child process for it."""
 
     name: str
     asset: str
@@ -196,15 +199,15 @@ class Hosted:
     connection: str | None
     limits: BatchLimits = field(default_factory=BatchLimits)
     divides: bool = True
-    """A shipped trigger, which divides what it finds: it knows the limits, and nobody holds its batches to them."""
+    """True for a shipped trigger, which divides its batches itself. Other batches are checked against the limits."""
     definition: str | None = None
-    """The hash by which processes tell whether they mean the same."""
+    """The hash by which processes compare their definitions of the watcher."""
     pause_after: int | None = None
-    """So many failed polls in a row pause it."""
+    """The number of failed polls in a row that pause the watcher. None: never."""
 
     @property
     def starts_now(self) -> bool:
-        """What comes before its first position is not seen."""
+        """True if items before the first position are not seen."""
         shown: Mapping[str, Any] = getattr(self.options, "shown", {})  # a child's options
         return getattr(self.options, "start", shown.get("start")) == "now"
 
@@ -213,7 +216,7 @@ class Hosted:
 async def open_trigger(
     hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
 ) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
-    """A new trigger for the block, on the connection's shared client or in a child. Raises whatever its constructor raises."""
+    """Open a new trigger for the block, on the shared client or in a child process. Raises what its constructor raises."""
     context = TriggerContext(
         watcher=hosted.name,
         poll_timeout=poll_timeout,
@@ -232,7 +235,7 @@ async def open_trigger(
 
 
 async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None, to: str) -> Position:
-    """Where a trigger goes on after a rewind. Raises what `BaseEventTrigger.rewound` raises."""
+    """Return the position at which a trigger continues after a rewind. Raises what `BaseEventTrigger.rewound` raises."""
     if isinstance(trigger, IsolatedTrigger):
         return await trigger.ask_rewound(position, to)
     return trigger.rewound(position, to)
@@ -241,7 +244,7 @@ async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition 
 def one_poll(
     trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None
 ) -> AsyncGenerator[TriggerBatch, None]:
-    """What the next poll finds. Raises `InvalidValue` of a trigger that does not poll."""
+    """Yield what the next poll finds. Raises `InvalidValue` for a trigger that does not poll."""
     if not isinstance(trigger, IncrementalTrigger | IsolatedTrigger):
         raise InvalidValue("only a polling trigger can be asked what it would find; this one waits for its source")
     return trigger.poll(position)

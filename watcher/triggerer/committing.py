@@ -1,4 +1,4 @@
-"""From a trigger's batch to the one transaction that makes it true."""
+"""Turns a trigger's batch into the one transaction that makes it durable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.detection.events import NewEvent
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.values import to_json
-from triggers.base import JsonValue, Position, StoredPosition, TriggerBatch, TriggerEvent
+from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted
@@ -31,10 +31,10 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False)
 class Committer:
-    """Commits batches, those of many watchers together: the position first (the fence), then everything it makes true.
+    """Commits batches, those of many watchers together: first the position (the fence), then everything that follows from it.
 
     `on_watermark` is called with each watermark entry that was written, `on_events` with the jobs that got queue rows,
-    `on_outbox` when another system may be owed an event.
+    `on_outbox` when an event may have to be sent to another system.
     """
 
     database: Database
@@ -50,13 +50,15 @@ class Committer:
     async def commit(
         self, hosted: Hosted, held: HeldPosition, identity: str, batch: TriggerBatch, ends_undo: str | None = None
     ) -> HeldPosition:
-        """Returns the position as it is now held. `ends_undo`: why a rewind cannot be undone from here on.
+        """Commit a batch and return the position as it is now held. `ends_undo`: why a rewind can no longer be undone.
 
-        Raises `PositionLost` when somebody else moved it, `CommitUnknown` when the connection broke during COMMIT:
-        either way the position must be read again.
+        Raises `PositionLost` when another process or a person moved the position, and `CommitUnknown` when the connection
+        broke during COMMIT. Either way the position must be read again.
         """
         if not isinstance(batch, TriggerBatch):
-            raise ConfigurationError(f"the trigger yielded a {type(batch).__name__}; mend it to yield `TriggerBatch`es")
+            raise ConfigurationError(
+                f"the trigger yielded a {type(batch).__name__}; correct it to yield `TriggerBatch`es"
+            )
         if batch.position is None:
             return held
         position = new_position(identity, batch.position, hosted.trigger.format)
@@ -98,19 +100,25 @@ def _detection(
     )
 
 
+def _row_differences(changes: RowChanges) -> RowDifferences:
+    return RowDifferences(
+        clear=changes.clear, delete_below=changes.delete_below, delete=changes.delete, insert=changes.insert
+    )
+
+
 def new_position(identity: str, position: Position, format_: int) -> NewPosition:
-    """As it is stored; `identity` is the source's, as `identity_json` gives it, `format_` that of the trigger's class."""
+    """Return a position as it is stored. `identity` comes from `identity_json`, `format_` from the trigger's class."""
     return NewPosition(
         source_identity=identity,
         format=format_,
         state=to_json(position.state),
         watermark=to_json(position.watermark),
-        rows=RowDifferences(**vars(position.rows)),
+        rows=_row_differences(position.rows),
     )
 
 
 def stored(loaded: LoadedPosition) -> StoredPosition | None:
-    """A position as its trigger takes it; None before there was any."""
+    """Return a position as its trigger takes it; None before there was any."""
     if loaded.state is None:
         return None
     rejected, retried = as_items(loaded.rejected), as_items(each for each in loaded.rejected if each.is_retried)
@@ -118,7 +126,7 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
 
 
 def kept(loaded: LoadedPosition) -> StoredPosition | None:
-    """The position before a rewind, as its trigger takes it, while that can be undone; without a state where there was none."""
+    """Return the position before a rewind, as its trigger takes it, while the rewind can be undone. Its state may be empty."""
     if loaded.kept is None:
         return None
     return StoredPosition(state=json.loads(loaded.kept.state or "{}"), rows=loaded.kept.rows)
@@ -139,7 +147,7 @@ def _events(hosted: Hosted, version: int, events: Sequence[TriggerEvent]) -> lis
 def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> NewEvent:
     if not isinstance(event, TriggerEvent):
         raise ConfigurationError(
-            f"the trigger yielded a {type(event).__name__} as an event; mend it to yield `TriggerEvent`s"
+            f"the trigger yielded a {type(event).__name__} as an event; correct it to yield `TriggerEvent`s"
         )
     event_id = hashlib.sha256(f"{hosted.name}\n{version}\n{index}".encode()).hexdigest()
     extra: dict[str, Any] = {
@@ -159,17 +167,42 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
 
 
 def identity_json(identity: JsonValue) -> str:
-    """A source's identity as it is stored and compared: canonical JSON."""
+    """Return a source's identity as canonical JSON, as it is stored and compared."""
     return json.dumps(identity, sort_keys=True)
 
 
-def told_since(batch: TriggerBatch, *, knows: bool) -> str:
-    """Why an undo would repeat something; `knows`: the trigger has said that not all of it had been told before."""
+def what_changed(watcher: str, stored: str, configured: str) -> str:
+    """Return a sentence that names what changed in the source, with the remedy."""
+    before, now = json.loads(stored), json.loads(configured)
+    if isinstance(before, dict) and isinstance(now, dict):
+        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+        what = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
+    else:
+        what = f"it was {before!r} and is {now!r}"
+    return f"the source changed: {what}; configure it as it was, or decide with `watcher rewind {watcher} --to …`"
+
+
+def end_of_undo(trigger: BaseEventTrigger[Any, Any], kept: StoredPosition | None, batch: TriggerBatch) -> str | None:
+    """Return why the last rewind cannot be undone any more once this batch is committed, or None.
+
+    `kept` is the position to which an undo returns.
+    """
+    if kept is None or not (batch.events or batch.rejected):
+        return None
+    if kept.state and trigger.retold(kept, batch):
+        return None
+    return _emitted_since(batch, knows=trigger.knows_what_is_retold)
+
+
+def _emitted_since(batch: TriggerBatch, *, knows: bool) -> str:
+    """Return why an undo would repeat something. `knows`: the trigger knows that not all of it was emitted before."""
     items, events, aside = sum(event.count for event in batch.events), len(batch.events), len(batch.rejected)
     parts = [f"{items:,} item{'s' * (items != 1)} in {events:,} event{'s' * (events != 1)}"] if events else []
-    parts += [f"{aside:,} kept aside"] if aside else []
+    parts += [f"{aside:,} rejected"] if aside else []
     upto = f", up to {json.dumps(batch.events[-1].watermark.get('to'))}" if events else ""
     which = (
-        "not all of them were told before it" if knows else "its trigger does not say whether they were told before it"
+        "not all of them were emitted before it"
+        if knows
+        else "its trigger does not say whether they were emitted before it"
     )
-    return f"since then it told {' and '.join(parts)}{upto}; {which}, and an undo would tell those again"
+    return f"since then it emitted {' and '.join(parts)}{upto}; {which}, and an undo would emit those again"

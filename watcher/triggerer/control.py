@@ -1,4 +1,4 @@
-"""What people do to a watcher's position: look what a poll would find, rewind, undo, rename."""
+"""What people do to a watcher's position: preview a poll, rewind, undo, rename."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, r
 from watcher.triggerer.committing import identity_json, new_position, stored
 
 MOST_SHOWN: Final = 100
-"""Events of a dry run that are shown; the rest is counted only."""
+"""The largest number of events that a dry run shows. The rest is only counted."""
 
 log = structlog.get_logger()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preview:
-    """What would follow: items (files, rows) in so many events, the first of them shown, and runs by job."""
+    """What a poll would find: the numbers of items and events, the first events, and the numbers of runs by job."""
 
     items: int
     events: int
@@ -60,14 +60,14 @@ class MovedPosition:
 
 @dataclass(frozen=True, kw_only=True)
 class UndoneRewind(MovedPosition):
-    """`events` were told between the rewind and its undo: they stay told, and their runs run."""
+    """An undone rewind. `events` counts those emitted between the rewind and its undo: they stay, and their runs run."""
 
     events: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Move:
-    """What a person does to a position; `detail` is for the audit."""
+    """What a person does to a position. `detail` is for the audit."""
 
     action: str
     watcher: str
@@ -82,9 +82,9 @@ class _Move:
 
 @dataclass(frozen=True, kw_only=True)
 class Control:
-    """Acts on the configured watchers.
+    """Moves the positions of the configured watchers.
 
-    `hint` is called when a watcher's position moved, `on_watermark` with the entry that was written.
+    `hint` is called when a watcher's position has moved, `on_watermark` with the entry that was written.
     """
 
     database: Database
@@ -95,18 +95,18 @@ class Control:
     on_watermark: Callable[[int, str], None] = field(default=lambda _asset_id, _key: None)
 
     async def dry_run(self, name: str) -> Preview:
-        """What the next poll would emit; commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
+        """Return what the next poll would emit. Commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
         async with self._checked(name) as (trigger, loaded, _):
             return await self._preview(trigger, None if loaded is None else stored(loaded))
 
     async def preview(self, name: str, to: str) -> Preview:
-        """What would follow a rewind; changes nothing."""
+        """Return what the first poll after a rewind would emit. Changes nothing."""
         async with self._checked(name) as (trigger, loaded, identity):
             position = await rewound(trigger, _same_source(loaded, identity), to)
             return await self._preview(trigger, _applied(position, loaded))
 
     async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
-        """Move the position; the running watcher goes on from there. Raises `Conflict` when it moved meanwhile."""
+        """Move the position. The running watcher continues from there. Raises `Conflict` when it moved meanwhile."""
         async with self._checked(name) as (trigger, loaded, identity):
             if loaded is None:
                 raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
@@ -119,7 +119,7 @@ class Control:
         return self._moved(move, version, position.watermark, to=to)
 
     async def undo(self, name: str, actor: str) -> UndoneRewind:
-        """Take the last rewind back. Raises `Conflict`, with the reason, once something would be told again."""
+        """Undo the last rewind. Raises `Conflict`, with the reason, once an undo would emit something again."""
         self._known(name)
         async with self.database.transaction() as connection:
             undone = await rewind.undo(connection, name)
@@ -127,10 +127,10 @@ class Control:
             move = _Move(action="watcher.rewind_undo", watcher=name, actor=actor, detail=detail)
             await self._record(connection, move, undone.watermark)
         moved = self._moved(move, undone.version, undone.watermark)
-        return UndoneRewind(**vars(moved), **detail)
+        return UndoneRewind(version=moved.version, watermark=moved.watermark, events=undone.events)
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
-        """Let a watcher go on under another name, from where it was under its old one. Raises `NotFound`, `Conflict`."""
+        """Let a watcher continue under another name from its old position. Raises `NotFound`, `Conflict`."""
         if new not in self.hosted:
             raise NotFound(
                 f"no watcher {new!r} is configured; give the watcher its new name in the configuration first"
@@ -154,13 +154,13 @@ class Control:
     async def _write(
         self, connection: AsyncConnection, asset_id: int, watcher: str, watermark: str | None, writer: Writer
     ) -> None:
-        """Watermarks are the metadata database's, whatever backend is configured."""
+        """Write a watermark entry to the metadata database, whatever backend is configured."""
         asset = await assets.ref_of(connection, asset_id)
         change = EntryChange(asset=asset, key=watcher + WATERMARK_SUFFIX, value=watermark, writer=writer)
         await AttributedEntries(self.database.dialect).apply(connection, change)
 
     def _moved(self, move: _Move, version: int, watermark: str | None, **what: str) -> MovedPosition:
-        """After COMMIT: whoever copies the entry, runs the watcher or reads the log learns of it."""
+        """Log a move and notify the copies and the watcher of it. Call it after COMMIT."""
         name, who = move.watcher, {"actor": move.actor, "write_id": move.write_id}
         self.on_watermark(self.hosted[name].asset_id, name + WATERMARK_SUFFIX)
         log.info(move.action, watcher=name, position_version=version, **what, **who)
@@ -174,9 +174,9 @@ class Control:
 
     @asynccontextmanager
     async def _checked(self, name: str) -> AsyncIterator[tuple[BaseEventTrigger[Any, Any], LoadedPosition | None, str]]:
-        """A trigger of its own for this question, after its checks, and the position as it stands.
+        """Open a trigger of its own, check it, and read the present position.
 
-        Raises `SourceUnavailable` when the whole question takes longer than `poll_timeout`: its caller may be gone by then.
+        Raises `SourceUnavailable` when the whole block takes longer than `poll_timeout`: the caller may be gone by then.
         """
         hosted, seconds = self._known(name), self.poll_timeout.total_seconds()
         with anyio.move_on_after(seconds) as scope:
@@ -187,7 +187,7 @@ class Control:
                 yield trigger, loaded, identity_json(trigger.source_identity())
         if scope.cancelled_caught:
             raise SourceUnavailable(
-                f"{name} did not answer within {seconds:g} s; look why the source is slow, or how much it has to tell, "
+                f"{name} did not answer within {seconds:g} s; find out why the source is slow or how much it has to report, "
                 "or raise settings.triggerer.poll_timeout"
             )
 
@@ -199,14 +199,14 @@ class Control:
                 events += len(batch.events)
                 items += sum(event.count for event in batch.events)
                 shown += batch.events[: MOST_SHOWN - len(shown)]
-                await checkpoint()  # also with a trigger that never waits, the others get their turn
+                await checkpoint()  # other tasks get their turn also beside a trigger that never waits
         as_json = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in shown]
         return Preview(
             items=items, events=events, shown=as_json, runs=await self._runs(trigger.context.watcher, events)
         )
 
     async def _runs(self, name: str, events: int) -> Mapping[str, int]:
-        """How many runs so many events make of each job that is scheduled on the asset, if they complete its condition."""
+        """Return the number of runs that so many events make for each job scheduled on the asset, if its condition is met."""
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
         return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
@@ -221,7 +221,7 @@ def _same_source(loaded: LoadedPosition | None, identity: str) -> StoredPosition
 
 
 def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPosition:
-    """The position as it would be stored."""
+    """Return the position as it would be stored."""
     rows = {} if loaded is None or position.rows.clear else dict(loaded.rows)
     below = position.rows.delete_below
     kept = {m: value for m, value in rows.items() if below is None or value >= below}

@@ -1,9 +1,9 @@
-"""Group commit: detections that became ready while the commit before them ran are committed together.
+"""Group commit: detections that become ready during a commit are committed together after it.
 
-A group never waits for company. Who comes first while nobody commits leads: he takes along whoever waits, up to half of those
-who are busy, so that the database and the watchers work at the same time; when he has committed, the first of those who came
-meanwhile leads. A detection whose group could not keep it is asked again, once and
-alone: whoever is poisoned fails alone, and the others are committed.
+A group never waits to grow. The first member that comes while no commit runs leads. It takes the waiting members along, up
+to half of the busy ones, so that the database and the watchers work at the same time. After its commit, the first member
+that came meanwhile leads. A detection whose group failed is retried once, alone: a faulty one fails alone, and the others
+are committed.
 """
 
 from __future__ import annotations
@@ -26,34 +26,34 @@ from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 
 MOST_BATCHES: Final = 500
 HALVED_FROM: Final = 16
-"""Members of a group that is too small to be divided."""
+"""The number of busy members up to which a group is not divided."""
 MOST_CHARACTERS: Final = 4_000_000
-"""Of one group. A larger batch goes alone, on another connection."""
+"""The largest size of a group, in characters. A larger batch goes alone, on another connection."""
 ALONE_AT_ONCE: Final = 3
-"""Connections for those who go alone: each may wait for somebody who has locked its position."""
+"""The number of connections for members that go alone: each may wait for a lock on its position."""
 WOKEN_AT_ONCE: Final = 8
-"""Members that make their next batches before the loop looks for the database's answer to the next group."""
+"""The number of members that make their next batches before the loop reads the answer to the next group."""
 
 MOST_TRACES: Final = 100
-"""In one record of the log."""
+"""The largest number of traces in one log record."""
 
 log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
 class _Member:
-    """A detection that waits. At its `turn` it has its answer, or `leads`, or goes alone."""
+    """A waiting detection. At its `turn` it has its answer, or `leads`, or goes alone."""
 
     detection: Detection
     context: Context = field(default_factory=copy_context)
-    """The watcher's: its records of the log belong to it, whoever leads."""
+    """The watcher's context: its log records belong to it, whichever member leads."""
     turn: anyio.Event = field(default_factory=anyio.Event)
     leads: bool = False
     answer: Committed | Exception | None = None
 
 
 class GroupCommit:
-    """Commits the detections of a process's watchers, each of which has one under way at most."""
+    """Commits the detections of a process's watchers. Each watcher has at most one under way."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -64,7 +64,10 @@ class GroupCommit:
         self._log = log.bind()  # a logger of a module is made anew for each record
 
     async def commit(self, detection: Detection) -> Committed:
-        """Shielded from when it was begun. Raises `PositionLost`, `CommitUnknown`, or what refused this detection."""
+        """Commit a detection, shielded from cancellation once begun.
+
+        Raises `PositionLost`, `CommitUnknown`, or what refused this detection.
+        """
         await checkpoint_if_cancelled()
         member = _Member(detection=detection)
         with anyio.CancelScope(shield=True):
@@ -86,7 +89,7 @@ class GroupCommit:
         await self._lead()
 
     async def _lead(self) -> None:
-        """Commit a group. The next one is on its way before the members of this one go on, which takes them time."""
+        """Commit a group. The next group begins before the members of this one continue, because that takes them time."""
         self._commits = True
         group = self._next_group()
         begun: Sequence[_Member] = group
@@ -101,7 +104,7 @@ class GroupCommit:
             await _wake(begun)
 
     def _next_group(self) -> list[_Member]:
-        """From the first that waits on, as many as fit; one of a watcher."""
+        """Take as many waiting members as fit, in order, at most one for each watcher."""
         group: dict[str, _Member] = {}
         size, most = 0, self._half()
         while self._waiting and len(group) < most:
@@ -114,12 +117,12 @@ class GroupCommit:
         return list(group.values())
 
     def _half(self) -> int:
-        """Of those who are busy: while the database commits the one half, the other makes its next batches."""
+        """Return half of the busy members: while the database commits one half, the other makes its next batches."""
         busy = len(self._waiting) + self._before
         return min(MOST_BATCHES, max(HALVED_FROM, (busy + 1) // 2))
 
     async def _transact(self, group: Sequence[_Member], *, skip_locked: bool) -> Sequence[_Member]:
-        """One transaction; its members are answered, or left to go alone. Returns them: it may have had no time for the last."""
+        """Commit members in one transaction. Answer them, or leave them to go alone. Return those that it had time for."""
         begun, announced = group, list[_Member]()
         try:
             async with self._database.transaction() as connection:
@@ -131,7 +134,7 @@ class GroupCommit:
                     if isinstance(answer, Committed):
                         announced.append(member)
                         self._announce(member, answer)
-        except Exception as error:  # noqa: BLE001  each member raises it, or is tried alone
+        except Exception as error:  # noqa: BLE001  each member raises it, or is retried alone
             for member in begun:
                 member.answer = _outcome(error, alone=len(group) == 1)
             for member in announced:
@@ -139,7 +142,7 @@ class GroupCommit:
         return begun
 
     def _announce(self, member: _Member, committed: Committed) -> None:
-        """Before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
+        """Log the write before COMMIT, so that whatever is stored is found in the log, wherever this process ends."""
         detection = member.detection
         entry = {"write_id": detection.writer.write_id, "key": detection.key, **traces_of(detection)}
         written = {"events": len(detection.events), "position_version": committed.held.version}
@@ -147,7 +150,7 @@ class GroupCommit:
 
 
 def traces_of(detection: Detection) -> dict[str, Any]:
-    """For the log: of its events, or of many the first ones. Each event has its own in the API."""
+    """Return the traces of a detection's events for the log, or the first of many. In the API each event has its own."""
     traces = [event.trace_id for event in detection.events[:MOST_TRACES]]
     if len(traces) == 1:
         return {"trace_id": traces[0]}
@@ -166,9 +169,10 @@ async def _wake(members: Sequence[_Member]) -> None:
 
 
 def _outcome(error: Exception, *, alone: bool) -> Exception | None:
-    """Of a member whose transaction raised. None: nothing was written, and alone it may be better off.
+    """Return what a member's `commit` raises after its transaction failed.
 
-    Where the database itself is at fault, nobody is better off alone: each raises an error of its own.
+    None: nothing was written; retry this member in a transaction of its own. If the database itself is at fault, that
+    would not help, so each member raises an error of its own.
     """
     if isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
         return type(error)(*error.args)
@@ -176,6 +180,6 @@ def _outcome(error: Exception, *, alone: bool) -> Exception | None:
 
 
 def _withdraw(member: _Member, error: Exception) -> None:
-    """What was announced was not written, unless nobody knows."""
+    """Log that an announced write did not happen, unless nobody knows."""
     if not isinstance(error, CommitUnknown):
         member.context.run(log.warning, "store.dropped", write_id=member.detection.writer.write_id, error=str(error))

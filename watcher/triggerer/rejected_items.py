@@ -1,4 +1,4 @@
-"""What a watcher's owner knows of its dead letters: how many there are, for the finding that stands as long as there is one."""
+"""The rejected items of a watcher, as its owner knows them, for the finding that lasts as long as there is one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from triggers.base import Finding, RejectedItem, TriggerBatch
 from triggers.errors import SourceChanged
 
 MOST_REJECTED: Final = 10_000
-"""Of one watcher: its owner has all of them in memory."""
+"""The largest number of rejected items of one watcher: its owner has all of them in memory."""
 _NAMED: Final = 3
 
 
 def as_items(rejections: Iterable[Rejection]) -> list[RejectedItem]:
-    """As a trigger takes them."""
+    """Return rejections as a trigger takes them."""
     return [
         RejectedItem(
             key=json.loads(each.key), version=each.version, column=each.column_name, code=each.code, reason=each.reason
@@ -27,7 +27,7 @@ def as_items(rejections: Iterable[Rejection]) -> list[RejectedItem]:
 
 
 def as_rejections(items: Iterable[RejectedItem]) -> list[Rejection]:
-    """As they are stored. Raises `InvalidValue` for a key that is no JSON."""
+    """Return items as they are stored. Raises `InvalidValue` for a key that is no JSON."""
     return [
         Rejection(
             key=to_json(item.key), version=item.version, column_name=item.column, code=item.code, reason=item.reason
@@ -37,7 +37,7 @@ def as_rejections(items: Iterable[RejectedItem]) -> list[Rejection]:
 
 
 class RejectedItems:
-    """Of one watcher, by key and version."""
+    """The rejected items of one watcher, by key and version."""
 
     __slots__ = ("_keys", "_watcher")
 
@@ -46,15 +46,15 @@ class RejectedItems:
         self._keys = {(each.key, each.version): None for each in loaded}
 
     def refuse_too_many(self, batch: TriggerBatch) -> None:
-        """Before it is committed. Raises `SourceChanged`."""
+        """Refuse a batch, before it is committed, that would make the rejected items too many. Raises `SourceChanged`."""
         if batch.rejected and len(self._keys) + len(batch.rejected) - len(batch.settled) > MOST_REJECTED:
             raise SourceChanged(
-                f"more than {MOST_REJECTED:,} items of {self._watcher} cannot be told: mend what they have in common, and"
+                f"more than {MOST_REJECTED:,} items of {self._watcher} are rejected: correct what they have in common, and"
                 f" `watcher rejected retry {self._watcher}`"
             )
 
     def take(self, batch: TriggerBatch) -> bool:
-        """Of a batch that is durable; whether it changed anything."""
+        """Take over a durable batch. Return whether it changed anything."""
         for each in as_rejections(batch.settled):
             self._keys.pop((each.key, each.version), None)
         self._keys.update({(each.key, each.version): None for each in as_rejections(batch.rejected)})
@@ -66,12 +66,12 @@ class RejectedItems:
             return []
         number, keys = len(self._keys), [key for key, _ in self._keys]
         shown = ", ".join(keys[:_NAMED]) + (", …" if number > _NAMED else "")
-        what = "1 item cannot be told, and is" if number == 1 else f"{number:,} items cannot be told, and are"
+        what = "1 item is" if number == 1 else f"{number:,} items are"
         return [
             Finding.warning(
                 "rejected",
-                f"{what} kept aside: {shown}",
-                f"`watcher rejected list {self._watcher}` says why; mend what can be mended, and `watcher rejected retry"
-                f" {self._watcher}` tells what can be told by then",
+                f"{what} rejected: {shown}",
+                f"`watcher rejected list {self._watcher}` says why; correct what can be corrected, and"
+                f" `watcher rejected retry {self._watcher}` emits what it can by then",
             )
         ]

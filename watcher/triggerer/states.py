@@ -1,4 +1,4 @@
-"""How the watchers of one process are doing, written down for people by a task of its own: no poll waits for it."""
+"""The states of one process's watchers, written for people by a task of its own, so that no poll waits for it."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from store.catalog import watchers
 from store.catalog.watchers import WatcherState
 from store.database import Database
 
-AGAIN: Final = 1.0
-"""Seconds before states that could not be written are tried again."""
+RETRY_AFTER: Final = 1.0
+"""Seconds before states that could not be written are retried."""
 
 log = structlog.get_logger()
 
 
 @dataclass(kw_only=True, eq=False)
 class States:
-    """What changed while one statement was under way goes with the next; of each watcher the newest state."""
+    """Writes the newest state of each watcher. Changes during one statement go with the next."""
 
     database: Database
     owner: str
@@ -29,26 +29,26 @@ class States:
     _pending: dict[str, WatcherState] = field(default_factory=dict)
 
     def show(self, watcher: str, state: WatcherState) -> None:
-        """To be recorded soon, if the watcher's position is still ours then."""
+        """Record a state soon, if the watcher's position is still ours then."""
         self._pending[watcher] = state
         self._changed.set()
 
     async def forget(self, watcher: str) -> None:
-        """What was shown of it is recorded by now, or never: something else is about to be."""
+        """Discard what is not recorded yet about a watcher: something else is about to be written."""
         async with self._recording:
             self._pending.pop(watcher, None)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Record until cancelled."""
         while True:
             await self._changed.wait()
             self._changed = anyio.Event()
             if not await self.flush():
                 self._changed.set()
-                await anyio.sleep(AGAIN)
+                await anyio.sleep(RETRY_AFTER)
 
     async def flush(self) -> bool:
-        """Whether all that was shown is recorded; what is not stays to be."""
+        """Record everything shown. Return whether that worked; otherwise it is kept for the next attempt."""
         async with self._recording:
             states, self._pending = self._pending, {}
             try:

@@ -1,9 +1,9 @@
-"""The triggerer: keeps a lease, hosts the watchers that fall to it, lets go of those that do not."""
+"""The triggerer: keeps a lease, hosts the watchers that fall to it, and releases those that do not."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -11,11 +11,10 @@ from typing import Final
 import anyio
 import structlog
 from anyio.abc import TaskGroup, TaskStatus
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers
 from store.catalog.watchers import Polled
-from store.database import Database, configuration_lock
+from store.database import Database
 from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
@@ -26,29 +25,31 @@ from watcher.host.leader_election import AFTER_EXPIRY
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metadata import patiently
 from watcher.host.watchdog import WATCHER_TASK
-from watcher.triggerer.assignment import Assignment, anybody, assign, knows
+from watcher.triggerer.assignment_watch import AssignmentWatch
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
 from watcher.triggerer.states import States
-from watcher.triggerer.supervisor import CLAIM_AGAIN, Supervisor
+from watcher.triggerer.supervisor import RECLAIM_AFTER, Supervisor
 
 FORGET_AFTER: Final = timedelta(days=1)
 PARKED_PRECISELY: Final = 1.0
-"""Seconds by which a watcher that is parked may go on too late."""
+"""Seconds by which a parked watcher may resume too late."""
 STOP_SOON: Final = 10.0
-"""Seconds after which a trigger that goes on although it was cancelled is named."""
+"""Seconds after which a trigger is named that continues although it was cancelled."""
 
 BEGIN_TOGETHER: Final = 1_000
-"""Watchers that make and check their triggers at the same time: each takes half as much again as one that rests, and whoever
-waits for its turn takes nothing."""
+"""The number of watchers that make and check their triggers at the same time.
+
+Each takes half as much memory again as one that rests; a watcher that waits for its turn takes none.
+"""
 BEGIN_ANYHOW: Final = 100
-"""Of those that wait, at each look: others may hang for as long as `poll_timeout`."""
+"""The number of waiting watchers that begin at each check in any case: others may hang for as long as `poll_timeout`."""
 
 log = structlog.get_logger()
 
 
 async def take_over(home: Home, database: Database, process_id: str) -> None:
-    """Free at once what this home's last daemon hosted, if it was killed: its lease may run for long. Raises `StartRefused`."""
+    """Release at once what this home's last daemon hosted, if it was killed: its lease may be long. Raises `StartRefused`."""
 
     async def leave() -> None:
         async with database.statements() as connection:
@@ -61,7 +62,7 @@ async def take_over(home: Home, database: Database, process_id: str) -> None:
 
 @dataclass(kw_only=True, eq=False, slots=True)
 class _Running:
-    """A hosted watcher, without a task while its trigger is parked; `is_woken` since it was."""
+    """A hosted watcher. It has no task while its trigger is parked. `is_woken`: something came since it began to run."""
 
     hosted: Hosted
     supervisor: Supervisor
@@ -73,9 +74,9 @@ class _Running:
 class Triggerer:
     """Hosts watchers under one lease. `supervise` makes the supervisor of a watcher.
 
-    `configuration` is the hash of the one that `hosted` is from. Of its watchers those are hosted that were applied by
-    the same definition; None: all. `on_release` is called with the watchers that others may take now; none: all that were
-    ours.
+    `configuration` is the hash of the one that `hosted` is from. This process hosts the watchers that were applied with the
+    same definition; None: all of them. `on_release` is called with the watchers that other processes may claim now; no
+    names mean all that were ours.
     """
 
     database: Database
@@ -91,11 +92,6 @@ class Triggerer:
     wakeup: Wakeup = field(default_factory=Wakeup)
     _running: dict[str, _Running] = field(default_factory=dict)
     _ending: dict[str, _Running] = field(default_factory=dict)
-    _living: Mapping[str, LivingTriggerer] = field(default_factory=dict)
-    _heard: frozenset[str] = frozenset()
-    _applied_hash: str | None = None
-    _announced: Mapping[str, Hosted] | None = None
-    _assignment: Assignment = field(default_factory=Assignment)
     _unreadable: dict[str, str] = field(default_factory=dict)
     _unclaimed: frozenset[str] = frozenset()
     _beat_at: float = 0.0
@@ -104,15 +100,24 @@ class Triggerer:
     def __post_init__(self) -> None:
         self._claims = Claims(database=self.database, owner=self.process.id)
         self._states = States(database=self.database, owner=self.process.id)
+        self._assignments = AssignmentWatch(
+            database=self.database,
+            owner=self.process.id,
+            hosted=self.hosted,
+            configuration=self.configuration,
+            capacity=self.capacity,
+            health=self.health,
+        )
 
     def adopt(self, hosted: Mapping[str, Hosted], configuration: str | None) -> None:
-        """Host these from now on. A watcher whose `Hosted` is the same object goes on and never notices."""
+        """Host these from now on. A watcher whose `Hosted` is the same object continues and never notices."""
         self.hosted, self.configuration = hosted, configuration
+        self._assignments.hosted, self._assignments.configuration = hosted, configuration
         self._unclaimed &= hosted.keys()
         self.wakeup.set()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled; then the commit in flight finishes and everything is released."""
+        """Host until cancelled. Then the commit in flight finishes and everything is released."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._on_wake = partial(self._wake, tasks)
@@ -122,94 +127,70 @@ class Triggerer:
                 await insist("triggerer.heartbeat_failed", lambda: self._beat(tasks))
                 task_status.started()
                 while True:
-                    await self._next_look(tasks)
+                    await self._next_check(tasks)
         finally:
             for running in (*self._running.values(), *self._ending.values()):
-                running.supervisor.let_go()
+                running.supervisor.discard_parked()
             with anyio.CancelScope(shield=True):
                 async with keep_going("triggerer.release_failed"):
                     await self._leave()
 
-    async def _next_look(self, tasks: TaskGroup) -> None:
-        """At the next heartbeat, or at a hint; and every second at what is ours and another has not let go of yet."""
+    async def _next_check(self, tasks: TaskGroup) -> None:
+        """Wait for the next heartbeat or hint, and check every second what is ours and not released by another process yet."""
         now = anyio.current_time()
-        again_at = min(self._beat_at, now + CLAIM_AGAIN) if self._unclaimed else self._beat_at
+        again_at = min(self._beat_at, now + RECLAIM_AFTER) if self._unclaimed else self._beat_at
         hinted = await self.wakeup.wait(again_at - now)
         now = anyio.current_time()
         async with keep_going("triggerer.heartbeat_failed"):
             if hinted and now < self._beat_at:
-                await self._look_at(tasks, hinted)
+                await self._check(tasks, hinted)
             elif again_at <= now < self._beat_at:
                 await self._host(tasks, self._unclaimed)
             else:
                 await self._beat(tasks)
 
     async def _beat(self, tasks: TaskGroup) -> None:
-        """Each statement is a transaction of its own: nobody waits for what this process holds, however slow it is."""
+        """Renew the lease and bring everything up to date.
+
+        Each statement is a transaction of its own, so nobody waits for a lock of this process, however slow it is.
+        """
         self._beat_at = anyio.current_time() + self.heartbeat.total_seconds()
         async with self.database.statements() as connection:
             await triggerers.beat(connection, self.process, self.lease, self.database.dialect, self.capacity)
-            await self._announce(connection)
+            await self._assignments.announce(connection)
             await triggerers.forget_dead(connection, FORGET_AFTER)
             await watchers.set_polled(connection, self.process.id, self._polled())
             await watchers.set_polls(connection, self.process.id, self._histories())
             living = await triggerers.living(connection)
-            await self._assign(connection, living)
+            await self._assignments.refresh(connection, living)
             paused = await watchers.paused_watchers(connection)
             held = await positions.held_by(connection, self.process.id)
         self.health.beat("triggerer", self.heartbeat)
-        self._look_before_leases_end(living)
-        ours = self._ours()
+        self._beat_before_leases_end(living)
+        ours = self._assignments.ours
         for name in set(self._running) - (ours - paused):
             self._stop(tasks, name, "paused" if name in paused else None)
         for name in [name for name, running in self._running.items() if running.hosted is not self.hosted[name]]:
             self._stop(tasks, name, None)
         self._compare(held, self._running)
         await self._host(tasks, ours - paused)
-        await self._show_unhosted(paused)
-        await self._show_left_out()
+        idle = self.hosted.keys() - self._running.keys() - self._ending.keys() - paused
+        await self._assignments.show_unhosted(frozenset(idle))
+        await self._assignments.show_unassigned(self._unreadable)
 
-    async def _announce(self, connection: AsyncConnection) -> None:
-        if self._announced is not (hosted := self.hosted):
-            definitions = {name: each.definition for name, each in hosted.items()}
-            await triggerers.announce(connection, self.process.id, self.configuration, definitions)
-            self._announced = hosted
-
-    async def _assign(self, connection: AsyncConnection, living: Sequence[LivingTriggerer]) -> None:
-        """Anew, where it has changed who lives, what he runs, or what was applied."""
-        alive = {each.id: replace(each, expires_in=timedelta(0)) for each in living}
-        alive[self.process.id] = LivingTriggerer(
-            id=self.process.id, capacity=self.capacity, expires_in=timedelta(0), configuration=self.configuration
-        )
-        hash_ = await configuration_lock.applied_hash(connection)
-        if (hash_, alive) == (self._applied_hash, self._living):
-            return
-        applied = await watchers.definitions(connection)
-        others = [each.id for each in alive.values() if each.configuration != hash_]
-        # Who has announced nothing yet knows nothing: he will, and then who lives has changed.
-        definitions = {**{each: {} for each in others}, **await triggerers.announced(connection, others)}
-        definitions[self.process.id] = {name: each.definition for name, each in self.hosted.items()}
-        may_host = anybody if self.configuration is None else knows(applied, definitions)
-        capacities = {each.id: each.capacity for each in alive.values()}
-        self._assignment = assign(applied, capacities, may_host)
-        self._applied_hash, self._living = hash_, alive
-
-    def _ours(self) -> frozenset[str]:
-        return self._assignment.of(self.process.id) & self.hosted.keys()
-
-    def _look_before_leases_end(self, living: Sequence[LivingTriggerer]) -> None:
-        """No later than another's lease ends is the next look."""
+    def _beat_before_leases_end(self, living: Sequence[LivingTriggerer]) -> None:
+        """Have the next heartbeat no later than another process's lease ends."""
         for other in living:
             if other.id != self.process.id:
                 ends_in = (other.expires_in + AFTER_EXPIRY).total_seconds()
                 self._beat_at = min(self._beat_at, anyio.current_time() + ends_in)
 
-    async def _look_at(self, tasks: TaskGroup, names: frozenset[str]) -> None:
-        """Somebody paused, resumed, moved or released these watchers: what is ours of them follows at once."""
+    async def _check(self, tasks: TaskGroup, names: frozenset[str]) -> None:
+        """Follow at once what was done to these watchers: a pause, a resume, a rewind or a release."""
         async with self.database.reading() as connection:
             paused = await watchers.paused_watchers(connection)
             held = await positions.held_by(connection, self.process.id)
-        ours = names & self._ours()
+        ours = names & self._assignments.ours
         for name in ours & paused & self._running.keys():
             self._stop(tasks, name, "paused")
         self._compare(held, ours)
@@ -217,10 +198,10 @@ class Triggerer:
 
     def _compare(self, held: Mapping[str, HeldPosition], names: Collection[str]) -> None:
         for name in self._running.keys() & set(names):
-            self._running[name].supervisor.look_again(held.get(name))
+            self._running[name].supervisor.compare(held.get(name))
 
     async def _host(self, tasks: TaskGroup, names: frozenset[str]) -> None:
-        """Claim these positions, as far as they are free, and begin with their watchers; with many, some at each look."""
+        """Claim these positions as far as they are free, and start their watchers; of many, some at each check."""
         self._unclaimed = names - self._running.keys() - self._ending.keys()
         self._unreadable = {name: why for name, why in self._unreadable.items() if name in self._unclaimed}
         waiting = sorted(self._unclaimed)
@@ -234,7 +215,7 @@ class Triggerer:
         self.health.to_begin = len(waiting)
 
     async def _begin(self, tasks: TaskGroup, names: Sequence[str]) -> int:
-        """With those of them whose positions one statement could claim; returns how many."""
+        """Start those watchers whose positions one statement could claim. Return their number."""
         hosted = {name: self.hosted[name] for name in names}
         formats = {name: each.trigger.format for name, each in hosted.items()}
         async with self.database.statements() as connection:
@@ -248,41 +229,12 @@ class Triggerer:
         self._unclaimed -= claimed.keys()
         return len(claimed)
 
-    async def _show_unhosted(self, paused: frozenset[str]) -> None:
-        """Watchers that start at now and may have no living host: one that was killed counts as living until its lease ends.
-
-        Whoever beats after us lives, and what it hosts is for its own readiness to wait for.
-        """
-        idle = self.hosted.keys() - self._running.keys() - self._ending.keys() - paused
-        hosts = {name: self._assignment.hosts.get(name) for name in idle if self.hosted[name].starts_now}
-        names = [name for name, host in hosts.items() if host is not None and host not in self._heard]
-        owners: Mapping[str, str | None] = {}
-        if names:
-            async with self.database.statements() as connection:
-                self._heard = await triggerers.heard_others(connection, self.process.id)
-                owners = await positions.unbegun(connection, names)
-        self.health.unhosted = frozenset(
-            name for name, owner in owners.items() if not self._heard & {owner, hosts[name]}
-        )
-
-    async def _show_left_out(self) -> None:
-        """The first of the living records what nobody has room for, each what it cannot read."""
-        nobody = dict.fromkeys(self._assignment.left_out, _NO_ROOM) | dict.fromkeys(self._assignment.unknown, _UNKNOWN)
-        before, self.health.left_out = self.health.left_out, {**self._unreadable, **nobody}
-        speaks = self.process.id == min(self._living)
-        if reasons := self.health.left_out if speaks else self._unreadable:
-            async with self.database.statements() as connection:
-                await watchers.set_unassigned(connection, reasons)
-        for reason in sorted(set(self.health.left_out.values()) - set(before.values())):
-            names = sorted(name for name, why in self.health.left_out.items() if why == reason)
-            log.error("watcher.left_out", watchers=names, reason=reason)
-
     def _polled(self) -> dict[str, Polled]:
         polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
-        return {name: look for name, look in polled.items() if look is not None}
+        return {name: poll for name, poll in polled.items() if poll is not None}
 
     def _histories(self) -> dict[str, str]:
-        """Of those of which something is worth a write."""
+        """Return the histories in which something is worth a write."""
         histories = {name: running.supervisor.report.history for name, running in self._running.items()}
         return {name: history.take() for name, history in histories.items() if history.is_unsaved}
 
@@ -296,7 +248,7 @@ class Triggerer:
         self._wake(tasks, name)
 
     def _wake(self, tasks: TaskGroup, name: str) -> None:
-        """Let a watcher go on, if it is parked."""
+        """Resume a watcher if it is parked."""
         if (running := self._running.get(name)) is None:
             return
         if running.task is None:
@@ -321,7 +273,7 @@ class Triggerer:
                 self._wake(tasks, name)
 
     def _stop(self, tasks: TaskGroup, name: str, state: str | None) -> None:
-        """Let go of a watcher; the heart beats on meanwhile, however long its trigger takes."""
+        """Stop a watcher. Heartbeats continue meanwhile, however long its trigger takes."""
         self._ending[name] = running = self._running.pop(name)
         self.health.watchers.pop(name, None)
         if running.task is not None:
@@ -329,16 +281,16 @@ class Triggerer:
         tasks.start_soon(self._release, name, state)
 
     async def _release(self, name: str, state: str | None) -> None:
-        """Once the commit in flight has finished, the position is free."""
+        """Release the position once the commit in flight has finished."""
         if (task := self._ending[name].task) is not None:
             with anyio.move_on_after(STOP_SOON) as soon:
                 await task.wait()
             if soon.cancelled_caught:
                 log.error(
-                    "watcher.not_stopping", watcher=name, remedy="mend its trigger: it must end when it is cancelled"
+                    "watcher.not_stopping", watcher=name, remedy="correct its trigger: it must end when it is cancelled"
                 )
                 await task.wait()
-        self._ending[name].supervisor.let_go()
+        self._ending[name].supervisor.discard_parked()
         while True:
             async with keep_going("triggerer.release_failed"):
                 await self._states.forget(name)
@@ -348,13 +300,13 @@ class Triggerer:
                     if history.is_unsaved:
                         await watchers.set_polls(connection, self.process.id, {name: history.take()})
                     released = await positions.release(connection, self.process.id, [name])
-                    if state is not None and released and not supervisor.has_given_up:
+                    if state is not None and released and not supervisor.failures.has_given_up:
                         await watchers.set_state(connection, name, state, error=None, error_count=0)
                 del self._ending[name]
                 break
             await anyio.sleep(self.heartbeat.total_seconds())
         log.info("watcher.released", watcher=name, state=state)
-        self.wakeup.set(frozenset({name}))  # somebody may have wanted it back meanwhile
+        self.wakeup.set(frozenset({name}))  # it may be ours again meanwhile
         self.on_release(frozenset({name}))
 
     async def _leave(self) -> None:
@@ -367,12 +319,6 @@ class Triggerer:
             await watchers.set_stopped(connection, released)
             await triggerers.leave(connection, self.process.id)
         self.on_release(frozenset())
-
-
-_NO_ROOM: Final = "no triggerer has room for it; raise settings.triggerer.capacity, or start another triggerer"
-
-
-_UNKNOWN: Final = "no triggerer that lives has its definition as it was applied; give each of them the same file, and `watcher reload`"
 
 
 def _newer(format_: int) -> str:

@@ -1,8 +1,8 @@
-"""Watermark entries in a store backend outside the metadata database: copied after the commit that wrote them.
+"""Copies watermark entries to a store backend outside the metadata database, after the commit that wrote them.
 
-The entry in the metadata database is the truth and part of its watcher's transaction. A copy is always made of what that
-entry holds at that moment, so an entry may be copied twice, late, or by several processes, and the newest value stays.
-Copies that a crash prevented are made at the next start, which copies every configured watcher's entry once.
+The entry in the metadata database is the truth and part of its watcher's transaction. A copy has the value of that entry at
+the time, so an entry may be copied twice, late, or by several processes, and the newest value stays. A start copies every
+configured watcher's entry once, which makes up for copies that a crash prevented.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
 from watcher.host.loops import Wakeup, keep_going
 
-LOOK_EVERY: Final = 60.0
-"""Seconds after which what could not be copied is tried again."""
+RETRY_AFTER: Final = 60.0
+"""Seconds after which a failed copy is retried."""
 
 log = structlog.get_logger()
 
 
 class WatermarkCopies:
-    """AttributedEntries whose copy may be out of date, and the task that copies them."""
+    """Entries whose copy may be out of date, and the task that copies them."""
 
     def __init__(self, database: Database, entries: AttributedEntries) -> None:
         self._database = database
@@ -36,7 +36,7 @@ class WatermarkCopies:
         self._wakeup = Wakeup()
 
     def mark_dirty(self, asset_id: int, key: str) -> None:
-        """Have the watermark entry under this key copied: it was written, or its copy is gone. Callable from any task."""
+        """Have the watermark entry with this key copied: it was written, or its copy is gone. Callable from any task."""
         self._dirty[asset_id, key] = None
         self._wakeup.set()
 
@@ -51,10 +51,10 @@ class WatermarkCopies:
                         self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
                     known = True
                 await self.flush()
-            await self._wakeup.wait(LOOK_EVERY)
+            await self._wakeup.wait(RETRY_AFTER)
 
     async def flush(self) -> None:
-        """Copy every dirty entry. Raises `BackendFailed` when the backend does not recover; what is not copied stays dirty."""
+        """Copy every dirty entry. An entry that is not copied stays dirty. Raises `BackendFailed` if the backend stays down."""
         for place in list(self._dirty):
             del self._dirty[place]  # marked again while it is copied, it is copied again
             try:
@@ -69,7 +69,7 @@ class WatermarkCopies:
             copied = version
 
     async def _copied(self, asset_id: int, key: str, known: int | None) -> int | None:
-        """Copy the entry if its version is not `known`; returns its version, None when there is no such entry."""
+        """Copy the entry if its version is not `known`. Return its version, or None when there is no such entry."""
         async with self._database.reading() as connection:
             try:
                 asset = await assets.ref_of(connection, asset_id)

@@ -128,7 +128,7 @@ async def of_a_bucket(api: httpx.AsyncClient, servers: dict[str, FaultyS3], put:
     put("b", "odd", "z")
     await watcher_when(api, "odd", state="running", checks=["rejected"])
     watcher = await watcher_when(api, "stopped", state="failing")
-    assert watcher["error"].startswith(r"the file od\xff cannot be told: its key holds bytes that are not UTF-8")
+    assert watcher["error"].startswith(r"no event can name the file od\xff: its key holds bytes that are not UTF-8")
 
 
 async def everywhere(api: httpx.AsyncClient, configuration: Path) -> None:

@@ -129,7 +129,9 @@ async def test_a_trigger_of_ours_may_have_a_process_too(database: Database, serv
         await host.counted("w", 3)
         (inbox / "b.csv").write_text("2")
         await host.counted("w", 4)
-        with pytest.raises(Conflict, match=r"not all of them were told before it, and an undo would tell those again"):
+        with pytest.raises(
+            Conflict, match=r"not all of them were emitted before it, and an undo would emit those again"
+        ):
             await host.control.undo("w", "maria")
 
 

@@ -1,4 +1,4 @@
-"""S3 over HTTP with a front that records what is asked and can answer in the server's place."""
+"""S3 over HTTP with a front that records requests and can answer in the server's place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
 PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target"}
-"""By these moto tells SQS from S3."""
+"""The headers by which moto tells SQS from S3."""
 
 Answerer: TypeAlias = Callable[[web.Request, bytes], web.Response | None]
 """Given the request and what the server answered: what to answer instead, if anything."""
@@ -42,7 +42,7 @@ def error(status: int, code: str, message: str = "no", headers: dict[str, str] |
 
 
 def page(body: Callable[[bytes], bytes] = lambda body: body, *, date: str | None = None) -> Answerer:
-    """The server's own page, changed."""
+    """Change the server's own page."""
     sent = {"Date": date or formatdate(usegmt=True), "Content-Type": "application/xml"}
     return lambda _request, original: web.Response(body=body(original), headers=sent)
 
@@ -112,7 +112,7 @@ async def through_front(connect: Callable[..., S3Connection], front: Front) -> A
 def new_files(
     client: S3Client, bucket: str, *, dry_run: bool = False, is_alone: bool = True, **options: Any
 ) -> S3NewFiles:
-    """`is_alone`: it polls for itself also where nothing happens."""
+    """Make a trigger. `is_alone`: it polls by itself even if nothing changes."""
     wanted = S3NewFilesOptions.model_validate({"bucket": bucket, "interval": "1ms", **options})
     return S3NewFiles(wanted, client, TriggerContext(watcher="w", dry_run=dry_run, is_alone=is_alone))
 

@@ -1,4 +1,4 @@
-"""What used to lose files in silence: a server's clock that lies, and a server that sends no ETags."""
+"""Servers that used to make files get lost silently: those with a wrong clock, and those without ETags."""
 
 from __future__ import annotations
 
@@ -49,7 +49,9 @@ async def told_of_ten(client: S3Client, bucket: str, put: Put, **options: Any) -
     return host, trigger
 
 
-async def test_one_date_a_day_ahead_loses_nothing_and_is_shown(s3_server: S3Server, bucket: str, put: Put) -> None:
+async def test_one_date_a_day_ahead_loses_nothing_and_causes_a_warning(
+    s3_server: S3Server, bucket: str, put: Put
+) -> None:
     async with faulty_s3(s3_server, Faults(), page_size=1000, seed=1) as server, connection(server).open() as client:
         skewed(server, chain([0.0] * 5, [DAY_AND_AN_HOUR], repeat(0.0)))
         with structlog.testing.capture_logs() as logs:
@@ -61,7 +63,9 @@ async def test_one_date_a_day_ahead_loses_nothing_and_is_shown(s3_server: S3Serv
     assert "NTP" in finding.remedy
 
 
-async def test_a_gateway_an_hour_ahead_loses_nothing_and_is_shown(s3_server: S3Server, bucket: str, put: Put) -> None:
+async def test_a_gateway_an_hour_ahead_loses_nothing_and_causes_a_warning(
+    s3_server: S3Server, bucket: str, put: Put
+) -> None:
     async with faulty_s3(s3_server, Faults(), page_size=1000, seed=1) as server, connection(server).open() as client:
         skewed(server, cycle([0.0, HOUR]))
         host, trigger = await told_of_ten(client, bucket, put, lateness="10m")
@@ -69,7 +73,7 @@ async def test_a_gateway_an_hour_ahead_loses_nothing_and_is_shown(s3_server: S3S
     assert "clock" in {finding.check for finding in trigger.findings}
 
 
-async def test_who_starts_at_now_waits_for_a_clock_that_all_agree_on(
+async def test_a_start_at_now_waits_for_a_clock_that_all_responses_agree_on(
     s3_server: S3Server, bucket: str, put: Put
 ) -> None:
     put("old")
@@ -92,7 +96,7 @@ async def test_who_starts_at_now_waits_for_a_clock_that_all_agree_on(
 async def test_without_etags_another_size_is_another_version(
     s3_server: S3Server, bucket: str, put: Put, mode: str
 ) -> None:
-    """Overwritten within the second in which it was written, or not: S3 shows whole seconds."""
+    """The object is overwritten within the second in which it was written, or later: S3 shows whole seconds."""
     async with faulty_s3(s3_server, Faults(), page_size=1000, seed=1) as server, connection(server).open() as client:
         server.page = without_etags
         host = DictHost()

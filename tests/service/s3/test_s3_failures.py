@@ -1,4 +1,4 @@
-"""What goes wrong between us and S3: retried, or told with AWS's code and the remedy."""
+"""Failures between us and S3: retried, or reported with AWS's code and the remedy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.unit.triggers_files.dict_host import DictHost
 from triggers.errors import SourceUnavailable
 from triggers.s3.clock import ENOUGH
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.service
 
 @pytest.fixture
 async def through_front(through_front: S3Client, front: Front, bucket: str) -> S3Client:
-    """It knows what time it is."""
+    """A client that knows the time at the server."""
     await through_front.ask_time(bucket, "")
     front.requests.clear()
     return through_front
@@ -68,7 +68,7 @@ async def one_poll(client: S3Client, bucket: str) -> list[str]:
         "malformed",
     ],
 )
-async def test_a_passing_fault_is_tried_again(
+async def test_a_passing_failure_is_retried(
     through_front: S3Client, front: Front, bucket: str, put: Put, fault: Any
 ) -> None:
     put("a")
@@ -77,7 +77,7 @@ async def test_a_passing_fault_is_tried_again(
     assert len(front.requests) == 3
 
 
-async def test_a_reset_connection_is_tried_again(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
+async def test_a_reset_connection_is_retried(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
     put("a")
 
     def reset(request: web.Request, _body: bytes) -> None:
@@ -88,14 +88,14 @@ async def test_a_reset_connection_is_tried_again(through_front: S3Client, front:
     assert await one_poll(through_front, bucket) == ["a"]
 
 
-async def test_a_fault_that_stays_is_told_with_its_code(through_front: S3Client, front: Front, bucket: str) -> None:
+async def test_a_lasting_failure_is_reported_with_its_code(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script += [error(503, "SlowDown", "Please reduce your request rate.")] * 3
     with pytest.raises(SourceUnavailable, match=r"SlowDown: .*Please reduce your request rate; it is tried again"):
         await one_poll(through_front, bucket)
 
 
 async def test_a_missing_bucket(client: S3Client) -> None:
-    with pytest.raises(Refused, match=r"NoSuchBucket: .*'nowhere'.*; correct the watcher's bucket"):
+    with pytest.raises(S3Refused, match=r"NoSuchBucket: .*'nowhere'.*; correct the watcher's bucket"):
         await one_poll(client, "nowhere")
     (finding,) = await new_files(client, "nowhere").check()
     assert finding.level == "error"
@@ -114,23 +114,23 @@ async def test_a_missing_bucket(client: S3Client) -> None:
         (501, "NotImplemented", "endpoint_url"),
     ],
 )
-async def test_a_refusal_is_told_at_once_with_its_remedy(
+async def test_a_refusal_is_reported_at_once_with_its_remedy(
     through_front: S3Client, front: Front, bucket: str, status: int, code: str, remedy: str
 ) -> None:
     front.script.append(error(status, code))
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(S3Refused) as refused:
         await one_poll(through_front, bucket)
     assert (refused.value.failure.code, remedy in refused.value.failure.remedy) == (code, True)
     assert len(front.requests) == 1
 
 
-async def test_nobody_listens_at_the_endpoint(connect: Connect) -> None:
+async def test_an_endpoint_where_no_server_listens(connect: Connect) -> None:
     async with connect(endpoint_url="http://127.0.0.1:1").open() as client:
         with pytest.raises(SourceUnavailable, match=r"could not be reached.*; check the connection's endpoint_url"):
             await new_files(client, "landing").check()
 
 
-async def test_the_endpoint_is_some_web_server(through_front: S3Client, front: Front, bucket: str) -> None:
+async def test_an_endpoint_that_is_not_an_s3_server(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script.append(lambda _request, _body: web.Response(text="<html>console</html>"))
     (finding,) = await new_files(through_front, bucket).check()
     assert (finding.level, finding.remedy) == ("error", "check the connection's endpoint_url")
@@ -156,11 +156,11 @@ async def test_a_server_without_a_clock(through_front: S3Client, front: Front, b
 async def test_a_listing_out_of_order_is_refused(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
     put("a", "b")
     front.script.append(page(lambda body: body.replace(b"<Key>a<", b"<Key>c<")))
-    with pytest.raises(Refused, match=r"OutOfOrder: .*; use a general purpose bucket"):
+    with pytest.raises(S3Refused, match=r"OutOfOrder: .*; use a general purpose bucket"):
         await one_poll(through_front, bucket)
 
 
-async def test_a_bucket_of_another_region_is_asked_there(
+async def test_a_bucket_in_another_region_is_listed_there(
     through_front: S3Client, front: Front, bucket: str, put: Put
 ) -> None:
     put("a")
@@ -180,13 +180,13 @@ async def test_the_region_may_stand_in_the_error(through_front: S3Client, front:
 
 async def test_a_redirect_in_circles_ends(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script += [error(301, "PermanentRedirect", headers={"x-amz-bucket-region": "eu-west-1"})] * 2
-    with pytest.raises(Refused, match=r"PermanentRedirect: .*; set the connection's region"):
+    with pytest.raises(S3Refused, match=r"PermanentRedirect: .*; set the connection's region"):
         await one_poll(through_front, bucket)
 
 
 async def test_a_redirect_to_somewhere_is_not_followed(through_front: S3Client, front: Front, bucket: str) -> None:
     front.script.append(error(307, "TemporaryRedirect", headers={"Location": f"{front.endpoint}/elsewhere"}))
-    with pytest.raises(Refused, match="TemporaryRedirect"):
+    with pytest.raises(S3Refused, match="TemporaryRedirect"):
         await one_poll(through_front, bucket)
     assert len(front.requests) == 1
 
@@ -280,7 +280,7 @@ async def test_a_role_that_cannot_be_assumed(connect: Connect, front: Front, mon
 async def test_addresses_follow_the_style(connect: Connect) -> None:
     async def address(**settings: Any) -> str:
         async with connect(**settings).open() as client:
-            return (await client.requests.addresses.of("landing", None)).url
+            return (await client.requests.addresses.address_of("landing", None)).url
 
     path, virtual = "http://s3.local/landing", "http://landing.s3.local/"
     assert await address(endpoint_url="http://s3.local/") == path
@@ -292,12 +292,12 @@ async def test_addresses_follow_the_style(connect: Connect) -> None:
     assert await address(endpoint_url=None, region="cn-north-1") == "https://landing.s3.cn-north-1.amazonaws.com.cn/"
 
 
-async def test_what_is_known_of_the_service_is_read_once_for_all_connections(connect: Connect) -> None:
+async def test_the_description_of_the_service_is_read_once_for_all_connections(connect: Connect) -> None:
     async with connect().open() as first, connect().open() as second:
-        await first.requests.addresses.of("landing", None)
+        await first.requests.addresses.address_of("landing", None)
         tracemalloc.start()
         try:
-            await second.requests.addresses.of("landing", None)
+            await second.requests.addresses.address_of("landing", None)
             memory, _ = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -311,10 +311,10 @@ async def test_a_proxy_of_the_environment_is_used(
     monkeypatch.delenv("no_proxy", raising=False)
     monkeypatch.delenv("NO_PROXY", raising=False)
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client.requests.addresses.of("landing", None)).proxy == front.endpoint
+        assert (await client.requests.addresses.address_of("landing", None)).proxy == front.endpoint
     monkeypatch.setenv("no_proxy", "s3.invalid")
     async with connect(endpoint_url="http://s3.invalid").open() as client:
-        assert (await client.requests.addresses.of("landing", None)).proxy is None
+        assert (await client.requests.addresses.address_of("landing", None)).proxy is None
 
 
 @pytest.mark.parametrize(
@@ -328,7 +328,7 @@ async def test_a_proxy_of_the_environment_is_used(
         ({"adressing_style": "path"}, "Extra inputs"),
     ],
 )
-def test_what_cannot_work_is_refused_with_a_sentence(
+def test_options_that_cannot_work_are_refused_with_a_sentence(
     connect: Connect, changed: Mapping[str, Any], sentence: str
 ) -> None:
     with pytest.raises(ValidationError, match=sentence):

@@ -1,4 +1,4 @@
-"""What a job makes of each kind of S3 connection; Spark takes no part in it."""
+"""The use of each kind of S3 connection by a job, without Spark."""
 
 from __future__ import annotations
 
@@ -99,7 +99,9 @@ def test_keys_a_role_a_profile_and_nobody_read_what_they_may(
         assert dict(access.config).get("secret_access_key", "no secret") not in repr(access)
 
 
-def test_a_role_that_cannot_be_had_is_told_in_a_sentence(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_role_that_cannot_be_assumed_is_reported_in_a_sentence(
+    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
     with pytest.raises(SourceFailed, match=r"the connection's profile or role gives no credentials: .*nowhere"):
         s3_access({"type": "s3", "profile": "nowhere"})
@@ -133,7 +135,7 @@ def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: 
 
 @contextmanager
 def server_that_answers_together(requests: int) -> Iterator[str]:
-    """Each request waits until so many have come."""
+    """Let each request wait until so many have come."""
     all_here = Barrier(requests)
 
     class Handler(BaseHTTPRequestHandler):
@@ -205,7 +207,7 @@ def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
 
 
 def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    """Lines that are left to Spark, as very long ones are, are read here."""
+    """Read orders from JSON, including lines that are left to Spark elsewhere, such as very long ones."""
     reader = ReadJson.of(Rows(schema=OF_ORDERS, corrupt="corrupt"))
     assert reader is not None
     for batch in reader(store, file):

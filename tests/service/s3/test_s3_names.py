@@ -1,4 +1,4 @@
-"""Objects with whatever keys S3 allows are told as they are named; those that no event can name stop the watcher, or are kept aside."""
+"""Objects with any key that S3 allows are emitted under their names; those that no event can name stop the watcher, or are rejected."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.service.s3.conftest import Put, new_files
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.file_scan.trigger import UnnamedFile
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -41,7 +41,7 @@ SHOWN = [unquote_to_bytes(key).decode(errors="backslashreplace") for key in NO_T
 
 
 def with_keys_of_no_text(page: bytes) -> bytes:
-    """Servers have been seen that keep such keys; moto is none."""
+    """Put keys that are no text into a page: some servers keep such keys, and moto does not."""
     for key, listed in NO_TEXT.items():
         page = page.replace(f"<Key>{key}</Key>".encode(), f"<Key>{listed}</Key>".encode())
     return page
@@ -49,7 +49,7 @@ def with_keys_of_no_text(page: bytes) -> bytes:
 
 @pytest.fixture
 def bucket(s3_server: S3Server, bucket: str) -> Iterator[str]:
-    """Emptied one by one: in a list that is no valid XML these keys cannot be named."""
+    """Delete the objects one by one: these keys cannot be named in a request, which would not be valid XML."""
     yield bucket
     for key in (*BEFORE, *NO_TEXT, *BEHIND):
         s3_server.client.delete_object(Bucket=bucket, Key=key)
@@ -74,14 +74,14 @@ def keys(host: DictHost) -> Counter[str]:
 
 
 @pytest.mark.parametrize("mode", ["window", "strict"])
-async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_another(
+async def test_a_watcher_stops_at_a_name_that_is_not_text_and_goes_on_after_a_rename(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put, mode: str
 ) -> None:
     host = DictHost()
     put(*BEFORE, *NO_TEXT, *BEHIND)
     for _ in range(2):
         with pytest.raises(
-            UnnamedFile, match=r"the file odd/\\xc0\\xaf cannot be told: its key holds bytes that are not"
+            UnnamedFile, match=r"no event can name the file odd/\\xc0\\xaf: its key holds bytes that are not"
         ):
             await host.run(new_files(odd_client, bucket, start="all", mode=mode))
         assert keys(host) == Counter(BEFORE)
@@ -90,19 +90,19 @@ async def test_a_watcher_stops_at_a_name_that_is_no_text_and_goes_on_once_it_is_
     assert keys(host) == Counter([*BEFORE, *NO_TEXT, *BEHIND])
 
 
-async def test_a_page_of_nothing_but_names_that_are_no_text_is_named(
+async def test_a_page_without_a_key_that_is_text_is_reported(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put
 ) -> None:
     put(*NO_TEXT, *BEHIND)
     server.page_size = 2
     with pytest.raises(
-        Refused, match=r"NoText: 2 keys in a row, from odd/\\xc0\\xaf on, hold bytes .*; rename or delete"
+        S3Refused, match=r"NoText: 2 keys in a row, from odd/\\xc0\\xaf on, hold bytes .*; rename or delete"
     ):
         await DictHost().run(new_files(odd_client, bucket, start="all", on_bad_row="report"))
 
 
 @pytest.mark.parametrize("mode", ["window", "strict"])
-async def test_names_that_are_no_text_are_kept_aside_until_they_are_others(
+async def test_names_that_are_not_text_are_rejected_until_they_are_changed(
     server: FaultyS3, odd_client: S3Client, bucket: str, put: Put, mode: str
 ) -> None:
     host, options = DictHost(), {"start": "all", "mode": mode, "on_bad_row": "report"}

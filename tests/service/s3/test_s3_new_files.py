@@ -13,7 +13,8 @@ from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.file_scan.versions import SECOND, parse_moment
 from triggers.s3.listing import S3Client
-from triggers.s3.pages import Row, Selection
+from triggers.s3.objects import Selection
+from triggers.s3.pages import Row
 
 pytestmark = pytest.mark.service
 
@@ -35,7 +36,7 @@ async def test_each_object_comes_once_over_restarts(client: S3Client, bucket: st
     assert keys(host) == ["orders/a.json", "orders/x/b.json", "orders/e.json"]
 
 
-async def test_an_event_has_its_fixed_shape(client: S3Client, bucket: str, put: Put, s3_server: S3Server) -> None:
+async def test_the_shape_of_an_event_is_fixed(client: S3Client, bucket: str, put: Put, s3_server: S3Server) -> None:
     put("a", body=b"hello")
     host = DictHost()
     (event,) = await host.run(new_files(client, bucket, start="all"))
@@ -49,7 +50,7 @@ async def test_an_event_has_its_fixed_shape(client: S3Client, bucket: str, put: 
     assert parse_moment(str(event.watermark["to"])) > parse_moment(modified) - a_second
 
 
-async def test_from_now_on_only_what_comes_is_emitted(
+async def test_a_start_at_now_emits_only_what_comes_later(
     through_front: S3Client, front: Front, bucket: str, put: Put
 ) -> None:
     put("old")
@@ -180,7 +181,7 @@ async def test_the_identity_names_the_source(client: S3Client, bucket: str, s3_s
     ("options", "days", "level"),
     [({}, 7, "warning"), ({"lateness": "7d"}, 7, "ok"), ({}, None, "ok"), ({"mode": "strict"}, 7, None)],
 )
-async def test_the_check_compares_lateness_with_what_the_bucket_allows_uploads(
+async def test_the_check_compares_lateness_with_the_bucket_rule_for_uploads(
     client: S3Client, bucket: str, s3_server: S3Server, options: dict[str, Any], days: int | None, level: str | None
 ) -> None:
     if days is not None:
@@ -193,7 +194,7 @@ async def test_the_check_compares_lateness_with_what_the_bucket_allows_uploads(
         assert "lateness: 7d" in found["uploads"].remedy
 
 
-async def test_a_bucket_whose_rules_may_not_be_read_is_watched_all_the_same(
+async def test_a_bucket_is_watched_although_its_rules_cannot_be_read(
     through_front: S3Client, front: Front, bucket: str
 ) -> None:
     front.script += [page(), error(403, "AccessDenied")]
@@ -201,7 +202,7 @@ async def test_a_bucket_whose_rules_may_not_be_read_is_watched_all_the_same(
     assert (finding.check, finding.level) == ("listing", "ok")
 
 
-async def test_a_long_scan_says_how_far_it_is(
+async def test_a_long_scan_logs_its_progress(
     client: S3Client, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)

@@ -1,4 +1,4 @@
-"""Hints: what S3 says in a queue is looked up at once, and never believed."""
+"""Hints: keys that S3 names in a queue are looked up at once, and the messages are never believed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.service.s3.conftest import Front, Put, error, new_files, page
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import IncrementalTrigger, TriggerBatch
 from triggers.s3.connection import S3Connection
-from triggers.s3.failures import Refused
+from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client
 
 pytestmark = pytest.mark.service
@@ -40,12 +40,12 @@ class TestQueue:
         self.client.send_message(QueueUrl=self.url, MessageBody=body)
 
     def name(self, *keys: str) -> None:
-        """As S3 does, whether it is true or not."""
+        """Send a notification as S3 does, whether it is true or not."""
         for key in keys:
             self.send(json.dumps({"Records": [{"s3": {"bucket": {"name": "b"}, "object": {"key": key}}}]}))
 
     def count(self, kind: str) -> int:
-        """`kind`: '' for those that wait, NotVisible for those that somebody took or hid."""
+        """Count the messages. `kind`: '' for those that wait, NotVisible for those that were taken or hidden."""
         name = f"ApproximateNumberOfMessages{kind}"
         answer = self.client.get_queue_attributes(QueueUrl=self.url, AttributeNames=[name])
         return int(answer["Attributes"][name])
@@ -60,7 +60,7 @@ AwsClient = Callable[[str], Any]
 
 @pytest.fixture
 def aws(s3_server: S3Server) -> Iterator[AwsClient]:
-    """A client of another service of the test server."""
+    """Open a client of another service of the test server."""
     made = []
 
     def client(service: str) -> Any:
@@ -105,14 +105,14 @@ def keys(host: DictHost) -> list[str]:
 
 
 async def gone(queue: TestQueue) -> None:
-    """The deletion follows the commit; there is no signal for us."""
+    """Wait for the deletion, which follows the commit without a signal."""
     with anyio.fail_after(PATIENCE):
         while not queue.is_empty:
             await anyio.sleep(0.01)
 
 
 @pytest.mark.parametrize("way", [by_s3, by_sns, by_eventbridge])
-async def test_what_s3_says_is_found_without_a_scan_and_deleted(
+async def test_an_object_named_by_a_notification_is_found_without_a_scan(
     through_front: S3Client,
     front: Front,
     bucket: str,
@@ -180,7 +180,7 @@ async def test_scans_go_on_while_hints_never_end(client: S3Client, bucket: str, 
         assert [batch.events for batch in await whole_poll(batches) if batch.events]
 
 
-async def test_a_look_at_hints_alone_is_no_whole_look(
+async def test_a_poll_that_only_looks_up_hints_does_not_count_as_whole(
     client: S3Client, bucket: str, put: Put, queue: TestQueue
 ) -> None:
     trigger = new_files(client, bucket, interval="1h", notifications=queue.url)
@@ -308,14 +308,14 @@ async def test_only_the_named_object_is_looked_at(client: S3Client, bucket: str,
 
 
 async def test_a_failing_look_up_fails_the_watcher(client: S3Client) -> None:
-    with pytest.raises(Refused, match="NoSuchBucket"):
+    with pytest.raises(S3Refused, match="NoSuchBucket"):
         await client.look_up("nowhere", ["a", "b"])
 
 
-async def test_a_key_whose_look_up_alone_is_refused_is_left_to_the_scans(
+async def test_a_key_is_left_to_the_scans_if_only_its_look_up_is_refused(
     through_front: S3Client, front: Front, bucket: str, put: Put, queue: TestQueue
 ) -> None:
-    """As by a policy that allows to list the prefix that is scanned, and no other."""
+    """The server refuses requests as a policy does that allows to list only the prefix that is scanned."""
     host = DictHost()
     trigger = new_files(through_front, bucket, prefix="in/", interval="1h", notifications=queue.url)
     with structlog.testing.capture_logs() as logs:
@@ -335,7 +335,7 @@ async def test_a_key_whose_look_up_alone_is_refused_is_left_to_the_scans(
     assert line["error"].startswith("AccessDenied")
 
 
-async def test_half_of_a_character_stops_nothing(client: S3Client, bucket: str, put: Put, queue: TestQueue) -> None:
+async def test_half_of_a_character_stops_no_watcher(client: S3Client, bucket: str, put: Put, queue: TestQueue) -> None:
     host = DictHost()
     trigger = new_files(client, bucket, interval="1h", notifications=queue.url)
     async with anyio.create_task_group() as tasks:
@@ -357,7 +357,7 @@ async def test_a_dry_run_takes_nothing(client: S3Client, bucket: str, queue: Tes
     assert queue.count("") == 1
 
 
-async def test_without_its_queue_a_watcher_goes_on_by_polling(
+async def test_a_watcher_that_lost_its_queue_goes_on_by_polling(
     client: S3Client, bucket: str, put: Put, queue: TestQueue
 ) -> None:
     trigger = new_files(client, bucket, start="all", notifications=f"{queue.url}-absent")
@@ -383,7 +383,7 @@ async def test_a_queue_that_is_there_is_found_ok(client: S3Client, bucket: str, 
     assert found["notifications"] == "ok"
 
 
-async def test_an_anonymous_connection_reads_no_queue(
+async def test_an_anonymous_connection_cannot_read_a_queue(
     connect: Callable[..., S3Connection], bucket: str, queue: TestQueue
 ) -> None:
     async with connect(access_key_id=None, secret_access_key=None, anonymous=True).open() as client:

@@ -1,10 +1,10 @@
-"""Watchers of listings in which nothing changes are served by one look at each, and scan only when it shows something else."""
+"""Watchers of listings in which nothing changes share one poll, and scan only when it shows something else."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -14,28 +14,14 @@ from anyio.abc import TaskGroup
 
 from tests.effort import PATIENCE
 from tests.service.s3.conftest import Front, Put, error, new_files
-from tests.unit.triggers_files.dict_host import DictHost
-from triggers.errors import TriggerError
+from tests.unit.triggers_files.dict_host import DictHost, RunningWatcher, polled_quietly, until
 from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles
 
 pytestmark = pytest.mark.service
 
 
-@dataclass(kw_only=True)
-class Watched:
-    """A watcher that runs, and what it has told; `error` ended it."""
-
-    trigger: S3NewFiles
-    host: DictHost = field(default_factory=DictHost)
-    error: TriggerError | None = None
-
-    async def run(self) -> None:
-        try:
-            await self.host.run_for_ever(self.trigger)
-        except TriggerError as error:
-            self.error = error
-
+class Watched(RunningWatcher[S3NewFiles]):
     @property
     def keys(self) -> list[str]:
         return [file["key"] for file in self.host.files]
@@ -61,23 +47,11 @@ async def crowd(client: S3Client, bucket: str) -> AsyncIterator[Crowd]:
         tasks.cancel_scope.cancel()
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    with anyio.fail_after(PATIENCE):
-        while not reached():
-            await anyio.sleep(0.002)
-
-
-async def looked_at_again(*watchers: Watched) -> None:
-    """A whole look at each of them, begun after now, had no news."""
-    now = anyio.current_time()
-    await until(lambda: all((watcher.trigger.looked_at or 0) > now for watcher in watchers))
-
-
 def listings(front: Front) -> int:
     return len([request for request in front.requests if "list-type" in request.query])
 
 
-async def test_one_look_serves_all_and_only_what_changed_is_handled(
+async def test_one_poll_serves_all_watchers_and_only_changes_are_handled(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
@@ -86,11 +60,11 @@ async def test_one_look_serves_all_and_only_what_changed_is_handled(
         options = [{"match": "*.json"}, {"mode": "strict"}, {"match": "*.csv", "mode": "strict"}, {}] * 5
         watchers = [many.watch(prefix="in/", **each) for each in options]
         neighbour = many.watch(prefix="other/")
-        await looked_at_again(*watchers, neighbour)
+        await polled_quietly(*watchers, neighbour)
         polls = [watcher.host.polls for watcher in watchers]
         looks = [watcher.trigger.looked_at for watcher in watchers]
         before = listings(front)
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         assert [watcher.host.polls for watcher in watchers] == polls
         assert looks != [watcher.trigger.looked_at for watcher in watchers]
         assert listings(front) - before < len(watchers)
@@ -104,57 +78,81 @@ async def test_one_look_serves_all_and_only_what_changed_is_handled(
             ["in/b.csv"],
             ["in/a.json", "in/b.csv", "in/c", "in/d.json"],
         ] * 5
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         assert neighbour.host.polls == scans
 
 
-async def test_whoever_is_woken_is_given_the_pages(
-    through_front: S3Client, front: Front, bucket: str, put: Put
-) -> None:
+async def test_a_woken_watcher_is_given_the_pages(through_front: S3Client, front: Front, bucket: str, put: Put) -> None:
     put("a")
     async with crowd(through_front, bucket) as many:
         watchers = [many.watch(interval="1h"), many.watch(interval="1h", mode="strict")]
         await until(lambda: all(watcher.trigger._resting is not None for watcher in watchers))
         put("b")
         before = listings(front)
-        (place,) = through_front.probes._resting
-        await through_front.probes._look(place, through_front.probes._resting[place])
+        [(place, resting)] = through_front.probes.polls.members.items()
+        await through_front.probes.poll(place, resting)
         await until(lambda: all(watcher.keys == ["a", "b"] for watcher in watchers))
         assert listings(front) == before + 1
 
 
-async def test_what_is_deleted_and_comes_again_is_told_again_by_strict(
+async def test_a_parked_watcher_goes_on_with_the_pages_that_woke_it(
+    through_front: S3Client, front: Front, bucket: str, put: Put
+) -> None:
+    put("a")
+    host, woken = DictHost(), anyio.Event()
+    trigger = new_files(through_front, bucket, is_alone=False, start="all", interval="1h")
+    assert [event.count for event in await host.run(trigger)] == [1]
+    assert trigger.park(woken.set) is not None
+    put("b")
+    before = listings(front)
+    [(place, resting)] = through_front.probes.polls.members.items()
+    await through_front.probes.poll(place, resting)
+    with anyio.fail_after(PATIENCE):
+        await woken.wait()
+    trigger.unpark(for_good=False)
+    await host.run(trigger)
+    assert [file["key"] for file in host.files] == ["a", "b"]
+    assert listings(front) == before + 1
+
+    assert trigger.park(woken.set) is not None
+    trigger.unpark(for_good=True)
+    assert [*through_front.probes.polls.members.values()] == [set()]
+
+
+async def test_strict_emits_again_what_was_deleted_and_comes_back(
     client: S3Client, bucket: str, put: Put, s3_server: Any
 ) -> None:
     put("a", "b")
     async with crowd(client, bucket) as many:
         watcher = many.watch(mode="strict")
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         s3_server.client.delete_object(Bucket=bucket, Key="a")
         await until(lambda: watcher.host.polls >= 2)
         put("a", body=b"other")
         await until(lambda: watcher.keys == ["a", "b", "a"])
 
 
-async def test_a_young_file_is_told_although_nothing_changes_any_more(client: S3Client, bucket: str, put: Put) -> None:
+async def test_a_young_file_is_emitted_although_nothing_changes_any_more(
+    client: S3Client, bucket: str, put: Put
+) -> None:
     put("a")
     async with crowd(client, bucket) as many:
         watcher = many.watch(min_age="2s")
         await until(lambda: watcher.keys == ["a"])
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
 
 
-async def test_where_it_stands_moves_with_the_looks(client: S3Client, bucket: str, put: Put) -> None:
+async def test_up_to_moves_with_the_shared_polls(client: S3Client, bucket: str, put: Put) -> None:
     put("a")
     async with crowd(client, bucket) as many:
         watcher = many.watch()
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         polls, before = watcher.host.polls, str(watcher.trigger.up_to)
         await until(lambda: str(watcher.trigger.up_to) > before)
         assert watcher.host.polls == polls
 
 
-async def test_a_listing_that_cannot_be_had_is_the_trouble_of_its_own_watchers(
+async def test_a_listing_that_fails_fails_its_own_watchers_only(
     through_front: S3Client, front: Front, bucket: str, put: Put
 ) -> None:
     put("in/a", "other/a")
@@ -164,14 +162,14 @@ async def test_a_listing_that_cannot_be_had_is_the_trouble_of_its_own_watchers(
 
     async with crowd(through_front, bucket) as many:
         watchers, neighbour = [many.watch(prefix="in/"), many.watch(prefix="in/")], many.watch(prefix="other/")
-        await looked_at_again(*watchers, neighbour)
+        await polled_quietly(*watchers, neighbour)
         front.script += [refuse] * 1000
         await until(lambda: all("AccessDenied" in str(watcher.error) for watcher in watchers))
-        await looked_at_again(neighbour)
+        await polled_quietly(neighbour)
         assert neighbour.error is None
 
 
-async def test_a_large_listing_is_scanned_by_each_as_before(
+async def test_each_watcher_of_a_large_listing_scans_alone(
     client: S3Client, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 1)
@@ -180,7 +178,7 @@ async def test_a_large_listing_is_scanned_by_each_as_before(
     put("a", "b")
     async with crowd(client, bucket) as many:
         watcher = many.watch()
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         put("c")
         await until(lambda: watcher.keys == ["a", "b", "c"] and watcher.host.polls > 4)
         assert watcher.trigger._known is None

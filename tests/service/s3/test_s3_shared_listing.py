@@ -21,7 +21,7 @@ def listings(front: Front) -> int:
     return len([request for request in front.requests if "list-type" in request.query])
 
 
-async def test_so_many_watchers_and_one_listing(
+async def test_many_watchers_share_one_listing(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 2)
@@ -55,7 +55,7 @@ async def test_so_many_watchers_and_one_listing(
     ]
 
 
-async def test_who_is_behind_scans_alone(
+async def test_a_member_that_is_behind_scans_alone(
     through_front: S3Client, front: Front, bucket: str, put: Put, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.s3.listing.MAX_KEYS", 1)
@@ -70,9 +70,11 @@ async def test_who_is_behind_scans_alone(
     assert [[file["key"] for file in host.files] for host in (behind, fresh)] == [["a", "b", "c"]] * 2
 
 
-async def test_only_equal_keys_share(client: S3Client, connect: Callable[..., S3Connection], bucket: str) -> None:
-    key = new_files(client, bucket, prefix="in/", match="2026/*.json").shared_stream_key()
-    assert key == new_files(client, bucket, prefix="in/2026/", mode="strict").shared_stream_key()
-    assert key != new_files(client, bucket, prefix="in/").shared_stream_key()
+async def test_watchers_share_a_listing_only_where_connection_bucket_and_listed_prefix_are_equal(
+    client: S3Client, connect: Callable[..., S3Connection], bucket: str
+) -> None:
+    listing = new_files(client, bucket, prefix="in/", match="2026/*.json")._listing
+    assert listing is new_files(client, bucket, prefix="in/2026/", mode="strict")._listing
+    assert listing is not new_files(client, bucket, prefix="in/")._listing
     async with connect(endpoint_url="http://127.0.0.1:1").open() as other:
-        assert key != new_files(other, bucket, prefix="in/2026/").shared_stream_key()
+        assert listing is not new_files(other, bucket, prefix="in/2026/")._listing

@@ -46,7 +46,8 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.health import Health
-from watcher.host.metrics import Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.outbound.alerts.complaints import of_watcher
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
@@ -371,7 +372,7 @@ async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_re
         row = await state()
         assert (row.state, row.error_count) == ("paused", 2)
         assert row.error.startswith(
-            "2 polls in a row failed, so that it was paused; mend it and `watcher resume tape_items`"
+            "2 polls in a row failed, so it was paused; correct the cause and `watcher resume tape_items`"
         )
         assert "the tape is refused" in row.error
         assert of_watcher(row).alert == "watcher_failing"
@@ -629,7 +630,7 @@ async def test_an_undo_puts_the_whole_position_back_until_something_would_be_tol
             await seen(database, 8)
         with pytest.raises(
             Conflict,
-            match="no rewind to undo; since then it told 1 item in 1 event, up to 4; not all of them were told before it",
+            match="no rewind to undo; since then it emitted 1 item in 1 event, up to 4; not all of them were emitted before it",
         ):
             await control.undo("tape_items", "maria")
     assert Counter(await items(database)) == {"a": 1, "b": 3, "c": 3, "d": 1}

@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
 from watcher.configuration.vocabulary import Descriptions, describe
-from watcher.host.metrics import Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import MetricsSnapshot
 
 SINCE = "2026-11-20T09:00:00Z"
 HELD = {"transaction": "4/17", "pid": 4711, "since": SINCE}

@@ -52,9 +52,7 @@ UNIMPORTED: Mapping[str, str] = {
 }
 """Distributions that nothing of ours imports, and who needs them."""
 
-UNUSED: Mapping[str, str] = {
-    "shared_stream_key": "part of the trigger contract; the host shares streams in a later release",
-}
+UNUSED: Mapping[str, str] = {}
 """Names and values that stand for something of a later release, and why they are there."""
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.effort import PATIENCE
 from watcher.host.logs import reader
+from watcher.host.logs.followers import Tail, follow
 from watcher.host.logs.paths import remove
-from watcher.host.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, mark, unfinished
+from watcher.host.logs.reader import around, around_line, as_text, fragment, last, mark, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:

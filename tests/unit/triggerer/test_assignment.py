@@ -17,7 +17,7 @@ def test_every_watcher_falls_to_exactly_one_living_triggerer():
     assignment = assign(WATCHERS, living("one", "two", "three"))
     hosts = Counter(name for triggerer in ("one", "two", "three") for name in assignment.of(triggerer))
     assert hosts == Counter(WATCHERS)
-    assert assignment.left_out == set()
+    assert assignment.unassigned == set()
 
 
 def test_a_triggerer_that_leaves_moves_only_its_own_watchers():
@@ -41,9 +41,9 @@ def test_nobody_hosts_more_than_it_may_and_only_what_is_over_the_sum_is_left_out
     assignment = assign(reversed(watchers), dict(reversed(capacities.items())))
     assert assignment == assign(watchers, capacities)
     assert all(len(assignment.of(name)) <= capacity for name, capacity in capacities.items())
-    assert len(assignment.left_out) == max(number - sum(capacities.values()), 0)
-    assert assignment.left_out.isdisjoint(assignment.hosts)
-    assert assignment.left_out | assignment.hosts.keys() == set(watchers)
+    assert len(assignment.unassigned) == max(number - sum(capacities.values()), 0)
+    assert assignment.unassigned.isdisjoint(assignment.hosts)
+    assert assignment.unassigned | assignment.hosts.keys() == set(watchers)
 
 
 def test_where_there_is_room_for_all_capacities_move_nothing_that_they_need_not():
@@ -70,4 +70,4 @@ def test_a_watcher_goes_to_those_alone_who_know_it_as_it_was_applied() -> None:
 def test_what_nobody_knows_as_it_was_applied_is_no_matter_of_room() -> None:
     may_host = knows({"a": "new", "b": "new"}, {"one": {"a": "old", "b": "new"}})
     assignment = assign(["a", "b"], {"one": 1}, may_host)
-    assert (assignment.hosts, assignment.unknown, assignment.left_out) == ({"b": "one"}, {"a"}, frozenset())
+    assert (assignment.hosts, assignment.unknown, assignment.unassigned) == ({"b": "one"}, {"a"}, frozenset())

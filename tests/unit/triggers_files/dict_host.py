@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import aclosing
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
 import anyio
 
 from tests.effort import PATIENCE
 from triggers.base import BaseEventTrigger, JsonValue, Position, RejectedItem, StoredPosition, TriggerEvent
+from triggers.errors import TriggerError
+
+TriggerT = TypeVar("TriggerT", bound=BaseEventTrigger[Any, Any])
 
 
 class DictHost:
@@ -25,7 +29,7 @@ class DictHost:
         self.polls = 0
         self.rejected: list[RejectedItem] = []
         self.retried = False
-        """A person wants what is kept aside tried again."""
+        """A person wants the rejected items to be retried."""
         self._moved = anyio.Event()
 
     @property
@@ -55,7 +59,7 @@ class DictHost:
         self.commits += 1
 
     async def run(self, trigger: BaseEventTrigger[Any, Any], *, polls: int = 1) -> Sequence[TriggerEvent]:
-        """What came during so many polls, committed batch by batch; then the trigger is closed."""
+        """Run so many polls, commit batch by batch, close the trigger, and return the events."""
         before = len(self.events)
         async with aclosing(trigger.events(self.stored)) as batches:
             async for batch in batches:
@@ -80,13 +84,13 @@ class DictHost:
                 self._moved = anyio.Event()
 
     async def until(self, reached: Callable[[], bool]) -> None:
-        """While another task runs the trigger."""
+        """Wait until `reached`, while another task runs the trigger."""
         with anyio.fail_after(PATIENCE):
             while not reached():
                 await self._moved.wait()
 
     async def run_until_commit(self, trigger: BaseEventTrigger[Any, Any], *, commits: int) -> None:
-        """A process that dies right after so many commits."""
+        """Run the trigger in a process that dies right after so many commits."""
         async with aclosing(trigger.events(self.stored)) as batches:
             async for batch in batches:
                 if batch.position is not None:
@@ -94,3 +98,30 @@ class DictHost:
                     commits -= 1
                 if commits == 0:
                     return
+
+
+@dataclass(kw_only=True)
+class RunningWatcher(Generic[TriggerT]):
+    """A running watcher with its host; `error` ended it."""
+
+    trigger: TriggerT
+    host: DictHost = field(default_factory=DictHost)
+    error: TriggerError | None = None
+
+    async def run(self) -> None:
+        try:
+            await self.host.run_for_ever(self.trigger)
+        except TriggerError as error:
+            self.error = error
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    with anyio.fail_after(PATIENCE):
+        while not reached():
+            await anyio.sleep(0.002)
+
+
+async def polled_quietly(*watchers: RunningWatcher[Any]) -> None:
+    """Wait until a shared poll that began after now had no news for each of the watchers."""
+    now = anyio.current_time()
+    await until(lambda: all((watcher.trigger.looked_at or 0.0) > now for watcher in watchers))

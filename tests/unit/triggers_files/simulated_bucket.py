@@ -55,7 +55,7 @@ class SimulatedPage:
 class SimulatedBucket:
     dice: random.Random
     longest_upload: int
-    """Microseconds between the beginning and the end of an upload, at most."""
+    """The most microseconds between the beginning and the end of an upload."""
     skew: int = 0
     """The clock of the Date header minus the clock that stamps objects."""
     time: Moment = 1_800_000_000 * SECOND
@@ -65,7 +65,7 @@ class SimulatedBucket:
     versions: int = 0
 
     def happen(self) -> None:
-        """Something a client may do, and the time that takes; every upload completes in time."""
+        """Let a client do something that takes time; every upload completes in time."""
         self.time += self.dice.choice([0, 0, SECOND // 3, SECOND, 8 * SECOND])
         for upload in [upload for upload in self.uploads if upload[2] <= self.time]:
             self._complete(upload, at=upload[2])
@@ -81,7 +81,7 @@ class SimulatedBucket:
                 self.objects.pop(key, None)
 
     def settle(self) -> None:
-        """All that is under way comes to its end; then nothing more happens."""
+        """Complete everything that is under way; nothing more happens then."""
         for upload in [*self.uploads]:
             self.time = max(self.time, upload[2])
             self._complete(upload, at=self.time)

@@ -15,7 +15,7 @@ from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.trigger import UnnamedFile
-from triggers.local_folder.folder import LocalFile, list_files
+from triggers.local_folder.folder import FolderFile, list_files
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
@@ -48,7 +48,7 @@ async def test_each_file_comes_once_over_restarts(tmp_path: Path, mode: str) -> 
     assert names(host, tmp_path) == ["a.csv", "sub/b.csv"]
 
 
-async def test_from_now_on_only_what_comes_is_emitted(tmp_path: Path) -> None:
+async def test_a_start_at_now_emits_only_what_comes_later(tmp_path: Path) -> None:
     host = DictHost()
     old = write(tmp_path / "old")
     past = time.time() - 3600
@@ -72,7 +72,7 @@ async def test_a_written_file_is_a_new_version_and_a_touched_mode_is_not(tmp_pat
     assert [shown["size"] for shown in host.files] == [3, 4]
 
 
-async def test_a_moved_file_is_new_though_it_keeps_its_time(tmp_path: Path) -> None:
+async def test_a_moved_file_is_new_although_it_keeps_its_time(tmp_path: Path) -> None:
     host = DictHost()
     outside = write(tmp_path / "outside/a")
     os.utime(outside, (1, 1))
@@ -112,7 +112,7 @@ async def test_a_scan_goes_on_where_it_was_killed(tmp_path: Path, monkeypatch: p
     assert names(host, tmp_path) == ["0", "1", "2", "3", "4", "5", "6"]
 
 
-def test_a_glob_goes_no_deeper_than_it_must(tmp_path: Path) -> None:
+def test_a_glob_enters_no_folder_deeper_than_it_can_match(tmp_path: Path) -> None:
     for name in ("a.csv", "x/b.csv", "x/y/c.csv", "x/y/c.txt", "z/d.csv"):
         write(tmp_path / name)
     assert keys(tmp_path, match="*.csv") == ["a.csv"]
@@ -124,7 +124,7 @@ def test_a_glob_goes_no_deeper_than_it_must(tmp_path: Path) -> None:
     assert keys(tmp_path, regex=r"c\.") == ["x/y/c.csv", "x/y/c.txt"]
 
 
-def test_folders_the_glob_cannot_reach_are_not_even_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_that_the_glob_cannot_reach_are_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("a.csv", "x/b.csv", "wanted/c.csv"):
         write(tmp_path / name)
     opened: list[str] = []
@@ -155,14 +155,14 @@ def test_links_are_followed_but_never_in_circles(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("target", ["a/behind a file", "n" * 300, "nothing", "link"])
-def test_a_link_that_leads_nowhere_is_passed_over(tmp_path: Path, target: str) -> None:
+def test_watchers_of_folders_skip_dangling_links(tmp_path: Path, target: str) -> None:
     write(tmp_path / "a")
     (tmp_path / "link").symlink_to(target)
     assert keys(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize("below", ["", "in/"])
-def test_a_link_to_the_folder_where_the_look_begins_is_not_entered(tmp_path: Path, below: str) -> None:
+def test_a_link_to_the_folder_where_the_walk_begins_is_not_entered(tmp_path: Path, below: str) -> None:
     write(tmp_path / f"{below}a")
     (tmp_path / f"{below}loop").symlink_to(tmp_path / below)
     assert keys(tmp_path, match=f"{below}**") == [f"{below}a"]
@@ -174,7 +174,7 @@ def test_only_regular_files_count(tmp_path: Path) -> None:
     assert keys(tmp_path) == ["file"]
 
 
-def test_a_name_that_is_not_utf8_is_shown_readably(tmp_path: Path) -> None:
+def test_a_name_that_is_not_utf8_is_shown_in_a_readable_form(tmp_path: Path) -> None:
     name = os.path.join(os.fsencode(tmp_path), b"odd\xff")  # noqa: PTH118
     with open(name, "wb"):  # noqa: PTH123
         pass
@@ -183,7 +183,7 @@ def test_a_name_that_is_not_utf8_is_shown_readably(tmp_path: Path) -> None:
     assert file.describe()["path"] == f"{tmp_path}/odd\\xff"
 
 
-async def test_a_missing_folder_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+async def test_a_missing_folder_does_not_count_as_empty(tmp_path: Path) -> None:
     with pytest.raises(SourceUnavailable, match="cannot be listed"):
         await trigger(tmp_path / "missing").check()
 
@@ -194,7 +194,7 @@ async def test_a_file_instead_of_a_folder_is_an_error_with_its_remedy(tmp_path: 
 
 
 def test_an_unreadable_folder_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The tests may run as root, whom no mode keeps out."""
+    """The tests may run as root, whom no mode keeps out: here the system call refuses."""
     write(tmp_path / "locked/a")
 
     def refuse(path: str) -> Any:
@@ -211,7 +211,7 @@ async def test_a_readable_folder_is_found_ok(tmp_path: Path) -> None:
     assert (finding.level, finding.message) == ("ok", f"'{tmp_path}' is listed: 1 matching files")
 
 
-def test_the_defaults_are_those_of_the_five_second_look(tmp_path: Path) -> None:
+def test_the_defaults_are_those_of_a_poll_every_few_seconds(tmp_path: Path) -> None:
     options = FileNewFilesOptions.model_validate(FileNewFiles.defaults(f"file://{tmp_path}/with%20space"))
     assert options.path == f"{tmp_path}/with space"
     assert (options.mode, options.min_age.total_seconds(), options.interval.total_seconds()) == ("strict", 2, 2)
@@ -240,7 +240,7 @@ async def _until_clock_passes(file: Path) -> None:
         pass
 
 
-async def test_a_name_that_is_no_text_stops_the_watcher_at_itself(tmp_path: Path) -> None:
+async def test_a_name_that_is_not_text_stops_the_watcher_at_that_file(tmp_path: Path) -> None:
     host = DictHost()
     watched = {"start": "all", "min_age": "0s", "mode": "strict"}
     write(tmp_path / "a")
@@ -248,7 +248,7 @@ async def test_a_name_that_is_no_text_stops_the_watcher_at_itself(tmp_path: Path
     write(tmp_path / "z")
     for _ in range(2):
         with pytest.raises(
-            UnnamedFile, match=r"the file m\\xff cannot be told: its name holds bytes that are not UTF-8"
+            UnnamedFile, match=r"no event can name the file m\\xff: its name holds bytes that are not UTF-8"
         ):
             await host.run(trigger(tmp_path, **watched))
     assert names(host, tmp_path) == ["a"]
@@ -257,7 +257,7 @@ async def test_a_name_that_is_no_text_stops_the_watcher_at_itself(tmp_path: Path
     assert names(host, tmp_path) == ["a", "n", "z"]
 
 
-async def test_a_name_that_is_no_text_is_kept_aside_and_forgotten_once_it_is_gone(tmp_path: Path) -> None:
+async def test_a_name_that_is_not_text_is_rejected_and_settled_once_the_file_is_gone(tmp_path: Path) -> None:
     host = DictHost()
     watched = {"start": "all", "min_age": "0s", "mode": "strict", "on_bad_row": "report"}
     write(tmp_path / "a")
@@ -278,9 +278,9 @@ async def test_a_name_that_is_no_text_is_kept_aside_and_forgotten_once_it_is_gon
     ("seconds", "can_be_told"),
     [(0, True), (-62135596800, True), (253402300799, True), (-62135596801, False), (1.7e12, False)],
 )
-def test_a_time_outside_the_calendar_cannot_be_told(seconds: float, can_be_told: bool) -> None:
-    """Some file systems keep whatever a program sets, say milliseconds where seconds are due."""
-    file = LocalFile(key="a", path="in/a", inode=1, size=1, written_ns=int(seconds) * 10**9, modified=0)
+def test_a_file_with_a_time_outside_the_calendar_stops_the_watcher(seconds: float, can_be_told: bool) -> None:
+    """Some file systems keep whatever a program sets, such as milliseconds instead of seconds."""
+    file = FolderFile(key="a", path="in/a", inode=1, size=1, written_ns=int(seconds) * 10**9, modified=0)
     if can_be_told:
         assert file.fault is None
         assert file.describe()["last_modified"]
@@ -289,14 +289,14 @@ def test_a_time_outside_the_calendar_cannot_be_told(seconds: float, can_be_told:
         assert "`touch` mends" in file.fault
 
 
-async def test_a_file_written_outside_the_calendar_is_named_and_told_once_that_is_mended(tmp_path: Path) -> None:
+async def test_a_file_written_outside_the_calendar_is_named_and_emitted_once_that_is_corrected(tmp_path: Path) -> None:
     host = DictHost()
     write(tmp_path / "a")
     odd = write(tmp_path / "m")
     os.utime(odd, (1.7e12, 1.7e12))
     if odd.stat().st_mtime < 1.7e12:
         pytest.skip("the file system keeps no such time")
-    with pytest.raises(UnnamedFile, match="the file m cannot be told: its time of writing lies outside"):
+    with pytest.raises(UnnamedFile, match="no event can name the file m: its time of writing lies outside"):
         await host.run(trigger(tmp_path, start="all"))
     assert names(host, tmp_path) == ["a"]
     odd.touch()

@@ -14,7 +14,8 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
-from triggers.file_scan.scanner import Algorithm, Scanner, Step, Strict, Window
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment
 
@@ -35,7 +36,7 @@ Restart: TypeAlias = Callable[["History", StoredPosition | None], AnyScanner]
 
 @dataclass(kw_only=True)
 class History:
-    """One bucket, one watcher that crashes now and then, and what it emitted for good."""
+    """One bucket, one watcher that crashes now and then, and the events that it committed."""
 
     seed: int
     start: Start
@@ -82,14 +83,14 @@ class History:
         return self.restart(self, self.host.stored)
 
     def _advance(self, watcher: AnyScanner, *, crash: bool) -> AnyScanner:
-        """One page; a crash comes before the commit."""
+        """Scan one page; a crash comes before the commit."""
         page = self.bucket.page(watcher.cursor, self.dice.randint(2, 7))
         self.first_look = self.first_look or self.bucket.time
         step = watcher.advance(page, now=self.bucket.time / SECOND)
         return self._restart() if crash else self._take(watcher, step, page)
 
     def _hint(self, watcher: Scanner, *, crash: bool) -> AnyScanner:
-        """Somebody names keys, right or wrong, old or new."""
+        """Hint at keys, right or wrong, old or new."""
         page = self.bucket.page(None, len(KEYS))
         versions = [version for version in page.listed if version.key in self.dice.sample(KEYS, 4)]
         before = replace(watcher._state)
@@ -167,15 +168,15 @@ def histories(
 
 
 def window(_: random.Random) -> Algorithm:
-    return Window(LATENESS)
+    return WindowAlgorithm(LATENESS)
 
 
 def strict(_: random.Random) -> Algorithm:
-    return Strict()
+    return StrictAlgorithm()
 
 
 def changing_lateness(dice: random.Random) -> Algorithm:
-    return Window(dice.choice([1, 2, 5]) * LATENESS)
+    return WindowAlgorithm(dice.choice([1, 2, 5]) * LATENESS)
 
 
 def changing_mode(dice: random.Random) -> Algorithm:
@@ -201,7 +202,7 @@ def test_strict_knows_no_lateness(start: Literal["now", "all"]) -> None:
 
 
 @pytest.mark.parametrize("start", ["now", "all"])
-def test_window_keeps_what_it_may_meet_again_and_nothing_else(start: Literal["now", "all"]) -> None:
+def test_window_remembers_only_what_it_may_meet_again(start: Literal["now", "all"]) -> None:
     for history in histories(start, window, count=SOME):
         listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
         horizon = history.horizon
@@ -217,15 +218,15 @@ def test_strict_forgets_what_is_no_longer_listed(start: Literal["now", "all"]) -
         assert history.host.rows == listed
 
 
-def test_window_loses_what_is_later_than_its_lateness() -> None:
-    """The simulation reaches the bound: this is why there is a mode strict."""
+def test_window_misses_what_is_later_than_its_lateness() -> None:
+    """The simulation reaches the bound, which is the reason for `mode: strict`."""
     made = list(histories("all", window, longest_upload=5 * LATENESS, count=MANY))
     assert sum(len(history.lost) for history in made) > 0
     assert all(history.repeated == [] for history in made)
 
 
 class HighestSoFar:
-    """`LastModified > max`, as most watchers do it, with the same care for crashes as ours."""
+    """A watcher that selects `LastModified > max`, as most do, with the same care for crashes as ours."""
 
     def __init__(self, stored: StoredPosition | None) -> None:
         self.highest = 0 if stored is None else ScanState.from_json(stored.state).horizon or 0
@@ -242,7 +243,7 @@ class HighestSoFar:
         return Step(versions=later, watermark={}, position=position)
 
 
-def test_the_simulation_tells_a_naive_watcher_apart() -> None:
+def test_the_simulation_detects_a_naive_watcher() -> None:
     lost = repeated = 0
     for seed in range(MANY):
         history = History(seed=seed, start="all", restart=lambda _history, stored: HighestSoFar(stored)).play()

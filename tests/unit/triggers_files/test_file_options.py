@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from triggers.file_scan.scanner import Strict, Window
+from triggers.file_scan.algorithms import StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.versions import format_moment, length_of, moment_of, parse_moment
 from triggers.options import Duration, format_duration, parse_duration
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
@@ -37,7 +37,7 @@ def test_durations(text: str, length: timedelta) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["10", 10, "1.5s", "-1s", "1 s", "PT1S", "s", "", None, True, "1h30m", "36501d"])
-def test_what_is_no_duration_is_told_how_to_write_one(wrong: object) -> None:
+def test_a_wrong_duration_is_answered_by_how_to_write_one(wrong: object) -> None:
     with pytest.raises(ValidationError, match="like 500ms, 10s, 5m, 2h or 7d"):
         DURATIONS.validate_python(wrong)
 
@@ -74,9 +74,9 @@ def test_a_start_is_now_or_all_or_a_time() -> None:
 
 
 def test_a_mode_is_an_algorithm() -> None:
-    assert isinstance(options(mode="strict").algorithm(), Strict)
+    assert isinstance(options(mode="strict").algorithm(), StrictAlgorithm)
     window = options(lateness="2h").algorithm()
-    assert isinstance(window, Window)
+    assert isinstance(window, WindowAlgorithm)
     assert window._lateness == length_of(timedelta(hours=2))
 
 
@@ -98,7 +98,7 @@ def test_a_mode_is_an_algorithm() -> None:
         ({"prefx": "x"}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_work_is_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
+def test_options_that_cannot_work_are_refused_with_a_sentence(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         options(**given)
 

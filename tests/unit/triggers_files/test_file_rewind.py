@@ -1,4 +1,4 @@
-"""Where `watcher rewind NAME --to …` leads a watcher of files."""
+"""The places to which `watcher rewind NAME --to …` moves a watcher of files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedPage, SimulatedVersion
 from triggers.base import StoredPosition, TriggerContext
 from triggers.errors import ConfigurationError
-from triggers.file_scan.scanner import Algorithm, Scanner, Strict, Window
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.trigger import FilesBatch
 from triggers.file_scan.versions import SECOND, parse_moment
@@ -38,10 +39,10 @@ def page(*versions: SimulatedVersion, clock: int = CLOCK) -> SimulatedPage:
 
 
 class Rewound:
-    """A watcher that had handled everything, was rewound, and looks again."""
+    """A watcher that had handled everything, was rewound, and polls again."""
 
     def __init__(self, algorithm: type[Algorithm], to: str) -> None:
-        self.make = (lambda: Window(86_400 * SECOND)) if algorithm is Window else Strict
+        self.make = (lambda: WindowAlgorithm(86_400 * SECOND)) if algorithm is WindowAlgorithm else StrictAlgorithm
         self.host = DictHost()
         self.look()
         assert len(self.host.rows) == 3
@@ -56,7 +57,7 @@ class Rewound:
         return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
 @pytest.mark.parametrize(
     ("to", "expected"),
     [
@@ -67,21 +68,21 @@ class Rewound:
         ("now", []),
     ],
 )
-def test_what_comes_again(algorithm: type[Algorithm], to: str, expected: list[str]) -> None:
+def test_items_that_come_again_after_a_rewind(algorithm: type[Algorithm], to: str, expected: list[str]) -> None:
     watcher = Rewound(algorithm, to)
     assert watcher.host.rows == {}
     assert watcher.look() == expected
     assert watcher.look(clock=CLOCK + SECOND) == [], "once"
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
-def test_what_comes_after_a_rewind_to_now(algorithm: type[Algorithm]) -> None:
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
+def test_a_rewind_to_now_emits_what_comes_later(algorithm: type[Algorithm]) -> None:
     watcher = Rewound(algorithm, "now")
     watcher.look()
     assert watcher.look(version("later", CLOCK), clock=CLOCK + SECOND) == ["later"]
 
 
-def test_the_watermark_says_where_it_goes_on(tmp_path: Path) -> None:
+def test_the_watermark_shows_where_a_scan_goes_on(tmp_path: Path) -> None:
     trigger = FileNewFiles(FileNewFilesOptions(path=str(tmp_path)), None, TriggerContext(watcher="w"))
     assert trigger.rewound(None, TIME).watermark == {"up_to": None, "horizon": TIME, "seen": 0, "scan": None}
     stored = StoredPosition(state={"anything": 1}, rows={1: 1})
@@ -89,19 +90,19 @@ def test_the_watermark_says_where_it_goes_on(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("to", ["yesterday", "", "17", "all", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
-def test_a_place_that_is_none_is_told_how_to_write_one(to: str) -> None:
+def test_a_wrong_place_is_answered_by_how_to_write_one(to: str) -> None:
     trigger = FileNewFiles(FileNewFilesOptions(path="/"), None, TriggerContext(watcher="w"))
     with pytest.raises(ConfigurationError, match="write now, start, or an ISO timestamp"):
         trigger.rewound(None, to)
 
 
-@pytest.mark.parametrize("algorithm", [Window, Strict])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm, StrictAlgorithm])
 @pytest.mark.parametrize("start", ["all", "now", TIME])
 @pytest.mark.parametrize("seed", range(30))
-def test_a_position_accounts_for_exactly_what_it_will_never_tell(
+def test_a_position_accounts_for_exactly_what_it_will_never_emit(
     algorithm: type[Algorithm], start: str, seed: int
 ) -> None:
-    """Wherever in a scan it was left: what goes on from there tells the others, and none of these."""
+    """A watcher that goes on from anywhere in a scan emits the other versions, and none of these."""
     dice = random.Random(seed)
 
     def listed(number: int, count: int) -> list[SimulatedVersion]:
@@ -112,7 +113,7 @@ def test_a_position_accounts_for_exactly_what_it_will_never_tell(
     host, place = DictHost(), parse_moment(start) - 3600 * SECOND if start == TIME else start
 
     def scan(objects: Sequence[SimulatedVersion], clock: int, pages: int | None = None) -> list[SimulatedVersion]:
-        made = Window(3000 * SECOND) if algorithm is Window else Strict()
+        made = WindowAlgorithm(3000 * SECOND) if algorithm is WindowAlgorithm else StrictAlgorithm()
         scanner = Scanner(made, host.stored, start=place, min_age=600 * SECOND, now=0)  # type: ignore[arg-type]
         told: list[SimulatedVersion] = []
         waiting = sorted((one for one in objects if one.key > (scanner.cursor or "")), key=lambda one: one.key)
@@ -140,8 +141,8 @@ def test_a_position_accounts_for_exactly_what_it_will_never_tell(
     assert accounted == {*more.values()} - told
 
 
-async def test_what_is_told_again_is_told_apart_from_what_is_new(tmp_path: Path) -> None:
-    """By their versions: a file of the same name, size and second is another one once it was written anew."""
+async def test_a_batch_that_only_repeats_differs_from_one_with_news(tmp_path: Path) -> None:
+    """Versions decide: a file of the same name, size and second is another version once it was written again."""
 
     def trigger() -> FileNewFiles:
         options = FileNewFilesOptions(path=str(tmp_path), start="all", min_age=timedelta(0))
@@ -160,7 +161,7 @@ async def test_what_is_told_again_is_told_apart_from_what_is_new(tmp_path: Path)
 
 
 async def _retold(trigger: FileNewFiles, position: StoredPosition | None, kept: StoredPosition) -> dict[str, bool]:
-    """Of each file that the next batch tells, whether the kept position had told it."""
+    """Whether the kept position had emitted each file of the next batch, by key."""
     async with aclosing(trigger.events(position)) as batches:
         batch = await anext(batches)
     assert isinstance(batch, FilesBatch)

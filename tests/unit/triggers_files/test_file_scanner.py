@@ -1,4 +1,4 @@
-"""When a position is written, what is in it, and the edges of the two algorithms."""
+"""The writing of positions, their contents, and the edge cases of the two algorithms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pytest
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
 from triggers.errors import SourceChanged
-from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Algorithm, Scanner, Strict, Window
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.scanner import QUIET_COMMIT_SECONDS, Scanner
 from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import SECOND, Moment, format_moment
 
@@ -28,13 +29,13 @@ def page(*versions: SimulatedVersion, clock: Moment = T, last: str | None = None
 
 
 class Watcher:
-    """A scanner and its host; `look` shows it a page and says what it emitted."""
+    """A scanner and its host; `look` gives it a page and returns the keys that it emitted."""
 
     def __init__(self, algorithm: Algorithm | None = None, *, start: Start = "now", min_age: int = 0) -> None:
         self.host = DictHost()
         self.wanted: dict[str, Any] = {"start": start, "min_age": min_age}
         self.now = 0.0
-        self.restart(algorithm or Window(HOUR))
+        self.restart(algorithm or WindowAlgorithm(HOUR))
 
     def restart(self, algorithm: Algorithm) -> None:
         self.scanner = Scanner(algorithm, self.host.stored, now=self.now, **self.wanted)
@@ -64,7 +65,7 @@ def test_the_first_position_is_written_after_the_first_page_with_its_time() -> N
 def test_the_time_of_a_baseline_survives_a_crash() -> None:
     watcher = Watcher()
     watcher.look(page(last="a"))
-    watcher.restart(Window(HOUR))
+    watcher.restart(WindowAlgorithm(HOUR))
     shown = page(version("b", T - SECOND), version("c", T), version("d", T + 9 * SECOND), clock=T + 10 * SECOND)
     assert watcher.look(shown) == ["c", "d"]
 
@@ -77,7 +78,7 @@ def test_a_poll_that_found_nothing_writes_nothing() -> None:
     assert watcher.host.commits == 1
 
 
-@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
 def test_the_clock_alone_is_never_written(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     here = version("a", T)
@@ -89,7 +90,7 @@ def test_the_clock_alone_is_never_written(algorithm: Algorithm) -> None:
     assert watcher.look(page(here, version("b", T + HOUR), clock=T + 9 * HOUR)) == ["b"]
 
 
-def test_how_far_a_resumable_scan_is_is_written_once_a_minute() -> None:
+def test_the_progress_of_a_resumable_scan_is_written_once_a_minute() -> None:
     watcher = Watcher()
     watcher.look(page(last="a"))
     watcher.look(page(last="b"), after=QUIET_COMMIT_SECONDS - 1)
@@ -100,7 +101,7 @@ def test_how_far_a_resumable_scan_is_is_written_once_a_minute() -> None:
     assert watcher.host.commits == 2
 
 
-def test_how_far_a_later_scan_is_is_not_written_before_it_emits_and_its_end_then_is() -> None:
+def test_the_progress_of_a_later_scan_is_written_only_after_it_emits() -> None:
     watcher = Watcher()
     watcher.look(page())
     for minute in range(1, 9):
@@ -125,7 +126,7 @@ def test_the_end_of_a_baseline_is_written() -> None:
 def test_the_end_of_a_resumed_scan_is_written() -> None:
     watcher = Watcher(start="all")
     watcher.look(page(version("a", T), last="a"))
-    watcher.restart(Window(HOUR))
+    watcher.restart(WindowAlgorithm(HOUR))
     assert watcher.scanner.cursor == "a"
     watcher.look(page())
     assert watcher.host.commits == 2
@@ -134,8 +135,8 @@ def test_the_end_of_a_resumed_scan_is_written() -> None:
     assert watcher.host.commits == 2
 
 
-@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
-def test_what_was_not_written_is_written_with_the_next_version(algorithm: Algorithm) -> None:
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
+def test_progress_that_was_not_written_is_written_with_the_next_version(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     watcher.look(page(last="a"))
     watcher.look(page(version("b", T - SECOND), last="b"))  # recorded by the baseline, not worth a write
@@ -159,8 +160,8 @@ def test_versions_of_one_second_are_told_apart() -> None:
 
 
 def test_an_upload_that_ends_exactly_at_the_lateness_is_found() -> None:
-    """It began at 10.9 s, is listed with 10 s, and completes one lateness later, just after a scan dated with that second."""
-    watcher = Watcher(Window(HOUR))
+    """The upload began at 10.9 s, is listed with 10 s, and completes one lateness later, just after a scan dated with that second."""
+    watcher = Watcher(WindowAlgorithm(HOUR))
     late = version("late", T + 10 * SECOND)
     watcher.look(page(clock=T))
     watcher.look(page(clock=T + 11 * SECOND + HOUR))
@@ -169,7 +170,7 @@ def test_an_upload_that_ends_exactly_at_the_lateness_is_found() -> None:
 
 def test_an_upload_later_than_the_lateness_is_missed_by_window_and_found_by_strict() -> None:
     late = version("late", T)
-    for algorithm, expected in ((Window(HOUR), []), (Strict(), ["late"])):
+    for algorithm, expected in ((WindowAlgorithm(HOUR), []), (StrictAlgorithm(), ["late"])):
         watcher = Watcher(algorithm)
         watcher.look(page(clock=T))
         watcher.look(page(clock=T + HOUR + 10 * SECOND))
@@ -194,7 +195,7 @@ def test_a_baseline_records_the_old_at_once_and_lets_the_young_wait() -> None:
 
 
 def test_a_start_time_emits_what_was_modified_since() -> None:
-    for algorithm in (Window(HOUR), Strict()):
+    for algorithm in (WindowAlgorithm(HOUR), StrictAlgorithm()):
         watcher = Watcher(algorithm, start=T - 2 * HOUR)
         shown = page(version("before", T - 2 * HOUR - 1), version("at", T - 2 * HOUR), version("after", T))
         assert watcher.look(shown) == ["at", "after"]
@@ -203,24 +204,26 @@ def test_a_start_time_emits_what_was_modified_since() -> None:
 
 def test_a_longer_lateness_repeats_nothing_in_a_resumed_scan() -> None:
     old = version("old", T - 2 * HOUR)
-    watcher = Watcher(Window(HOUR), start="all")
+    watcher = Watcher(WindowAlgorithm(HOUR), start="all")
     assert watcher.look(page(old, last="old")) == ["old"]
     assert watcher.host.rows == {}, "below the horizon this scan leads to"
-    watcher.restart(Window(5 * HOUR))
+    watcher.restart(WindowAlgorithm(5 * HOUR))
     watcher.look(page())
     assert watcher.look(page(old, clock=T + SECOND)) == []
 
 
 def test_a_longer_min_age_loses_nothing_in_a_resumed_scan() -> None:
     waiting = version("z", T - 2 * HOUR)
-    watcher = Watcher(Window(HOUR), start="all")
+    watcher = Watcher(WindowAlgorithm(HOUR), start="all")
     watcher.look(page(last="a"))
     watcher.wanted["min_age"] = 3 * HOUR
-    watcher.restart(Window(5 * HOUR))
+    watcher.restart(WindowAlgorithm(5 * HOUR))
     assert watcher.look(page(waiting)) == ["z"]
 
 
-@pytest.mark.parametrize(("before", "then"), [(Window(HOUR), Strict()), (Strict(), Window(HOUR))])
+@pytest.mark.parametrize(
+    ("before", "then"), [(WindowAlgorithm(HOUR), StrictAlgorithm()), (StrictAlgorithm(), WindowAlgorithm(HOUR))]
+)
 def test_a_changed_mode_repeats_nothing_and_goes_on(before: Algorithm, then: Algorithm) -> None:
     old, recent = version("old", T - 2 * HOUR), version("recent", T)
     watcher = Watcher(before, start="all")
@@ -232,51 +235,51 @@ def test_a_changed_mode_repeats_nothing_and_goes_on(before: Algorithm, then: Alg
     assert watcher.look(page(old, recent, added, clock=T + 3 * SECOND)) == []
 
 
-def test_what_appears_later_is_told_by_strict_whatever_its_time() -> None:
-    """The start time judges what lies there at the first scan."""
-    watcher = Watcher(Strict(), start=T - HOUR)
+def test_strict_emits_what_appears_later_whatever_its_time() -> None:
+    """The start time decides about everything that is there at the first scan."""
+    watcher = Watcher(StrictAlgorithm(), start=T - HOUR)
     old, moved_here = version("old", T - 2 * HOUR), version("moved here", T - 9 * HOUR)
     assert watcher.look(page(old)) == []
-    watcher.restart(Strict())
+    watcher.restart(StrictAlgorithm())
     assert watcher.look(page(moved_here, old, clock=T + SECOND)) == ["moved here"]
     assert watcher.look(page(moved_here, old, clock=T + 2 * SECOND)) == []
 
 
-def test_a_clock_set_back_behind_the_horizon_stops_the_watcher_before_it_misses_anything() -> None:
-    watcher = Watcher(Window(HOUR), start="all")
+def test_a_clock_set_back_behind_the_horizon_stops_the_watcher() -> None:
+    watcher = Watcher(WindowAlgorithm(HOUR), start="all")
     watcher.look(page(version("a", T)))
     with pytest.raises(SourceChanged, match=r"new ones would be missed; set that clock right, or rewind"):
         watcher.look(page(version("a", T), version("b", T - 2 * HOUR), clock=T - 2 * HOUR))
-    watcher.restart(Window(HOUR))
+    watcher.restart(WindowAlgorithm(HOUR))
     assert watcher.look(page(version("a", T), version("b", T - 60 * SECOND), clock=T - 60 * SECOND)) == ["b"]
 
 
-def test_a_start_in_the_future_is_no_clock_set_back() -> None:
-    watcher = Watcher(Window(HOUR), start=T + 9 * HOUR)
+def test_a_start_in_the_future_does_not_count_as_a_clock_set_back() -> None:
+    watcher = Watcher(WindowAlgorithm(HOUR), start=T + 9 * HOUR)
     watcher.look(page(version("a", T)))
     assert watcher.look(page(version("a", T), clock=T + SECOND)) == []
 
 
 def test_a_clock_in_doubt_moves_no_horizon_and_loses_nothing() -> None:
-    watcher = Watcher(Window(HOUR), start="all")
+    watcher = Watcher(WindowAlgorithm(HOUR), start="all")
     watcher.look(page(version("a", T)))
     ahead = replace(page(version("a", T), clock=T + 25 * HOUR), is_clock_believed=False)
     assert watcher.look(ahead) == []
     assert watcher.look(page(version("a", T), version("b", T + SECOND), clock=T + 2 * SECOND)) == ["b"]
 
 
-def test_a_resumed_strict_scan_forgets_nothing() -> None:
+def test_a_resumed_strict_scan_forgets_no_version() -> None:
     first, second = version("a", T), version("b", T)
-    watcher = Watcher(Strict(), start="all")
+    watcher = Watcher(StrictAlgorithm(), start="all")
     watcher.look(page(first, last="a"))
-    watcher.restart(Strict())
+    watcher.restart(StrictAlgorithm())
     assert watcher.look(page(second)) == ["b"]
     assert len(watcher.host.rows) == 2
     assert watcher.look(page(first, second)) == []
 
 
 def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() -> None:
-    watcher = Watcher(Strict(), start="all")
+    watcher = Watcher(StrictAlgorithm(), start="all")
     here = version("a", T)
     assert watcher.look(page(here)) == ["a"]
     watcher.look(page(), after=QUIET_COMMIT_SECONDS - 1)
@@ -287,7 +290,7 @@ def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() ->
     assert len(watcher.host.rows) == 1
 
 
-def test_the_watermark_says_up_to_when_and_what_is_under_way() -> None:
+def test_the_watermark_shows_up_to_and_the_scan_under_way() -> None:
     watcher = Watcher(min_age=10 * SECOND)
     watcher.look(page(version("a", T - SECOND), last="a"))
     assert watcher.host.watermark == {
@@ -306,7 +309,7 @@ def test_the_watermark_says_up_to_when_and_what_is_under_way() -> None:
 
 
 def test_an_events_watermark_goes_from_the_last_whole_scan_to_this_one() -> None:
-    scanner = Scanner(Window(HOUR), None, start="all", min_age=0, now=0)
+    scanner = Scanner(WindowAlgorithm(HOUR), None, start="all", min_age=0, now=0)
     first = scanner.advance(page(version("a", T - SECOND)), now=0)
     second = scanner.advance(page(version("b", T + SECOND), clock=T + 2 * SECOND), now=0)
     assert first.watermark == {"from": None, "to": format_moment(T)}
@@ -329,7 +332,7 @@ def hint(watcher: Watcher, *versions: SimulatedVersion, clock: Moment = T) -> li
     return [found.key for found in step.versions]  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
 def test_a_hinted_version_comes_once(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     watcher.look(page())
@@ -339,8 +342,8 @@ def test_a_hinted_version_comes_once(algorithm: Algorithm) -> None:
     assert watcher.look(page(version_a, clock=T + 2 * SECOND)) == []
 
 
-@pytest.mark.parametrize("algorithm", [Window(HOUR), Strict()])
-def test_no_hint_is_taken_before_a_baseline_is_over(algorithm: Algorithm) -> None:
+@pytest.mark.parametrize("algorithm", [WindowAlgorithm(HOUR), StrictAlgorithm()])
+def test_no_hint_is_taken_before_the_end_of_a_baseline(algorithm: Algorithm) -> None:
     watcher = Watcher(algorithm)
     assert not watcher.scanner.takes_hints
     watcher.look(page(last="a"))
@@ -349,7 +352,7 @@ def test_no_hint_is_taken_before_a_baseline_is_over(algorithm: Algorithm) -> Non
     assert watcher.scanner.takes_hints
 
 
-def test_what_a_scan_emits_without_recording_it_is_left_to_the_scan() -> None:
+def test_a_hint_leaves_to_the_scan_what_the_scan_emits_without_recording() -> None:
     watcher = Watcher(start="all")
     old = version("a", T - 2 * HOUR)
     assert watcher.look(page(old, last="a")) == ["a"]
@@ -357,7 +360,7 @@ def test_what_a_scan_emits_without_recording_it_is_left_to_the_scan() -> None:
 
 
 def test_a_hinted_version_is_not_forgotten_by_the_strict_scan_under_way() -> None:
-    watcher = Watcher(Strict(), start="all")
+    watcher = Watcher(StrictAlgorithm(), start="all")
     first, hinted = version("a", T), version("b", T)
     watcher.look(page(first))
     watcher.look(page(first, last="a"))
@@ -374,7 +377,7 @@ def test_a_hinted_version_that_is_too_young_is_left_to_a_scan() -> None:
     assert watcher.look(page(young, clock=T + 11 * SECOND)) == ["a"]
 
 
-def test_a_baseline_of_old_versions_looks_at_none_of_them() -> None:
+def test_a_baseline_checks_none_of_the_versions_that_are_old() -> None:
     class Unlooked(SimulatedVersion):
         @property
         def fingerprint(self) -> int:
@@ -386,8 +389,8 @@ def test_a_baseline_of_old_versions_looks_at_none_of_them() -> None:
 
 
 def test_a_baseline_older_than_the_horizon_to_come_emits_what_lies_between() -> None:
-    watcher = Watcher(Window(HOUR))
+    watcher = Watcher(WindowAlgorithm(HOUR))
     state = ScanState(baseline=T - 3 * HOUR, began=T, next_horizon=T - HOUR, cursor="a")
     watcher.host.state = json.dumps(state.to_json())
-    watcher.restart(Window(HOUR))
+    watcher.restart(WindowAlgorithm(HOUR))
     assert watcher.look(page(version("b", T - 4 * HOUR), version("c", T - 2 * HOUR))) == ["c"]

@@ -3,7 +3,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.s3.pages import FingerprintCache
+from triggers.s3.objects import FingerprintCache
 
 SCANS = st.lists(st.tuples(st.sets(st.integers(0, 60)), st.integers(1, 9)), max_size=6)
 
@@ -13,7 +13,7 @@ def fingerprint_of(row: tuple[bytes]) -> int:
 
 
 @given(SCANS)
-def test_what_is_cached_is_what_would_be_computed(scans: list[tuple[set[int], int]]) -> None:
+def test_cached_fingerprints_equal_computed_ones(scans: list[tuple[set[int], int]]) -> None:
     cache: FingerprintCache[tuple[bytes]] = FingerprintCache()
     for numbers, size in scans:
         rows = [(b"%03d" % number,) for number in sorted(numbers)]
@@ -27,7 +27,7 @@ def test_what_is_cached_is_what_would_be_computed(scans: list[tuple[set[int], in
 
 
 class Counting:
-    """Scans ranges of rows, ten to a page, and counts the rows it has to compute."""
+    """A watcher that scans ranges of rows, ten to a page, and counts the rows that it computes."""
 
     def __init__(self) -> None:
         self.cache: FingerprintCache[int] = FingerprintCache()

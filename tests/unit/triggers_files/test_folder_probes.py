@@ -1,4 +1,4 @@
-"""Watchers of folders in which nothing happens are looked at together, and polled only when something did."""
+"""Watchers of folders in which nothing changes share polls, and poll by themselves only after a change."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,35 +16,18 @@ import pytest
 from anyio.abc import TaskGroup
 
 from tests.effort import PATIENCE
-from tests.unit.triggers_files.dict_host import DictHost
+from tests.unit.triggers_files.dict_host import DictHost, RunningWatcher, polled_quietly, until
 from triggers.base import TriggerContext
-from triggers.errors import SourceUnavailable, TriggerError
+from triggers.errors import SourceUnavailable
 from triggers.local_folder import probes
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.local_folder.probes import FolderProbes
 
 
-@dataclass(kw_only=True)
-class Watched:
-    """A watcher that runs, and what it has told; `error` ended it."""
-
-    trigger: FileNewFiles
-    host: DictHost = field(default_factory=DictHost)
-    error: TriggerError | None = None
-
-    async def run(self) -> None:
-        try:
-            await self.host.run_for_ever(self.trigger)
-        except TriggerError as error:
-            self.error = error
-
+class Watched(RunningWatcher[FileNewFiles]):
     @property
     def names(self) -> list[str]:
         return [Path(file["path"]).name for file in self.host.files]
-
-    @property
-    def looks(self) -> float:
-        return self.trigger.looked_at or 0.0
 
 
 @dataclass(kw_only=True)
@@ -75,18 +58,6 @@ async def crowd() -> AsyncIterator[Crowd]:
         tasks.cancel_scope.cancel()
 
 
-async def until(reached: Callable[[], bool]) -> None:
-    with anyio.fail_after(PATIENCE):
-        while not reached():
-            await anyio.sleep(0.002)
-
-
-async def looked_at_again(*watchers: Watched) -> None:
-    """A whole look at each of them, begun after now, had no news."""
-    now = [anyio.current_time() for _ in watchers]
-    await until(lambda: all(watcher.looks > at for watcher, at in zip(watchers, now, strict=True)))
-
-
 def folders(root: Path, number: int) -> list[Path]:
     made = [root / f"{place}" for place in range(number)]
     for folder in made:
@@ -95,21 +66,21 @@ def folders(root: Path, number: int) -> list[Path]:
     return made
 
 
-async def test_one_job_looks_at_all_and_only_whose_folder_changed_polls(tmp_path: Path) -> None:
+async def test_one_job_checks_all_folders_and_only_watchers_of_changed_ones_poll(tmp_path: Path) -> None:
     places = folders(tmp_path, 20)
     async with crowd() as many:
         watchers = [many.watch(place, mode="window" if number % 2 else "strict") for number, place in enumerate(places)]
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         polls = [watcher.host.polls for watcher in watchers]
         (places[3] / "new").write_text("x")
         await until(lambda: watchers[3].names == ["there", "new"])
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         assert [watcher.host.polls - before for watcher, before in zip(watchers, polls, strict=True)] == [
             int(number == 3) for number in range(20)
         ]
 
 
-async def test_whatever_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
+async def test_every_change_that_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
     (place,) = folders(tmp_path, 1)
     outside = tmp_path / "outside"
     outside.write_text("one")
@@ -117,7 +88,7 @@ async def test_whatever_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
         watcher = many.watch(place)
 
         async def brings(change: Callable[[], Any], *names: str) -> None:
-            await looked_at_again(watcher)
+            await polled_quietly(watcher)
             before, polls = len(watcher.names), watcher.host.polls
             change()
             await until(lambda: watcher.host.polls > polls)
@@ -132,18 +103,18 @@ async def test_whatever_makes_a_version_ends_the_rest(tmp_path: Path) -> None:
         await brings((place / "moved").unlink)
 
 
-async def test_a_young_file_is_told_although_nothing_changes_any_more(tmp_path: Path) -> None:
+async def test_a_young_file_is_emitted_although_nothing_changes_any_more(tmp_path: Path) -> None:
     (place,) = folders(tmp_path, 1)
     async with crowd() as many:
         watcher = many.watch(place, min_age="300ms")
         await until(lambda: watcher.names == ["there"])
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
 
 
 async def test_a_scan_that_was_resumed_is_followed_by_a_whole_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What it listed before it was killed may have been too young."""
+    """Files that it listed before it was killed may have been too young."""
     monkeypatch.setattr("triggers.local_folder.new_files.PAGE", 1)
     host = DictHost()
     for name in "abc":
@@ -156,22 +127,22 @@ async def test_a_scan_that_was_resumed_is_followed_by_a_whole_one(
     async with crowd() as many:
         watcher = many.watch(tmp_path, host)
         await until(lambda: watcher.names == ["a", "b", "c", "a"])
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
 
 
-async def test_a_folder_that_goes_away_is_its_watchers_trouble_alone(tmp_path: Path) -> None:
+async def test_a_folder_that_is_deleted_fails_its_watcher_alone(tmp_path: Path) -> None:
     places = folders(tmp_path, 3)
     async with crowd() as many:
         watchers = [many.watch(place) for place in places]
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         (places[1] / "there").unlink()
         places[1].rmdir()
         await until(lambda: watchers[1].error is not None)
         assert isinstance(watchers[1].error, SourceUnavailable)
-        await looked_at_again(watchers[0], watchers[2])
+        await polled_quietly(watchers[0], watchers[2])
 
 
-async def test_a_folder_that_hangs_is_left_alone_and_the_others_are_looked_at(
+async def test_a_folder_that_hangs_is_skipped_and_the_others_are_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probes, "PATIENCE", 0.2)
@@ -187,21 +158,21 @@ async def test_a_folder_that_hangs_is_left_alone_and_the_others_are_looked_at(
     monkeypatch.setattr(os, "scandir", slow)
     async with crowd() as many:
         watchers = [many.watch(place) for place in places]
-        await looked_at_again(*watchers)
+        await polled_quietly(*watchers)
         try:
             answers.clear()
             await until(asked.is_set)
             others = [watcher for number, watcher in enumerate(watchers) if number != 2]
             (places[4] / "new").touch()
             await until(lambda: watchers[4].names == ["there", "new"])
-            await looked_at_again(*others)
+            await polled_quietly(*others)
         finally:
             answers.set()
         (places[2] / "new").touch()
         await until(lambda: watchers[2].names == ["there", "new"])
 
 
-async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_made_twice(
+async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_started_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hangs, works = folders(tmp_path, 2)
@@ -222,24 +193,24 @@ async def test_a_listing_that_hangs_fails_its_watcher_and_is_not_made_twice(
                 await until(lambda watcher=watcher: watcher.error is not None)
                 assert "did not answer within 0.05 s" in str(watcher.error)
             assert len(asked) == 1
-            await looked_at_again(many.watch(works))
+            await polled_quietly(many.watch(works))
         finally:
             answers.set()
         watcher = many.watch(hangs)
         await until(lambda: watcher.names == ["there"])
 
 
-async def test_where_it_stands_moves_with_the_looks(tmp_path: Path) -> None:
+async def test_up_to_moves_with_the_shared_polls(tmp_path: Path) -> None:
     async with crowd() as many:
         watcher = many.watch(tmp_path)
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         polls, before = watcher.host.polls, str(watcher.trigger.up_to)
-        await looked_at_again(watcher)
+        await polled_quietly(watcher)
         assert str(watcher.trigger.up_to) > before
         assert watcher.host.polls == polls
 
 
-async def test_a_look_of_its_own_is_made_all_the_same_now_and_then(
+async def test_a_resting_watcher_still_polls_by_itself_now_and_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.file_scan.trigger.SCAN_EVERY", 0.05)

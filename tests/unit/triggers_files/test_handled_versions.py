@@ -18,7 +18,7 @@ OPERATIONS = st.lists(
 
 
 @given(OPERATIONS)
-def test_differences_add_up_to_the_set_however_late_they_are_committed(operations: list[tuple[str, int, int]]) -> None:
+def test_differences_add_up_to_the_set_however_late_they_are_taken(operations: list[tuple[str, int, int]]) -> None:
     host = DictHost()
     handled = HandledVersions({})
     expected: dict[int, int] = {}
@@ -44,7 +44,7 @@ def test_differences_add_up_to_the_set_however_late_they_are_committed(operation
     assert not handled.take_changes()
 
 
-def test_nothing_is_deleted_that_was_not_there() -> None:
+def test_no_member_is_deleted_that_was_not_there() -> None:
     handled = HandledVersions({1: 10})
     handled.forget_below(5)
     assert not handled.take_changes()

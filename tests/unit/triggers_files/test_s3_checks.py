@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from triggers.s3.new_files import longest_upload
+from triggers.s3.checks import longest_upload
 
 
 def rule(days: int | None, *, prefix: str = "", status: str = "Enabled") -> str:

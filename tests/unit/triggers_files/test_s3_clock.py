@@ -1,4 +1,4 @@
-"""What time it is for a bucket: no answer, and no run of them, makes a horizon forget what is still to come."""
+"""The time at a bucket: no response, and no run of them, makes a horizon forget what is still to come."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedBucket
 from triggers.errors import SourceChanged
-from triggers.file_scan.scanner import Scanner, Window
+from triggers.file_scan.algorithms import WindowAlgorithm
+from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.versions import SECOND, Moment
-from triggers.s3.clock import ENOUGH, TOLERANCE, Answer, Reading, ServerClock
+from triggers.s3.clock import ENOUGH, TOLERANCE, ClockReading, DatedResponse, ServerClock
 
 HOUR = 3600 * SECOND
 T = 1_800_000_000 * SECOND
@@ -24,7 +25,7 @@ T = 1_800_000_000 * SECOND
 
 @dataclass(kw_only=True)
 class Server:
-    """Answers ten seconds apart; `asked` is by the clock that runs here."""
+    """Responses ten seconds apart; `asked` is by the clock that runs here."""
 
     clock: ServerClock = field(default_factory=ServerClock)
     asked: int = 0
@@ -32,10 +33,10 @@ class Server:
     def __post_init__(self) -> None:
         self.clock.follow(timedelta(hours=1))
 
-    def answer(self, skew: int = 0, *, after: int = 10 * SECOND, took: int = 0) -> Reading:
+    def answer(self, skew: int = 0, *, after: int = 10 * SECOND, took: int = 0) -> ClockReading:
         self.asked += after
         date = (T + self.asked + skew) // SECOND * SECOND
-        return self.clock.observe(Answer(date=date, asked=self.asked, answered=self.asked + took))
+        return self.clock.observe(DatedResponse(date=date, sent=self.asked, received=self.asked + took))
 
     @property
     def now(self) -> Moment:
@@ -50,13 +51,13 @@ def settled() -> Server:
     return server
 
 
-def test_nothing_is_believed_before_enough_answers_agree() -> None:
+def test_no_time_is_believed_before_enough_responses_agree() -> None:
     server = Server()
     assert [server.answer().is_believed for _ in range(4)] == [False, False, True, True]
     assert server.clock.finding is None
 
 
-def test_one_date_far_ahead_moves_nothing() -> None:
+def test_one_date_far_ahead_moves_no_horizon() -> None:
     server = settled()
     wrong = server.answer(25 * HOUR)
     assert not wrong.is_believed
@@ -72,7 +73,7 @@ def test_one_date_far_ahead_moves_nothing() -> None:
 
 
 @pytest.mark.parametrize("skew", [HOUR, -HOUR, 25 * HOUR])
-def test_a_clock_that_was_set_is_believed_once_all_have_agreed_for_lateness(skew: int) -> None:
+def test_a_clock_that_was_set_is_believed_after_all_responses_agreed_for_lateness(skew: int) -> None:
     server = settled()
     readings = [server.answer(skew) for _ in range(30)]
     assert not any(reading.is_believed for reading in readings)
@@ -81,21 +82,21 @@ def test_a_clock_that_was_set_is_believed_once_all_have_agreed_for_lateness(skew
     assert server.answer(skew).moment == (server.now + skew) // SECOND * SECOND
 
 
-def test_gateways_that_disagree_are_never_believed() -> None:
+def test_disagreeing_gateways_are_never_believed() -> None:
     server = settled()
     readings = [server.answer(number % 2 * HOUR, after=600 * SECOND) for number in range(50)]
     assert not any(reading.is_believed for reading in readings[1:])
     assert server.clock.finding is not None
 
 
-def test_before_anything_is_known_the_lowest_counts() -> None:
+def test_before_any_clock_is_trusted_the_lowest_counts() -> None:
     server = Server()
     server.answer(HOUR)
     server.answer()
     assert server.answer(HOUR).moment <= server.now
 
 
-def test_a_slow_answer_and_a_clock_that_drifts_are_no_dispute() -> None:
+def test_a_slow_response_and_a_drifting_clock_are_no_disagreement() -> None:
     server = settled()
     assert server.answer(50 * SECOND, took=60 * SECOND).is_believed
     assert server.answer(after=61 * SECOND).is_believed
@@ -114,7 +115,7 @@ def no_skew(_number: int, _random: Random) -> int:
 
 
 def one_glitch(number: int, random: Random) -> int:
-    """A day ahead or back, never twice in a row."""
+    """Some dates are a day ahead or back, never two in a row."""
     return random.choice([-25, 25]) * HOUR if number % 7 == 3 else 0
 
 
@@ -127,8 +128,8 @@ def three_gateways(number: int, _random: Random) -> int:
 
 
 @pytest.mark.parametrize("skew", [no_skew, one_glitch, two_gateways, three_gateways])
-def test_whatever_the_answers_say_no_version_is_lost_or_comes_twice(skew: Callable[[int, Random], int]) -> None:
-    """Random histories; each restart asks anew. By today's Date alone all but the first lose."""
+def test_no_version_is_lost_or_comes_twice_whatever_the_clocks_show(skew: Callable[[int, Random], int]) -> None:
+    """Random histories; each restart asks again. A watcher that believes each Date loses files in all but the first."""
     for seed in range(effort(20, 400)):
         history = _History(seed=seed, skew=skew)
         assert history.play() == ([], []), seed
@@ -171,14 +172,14 @@ class _History:
         return clock, self._resumed()
 
     def _resumed(self) -> Scanner:
-        return Scanner(Window(LATENESS), self.host.stored, start="all", min_age=0, now=self._seconds)
+        return Scanner(WindowAlgorithm(LATENESS), self.host.stored, start="all", min_age=0, now=self._seconds)
 
-    def _read(self, clock: ServerClock) -> Reading:
+    def _read(self, clock: ServerClock) -> ClockReading:
         date = (self.bucket.time + self.skew(next(self.numbers), self.random)) // SECOND * SECOND
-        return clock.observe(Answer(date=date, asked=self.bucket.time, answered=self.bucket.time))
+        return clock.observe(DatedResponse(date=date, sent=self.bucket.time, received=self.bucket.time))
 
     def _scan(self, clock: ServerClock, scanner: Scanner) -> Scanner:
-        """A watcher that is blocked, as by a date a day back, is started anew."""
+        """Scan; a watcher that is blocked, for example by a date a day back, starts again."""
         reading = self._read(clock)
         page = replace(self.bucket.page(None, 1000), clock=reading.moment, is_clock_believed=reading.is_believed)
         try:

@@ -49,7 +49,7 @@ def by_sns(message: dict[str, Any]) -> dict[str, Any]:
         ({"Records": []}, []),
     ],
 )
-def test_what_a_message_names(message: dict[str, Any], keys: list[str]) -> None:
+def test_the_keys_that_a_message_names(message: dict[str, Any], keys: list[str]) -> None:
     assert keys_named(json.dumps(message)) == keys
 
 
@@ -74,7 +74,7 @@ def test_what_a_message_names(message: dict[str, Any], keys: list[str]) -> None:
         "[" * 100_000,
     ],
 )
-def test_what_is_none_of_s3s_messages_is_unreadable(body: str) -> None:
+def test_a_message_of_another_kind_is_unreadable(body: str) -> None:
     with pytest.raises(UnreadableMessage):
         keys_named(body)
 

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import NOT_SELECTED, parse_moment
-from triggers.s3.clock import Reading
-from triggers.s3.failures import Refused
-from triggers.s3.pages import FingerprintCache, S3Object, S3Page, Selection, modified_at, scan_page
+from triggers.s3.clock import ClockReading
+from triggers.s3.failures import S3Refused
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
+from triggers.s3.pages import modified_at, scan_page
 
 STAMP = "2026-11-20T09:00:00.000Z"
 
@@ -60,7 +61,9 @@ def page(shown: bytes, **options: Any) -> S3Page:
     matcher = Matcher.of(match=options.pop("match", None), regex=options.pop("regex", None))
     wanted = {"prefix": "", "min_size": 0, "directory_markers": False, **options}
     selection = Selection(bucket="landing", matcher=matcher, **wanted)
-    return S3Page(listed=scan_page(shown), reading=Reading(moment=0), selection=selection, cache=FingerprintCache())
+    return S3Page(
+        listed=scan_page(shown), reading=ClockReading(moment=0), selection=selection, cache=FingerprintCache()
+    )
 
 
 def described(shown: bytes, **options: Any) -> list[Any]:
@@ -124,18 +127,18 @@ def test_a_page_cut_anywhere_is_refused(cut: int) -> None:
         AWS.replace(b"<Contents>", b"<Contents><Contents>", 1),
     ],
 )
-def test_what_is_no_whole_page_is_refused(broken: bytes) -> None:
+def test_an_incomplete_page_is_refused(broken: bytes) -> None:
     with pytest.raises(SourceUnavailable):
         scan_page(broken)
 
 
-def test_a_time_that_is_none_is_refused() -> None:
+def test_a_wrong_time_is_refused() -> None:
     for stamp in ("yesterday", "2026-11-20T09:00:0x.000Z", "\xff"):
         with pytest.raises(SourceUnavailable):
             keys(body(contents("a", stamp=stamp)))
 
 
-def test_a_key_that_is_no_utf8_is_refused() -> None:
+def test_a_key_that_is_not_utf8_is_refused() -> None:
     with pytest.raises(SourceUnavailable, match="not UTF-8"):
         keys(body(contents("%FF")))
 
@@ -153,7 +156,7 @@ def test_times_of_all_forms_compare_as_moments(stamp: str) -> None:
     assert [*shown.versions(moment + 1)] == []
 
 
-def test_markers_and_small_objects_are_left_out_unless_wanted() -> None:
+def test_markers_and_small_objects_are_not_selected_by_default() -> None:
     shown = body(
         contents("d/", size=0), contents("d/big", size=10), contents("d/empty", size=0), contents("e/", size=3)
     )
@@ -162,7 +165,7 @@ def test_markers_and_small_objects_are_left_out_unless_wanted() -> None:
     assert keys(shown, min_size=4) == ["d/big"]
 
 
-def test_the_fingerprints_of_a_page_are_those_of_its_versions_and_tell_what_is_not_wanted() -> None:
+def test_the_fingerprints_of_a_page_mark_what_is_not_selected() -> None:
     shown = body(contents("a.json"), contents("b.txt"), contents("c%20d.json", size=5))
     wanted = page(shown, match="*.json")
     fingerprints = wanted.fingerprints()
@@ -172,7 +175,7 @@ def test_the_fingerprints_of_a_page_are_those_of_its_versions_and_tell_what_is_n
     assert len(wanted) == 3
 
 
-def test_a_match_sees_the_key_behind_the_prefix() -> None:
+def test_a_match_applies_to_the_key_after_the_prefix() -> None:
     shown = body(contents("orders/a.json"), contents("orders/x/b.json"), contents("orders/c.txt"))
     assert keys(shown, prefix="orders/", match="*.json") == ["orders/a.json"]
     assert keys(shown, prefix="orders/", match="**/*.json") == ["orders/a.json", "orders/x/b.json"]
@@ -180,12 +183,12 @@ def test_a_match_sees_the_key_behind_the_prefix() -> None:
 
 
 def test_the_fingerprint_is_fixed_for_ever() -> None:
-    """A stored position holds it: another value would repeat every file of the window."""
+    """Stored positions hold the fingerprint: another value would repeat every file of the window."""
     (version,) = page(body(contents("orders/a%20b.json", etag="abc"))).versions(None)
     assert version.fingerprint == 6807548650917892554
 
 
-def test_the_fingerprint_does_not_depend_on_how_a_server_writes() -> None:
+def test_the_fingerprint_is_the_same_however_a_server_writes_an_object() -> None:
     def of(shown: bytes) -> int:
         (version,) = page(shown).versions(None)
         return version.fingerprint
@@ -232,25 +235,25 @@ def test_any_page_is_read_as_it_was_meant(
 
 
 @given(XML_KEYS)
-def test_a_key_of_a_server_that_does_not_encode_is_read_as_xml(key: str) -> None:
+def test_a_key_that_a_server_does_not_encode_is_read_as_xml(key: str) -> None:
     assert keys(body(contents(escape(key)), encoding="")) == [key]
 
 
 def test_an_object_is_no_larger_than_its_fields() -> None:
-    """A first scan makes one per listed object."""
+    """A first scan makes an object of this class for each listed one."""
     version = S3Object((b"k", STAMP.encode(), b'"e"', b"1"), 7, bucket="landing", url_encoded=True)
     assert not hasattr(version, "__dict__")
 
 
-def test_a_page_that_goes_on_ends_with_a_key_that_is_text() -> None:
+def test_a_truncated_page_ends_with_a_key_that_is_text() -> None:
     page = scan_page(body(contents("a"), contents("b%FF"), contents("c"), contents("d%FF"), truncated=True))
     assert [page.key_bytes(row) for row in page.rows] == [b"a", b"b\xff", b"c"]
     assert page.last == "c"
-    with pytest.raises(Refused, match="no page can be asked for behind them"):
+    with pytest.raises(S3Refused, match="no page can be asked for behind them"):
         _ = scan_page(body(contents("b%FF"), truncated=True)).last
 
 
-def test_an_object_whose_key_is_no_text_is_listed_beside_the_others() -> None:
+def test_an_object_whose_key_is_not_text_is_listed_beside_the_others() -> None:
     [good, bad] = page(body(contents("a"), contents("b%FF"))).versions(None)
     assert (good.key, good.fault) == ("a", None)
     assert bad.key == "b\\xff"

@@ -1,4 +1,4 @@
-"""Many members, one listing: who joins when, and that nobody waits for the slow."""
+"""One listing for many members: when they join, and that nobody waits for slow ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from triggers.errors import SourceUnavailable
 from triggers.s3 import shared
-from triggers.s3.clock import Reading
+from triggers.s3.clock import ClockReading
 from triggers.s3.pages import ListedPage
 from triggers.s3.shared import BUFFER, DatedPage, SharedListing
 
 
 class Source:
-    """Pages of one key each; `held` stops the fetches until it is set."""
+    """A source with pages of one key each; fetches wait until `held` is set."""
 
     def __init__(self, pages: int) -> None:
         self.keys = [f"{number:03}" for number in range(pages)]
@@ -33,7 +33,7 @@ class Source:
             raise self.failure
         key = next(key for key in self.keys if after is None or key > after)
         row = (key.encode(), b"", b"", b"")
-        return ListedPage(rows=[row], url_encoded=False, truncated=key != self.keys[-1]), Reading(moment=0)
+        return ListedPage(rows=[row], url_encoded=False, truncated=key != self.keys[-1]), ClockReading(moment=0)
 
 
 async def whole(listing: SharedListing, *, first: bool = False) -> Sequence[str]:
@@ -42,7 +42,7 @@ async def whole(listing: SharedListing, *, first: bool = False) -> Sequence[str]
 
 
 async def a_few_steps() -> None:
-    """Nobody is there at once."""
+    """Let the other tasks take a few steps: members do not arrive at once."""
     for _ in range(5):
         await anyio.lowlevel.checkpoint()
 
@@ -71,7 +71,7 @@ async def test_members_that_come_together_share_their_first_scan() -> None:
     assert len(source.fetched) == 5
 
 
-async def test_a_scan_wakes_those_who_rest_and_waits_for_them() -> None:
+async def test_a_scan_wakes_the_members_at_rest_and_waits_for_them() -> None:
     source, read = Source(5), []
     listing = SharedListing(source.fetch)
     async with anyio.create_task_group() as tasks:
@@ -84,7 +84,7 @@ async def test_a_scan_wakes_those_who_rest_and_waits_for_them() -> None:
     assert len(source.fetched) == 5
 
 
-async def test_who_has_not_rested_long_enough_is_left_alone() -> None:
+async def test_a_member_that_has_not_rested_long_enough_is_not_woken() -> None:
     source = Source(1)
     listing = SharedListing(source.fetch)
     woken = anyio.Event()
@@ -93,7 +93,7 @@ async def test_who_has_not_rested_long_enough_is_left_alone() -> None:
     assert not woken.is_set()
 
 
-async def test_a_woken_member_that_never_comes_holds_nobody_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_woken_member_that_never_comes_delays_nobody_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared, "PATIENCE", 0.01)
     source = Source(2)
     listing = SharedListing(source.fetch)
@@ -101,8 +101,8 @@ async def test_a_woken_member_that_never_comes_holds_nobody_up_for_long(monkeypa
         assert await whole(listing) == source.keys
 
 
-async def test_nobody_joins_once_the_first_page_was_asked_for() -> None:
-    """It may be older than what the member remembers."""
+async def test_no_member_joins_after_the_first_page_was_asked_for() -> None:
+    """The first page may be older than what the member remembers."""
     source = Source(3)
     source.held = anyio.Event()
     listing = SharedListing(source.fetch)
@@ -153,7 +153,7 @@ async def test_a_member_less_than_the_buffer_behind_asks_for_nothing() -> None:
     assert len(source.fetched) == BUFFER
 
 
-async def test_pages_that_all_have_read_are_not_kept() -> None:
+async def test_pages_that_all_members_have_read_are_discarded() -> None:
     source = Source(4)
     listing = SharedListing(source.fetch)
     async with aclosing(listing.whole(first=False)) as pages:
@@ -162,7 +162,7 @@ async def test_pages_that_all_have_read_are_not_kept() -> None:
             assert len(listing._scan._pages) == 0
 
 
-async def test_a_failure_is_everybodys_and_the_next_scan_is_a_new_one() -> None:
+async def test_a_failure_reaches_all_members_and_the_next_scan_is_a_new_one() -> None:
     source = Source(2)
     source.failure = SourceUnavailable("down")
     listing = SharedListing(source.fetch)
@@ -182,7 +182,7 @@ async def test_a_failure_is_everybodys_and_the_next_scan_is_a_new_one() -> None:
     assert await whole(listing) == source.keys
 
 
-async def test_who_is_cancelled_while_it_fetches_leaves_the_page_to_the_others() -> None:
+async def test_a_member_cancelled_while_it_fetches_leaves_the_page_to_the_others() -> None:
     source = Source(3)
     source.held = anyio.Event()
     listing = SharedListing(source.fetch)

@@ -20,7 +20,7 @@ from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
-from watcher.host.metrics import MetricsSnapshot
+from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.openapi import Refusal
 from watcher.serving.api.errors import UNAVAILABLE

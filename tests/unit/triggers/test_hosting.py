@@ -1,4 +1,4 @@
-"""How long what listens, or a watcher that fails, waits before it tries again."""
+"""The pause of a listener, or of a watcher, that failed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from triggers.hints import backoff
+from triggers.hosting import backoff
 
 FIVE_MINUTES = timedelta(minutes=5)
 

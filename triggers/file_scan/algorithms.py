@@ -1,0 +1,112 @@
+"""The two modes of a watcher for files: how each tells new versions from handled ones."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import replace
+
+from triggers.errors import SourceChanged
+from triggers.file_scan.state import HandledVersions, ScanState
+from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
+
+
+class Algorithm(ABC):
+    """How a mode tells new versions from handled ones.
+
+    The scanner calls in each scan `begin` (not when it is resumed after a crash), `candidates` for each page, and `end`.
+    """
+
+    @abstractmethod
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
+        """Return the state in which a scan runs; `page` is its first page."""
+
+    @abstractmethod
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
+        """Return the selected versions of a page; versions may be missing that would be neither emitted nor remembered."""
+
+    @abstractmethod
+    def end(self, state: ScanState, handled: HandledVersions) -> None:
+        """Drop from `handled` what cannot come again; the scan came to its end in `state`."""
+
+
+def begun(state: ScanState, clock: Moment, *, next_horizon: Moment | None) -> ScanState:
+    """Return the state of a scan that begins at `clock`."""
+    baseline = clock if state.baseline == "now" else state.baseline
+    return replace(state, began=clock, baseline=baseline, next_horizon=next_horizon)
+
+
+class WindowAlgorithm(Algorithm):
+    """Remembers the versions of the last `lateness`; exact iff no version becomes visible later than that.
+
+    A version below the horizon H is skipped. H is always the source's clock when a scan *began*, less the lateness:
+    whatever is below it was listed by that scan, or became visible more than the lateness after its own time.
+    """
+
+    def __init__(self, lateness: int) -> None:
+        """`lateness` in microseconds: the longest time between a version's own time and its being listed."""
+        self._lateness = lateness
+
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
+        self._refuse_clock_behind(state, page.clock)
+        if not page.is_clock_believed:
+            return begun(state, page.clock, next_horizon=state.horizon)
+        horizon = max(0, page.clock - self._lateness - SECOND)  # a second, for listings round down to whole ones
+        return begun(state, page.clock, next_horizon=horizon if state.horizon is None else max(state.horizon, horizon))
+
+    def _refuse_clock_behind(self, state: ScanState, clock: Moment) -> None:
+        """Raise `SourceChanged` for a clock that was set back so far that new files would count as old.
+
+        A start in the future is no such clock.
+        """
+        if state.horizon is None or state.up_to is None or not clock < state.horizon <= state.up_to:
+            return
+        raise SourceChanged(
+            f"the source's clock shows {format_moment(clock)}, and files from before {format_moment(state.horizon)} count as "
+            "handled: new ones would be missed; set that clock right, or rewind the watcher to the time it shows"
+        )
+
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+        """Return the versions since the horizon. A baseline neither emits nor remembers what is older than both of its moments."""
+        since = state.horizon
+        if isinstance(state.baseline, int) and state.next_horizon is not None:
+            since = max(since or 0, min(state.baseline, state.next_horizon))
+        return page.versions(since)
+
+    def end(self, state: ScanState, handled: HandledVersions) -> None:
+        if state.horizon is not None:
+            handled.forget_below(state.horizon)
+
+
+class StrictAlgorithm(Algorithm):
+    """Remembers every listed version, so that it does not matter how late a version becomes visible."""
+
+    def __init__(self) -> None:
+        self._unmet: set[int] | None = None
+        """The versions recorded before this scan began that it has not met so far. None in a resumed scan: what it met
+        before the crash is not known."""
+
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
+        self._unmet = set(handled.members)
+        if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
+            state = replace(state, baseline=state.horizon, horizon=None)
+        return begun(state, page.clock, next_horizon=None)
+
+    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+        fingerprints = page.fingerprints()
+        if self._unmet is not None:
+            before = len(self._unmet)
+            self._unmet.difference_update(fingerprints)
+            if before - len(self._unmet) == len(fingerprints):  # all were there: most pages, most of the time
+                return ()
+        members = handled.members
+        return [
+            page.version(index, fingerprint)
+            for index, fingerprint in enumerate(fingerprints)
+            if fingerprint not in members and fingerprint != NOT_SELECTED
+        ]
+
+    def end(self, state: ScanState, handled: HandledVersions) -> None:  # noqa: ARG002 - the interface
+        if self._unmet is not None:
+            handled.forget(self._unmet)
+            self._unmet = None

@@ -1,0 +1,238 @@
+"""What only hosts and the shipped triggers need beyond `triggers.base`: parking, shared polls, undone rewinds, retries.
+
+Every trigger has these methods, with answers that suit a trigger that knows nothing of them. `triggers.base` is built on
+this page and not the other way round: what a stored position and a batch are is said there, so here they are type variables.
+"""
+
+from __future__ import annotations
+
+import random
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
+from datetime import timedelta
+from typing import Any, Final, Generic, TypeAlias, TypeVar
+
+import anyio
+from anyio.abc import TaskGroup
+from pydantic import SecretBytes, SecretStr
+from pydantic_core import to_jsonable_python
+
+from triggers.errors import SourceUnavailable, TriggerError
+
+WatermarkT = TypeVar("WatermarkT")
+PositionT = TypeVar("PositionT")
+BatchT = TypeVar("BatchT")
+KeyT = TypeVar("KeyT", bound=Hashable)
+MemberT = TypeVar("MemberT")
+
+
+class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
+    """The questions that a host asks of any trigger, beside those of an author's page.
+
+    `PositionT` is a stored position, `BatchT` a batch, and `WatermarkT` a part of a watermark.
+    """
+
+    @property
+    def looked_at(self) -> float | None:
+        """When the last shared poll began that had nothing for this watcher, by `time.monotonic`; None: there was none.
+
+        Asked while the trigger rests; it may forget the moment once it polls by itself.
+        """
+        return None
+
+    @property
+    def up_to(self) -> WatermarkT | None:
+        """What the watermark's `up_to` would be now, after that shared poll; None: what the watermark says."""
+        return None
+
+    def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
+        """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
+
+        As long as the answer is yes, the rewind can be undone. Asked of batches with events or rejected items, as `events`
+        yielded them.
+        """
+        return False
+
+    @property
+    def knows_what_is_retold(self) -> bool:
+        """Whether `retold` judges batches at all; else its no says nothing about a batch."""
+        return type(self).retold is not HostedTrigger.retold
+
+
+class RestingTrigger(ABC):
+    """The pause between two polls. A hint ends it early; a host may park the trigger for as long as it lasts."""
+
+    _is_woken: bool = False
+    """A hint came since the last pause: the next one ends at once."""
+    _on_wake: Callable[[], None] | None = None
+    """What ends the pause that is under way."""
+
+    @abstractmethod
+    def seconds_between_polls(self) -> float:
+        """The length of a pause that nothing ends early."""
+
+    def wake(self) -> None:
+        """Hint that something may be new: the pause between two polls ends now. A lost hint costs latency only."""
+        self._is_woken = True
+        if self._on_wake is not None:
+            self._on_wake()
+
+    async def pause(self) -> None:
+        """Return when the next poll is due. Override it where the trigger knows better when that is."""
+        await self.rest(self.seconds_between_polls())
+
+    async def rest(self, seconds: float) -> bool:
+        """Return when `seconds` are over or `wake` was called, and whether it was."""
+        with anyio.CancelScope() as scope:
+            self._on_wake = scope.cancel
+            await anyio.sleep(0 if self._is_woken else seconds)
+        woken, self._is_woken, self._on_wake = self._is_woken, False, None
+        return woken
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:  # noqa: ARG002  for those who override it
+        """Begin to rest without `events`, and return the most seconds for which; None: not now, and `pause` follows.
+
+        A host asks after a poll that reached the end of the source. A parked trigger has no task and no generators, which
+        saves a third of its memory. `events` is closed next, before its end: what is to outlast the rest belongs to the
+        instance. The trigger calls `on_wake` when it wants to poll earlier. The host calls `unpark` at any time, even at once.
+        """
+        return None
+
+    def unpark(self, *, for_good: bool) -> None:  # noqa: ARG002  for those who override it
+        """End the rest that `park` began: `events(None)` is called next, or nothing any more where it is `for_good`."""
+        self._is_woken, self._on_wake = False, None
+
+
+class SharedPollTrigger(RestingTrigger):
+    """A trigger that rests among others while nothing but a change of its source can bring events.
+
+    One shared poll then takes the place of the polls of many watchers. It decides nothing and commits nothing: it wakes the
+    watchers for which there may be news, and they poll by themselves.
+    """
+
+    @abstractmethod
+    def join_shared_poll(self) -> float | None:
+        """Begin to rest among others, and return the most seconds for which; None: this watcher polls by itself now."""
+
+    @abstractmethod
+    def leave_shared_poll(self) -> None:
+        """End the rest among others, if there is one: the watcher polls next, or never again."""
+
+    async def pause(self) -> None:
+        seconds = self.join_shared_poll()
+        if seconds is None:
+            await self.pause_alone()
+            return
+        try:
+            await self.rest(seconds)
+        finally:
+            self.leave_shared_poll()
+
+    async def pause_alone(self) -> None:
+        """Return when the next poll of a watcher that polls by itself is due."""
+        await super().pause()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self._is_woken or (seconds := self.join_shared_poll()) is None:
+            return None
+        self._on_wake = on_wake
+        return seconds
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self.leave_shared_poll()
+
+
+class SharedPolls(Generic[KeyT, MemberT]):
+    """Polls that serve many resting watchers at once: those with equal keys share one poll, and one task.
+
+    Keys have tasks of their own, so that a slow source delays nobody else.
+    """
+
+    def __init__(
+        self,
+        poll: Callable[[KeyT, Collection[MemberT]], Awaitable[None]],
+        tasks: TaskGroup,
+        random: Callable[[], float] = random.random,
+    ) -> None:
+        """`poll` checks the source for the members that rest, and never raises. `random` draws jitter from [0, 1)."""
+        self._poll = poll
+        self._tasks = tasks
+        self._random = random
+        self.members: dict[KeyT, set[MemberT]] = {}
+        """The watchers that rest now, by key."""
+
+    def join(self, key: KeyT, member: MemberT, *, interval: float) -> None:
+        """Poll for `member`, too, every `interval` seconds and up to a tenth more, until it leaves."""
+        if key not in self.members:
+            self.members[key] = set()
+            self._tasks.start_soon(self._run, key, interval, name=f"shared polls of {key}")
+        self.members[key].add(member)
+
+    def leave(self, key: KeyT, member: MemberT) -> None:
+        """Poll no more for `member`, which may have left already."""
+        self.members.get(key, set()).discard(member)
+
+    async def _run(self, key: KeyT, interval: float) -> None:
+        members = self.members[key]
+        while members:
+            await anyio.sleep(interval * (1 + self._random() / 10))
+            if members:
+                await self._poll(key, members)
+        del self.members[key]
+
+
+async def next_in_time(batches: AsyncGenerator[BatchT, None], limit: timedelta) -> BatchT | None:
+    """Return the next of the `batches`, None at their end. Raises `SourceUnavailable` when it takes longer than `limit`."""
+    seconds = limit.total_seconds()
+    late = f"the source did not answer within {seconds:g} s; find out why it is slow, or raise settings.triggerer.poll_timeout"
+    try:
+        with anyio.fail_after(seconds):
+            return await anext(batches, None)
+    except TimeoutError as error:
+        raise SourceUnavailable(late) from error
+
+
+LONGEST_PAUSE: Final = timedelta(minutes=1)
+"""The longest pause before a listener that fails is started again."""
+
+Listen: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
+"""Listens for hints until it raises or has to be called again, and calls its argument whenever listening works."""
+
+
+def backoff(failures: int, random: Callable[[], float], *, longest: timedelta) -> timedelta:
+    """The pause after so many failures in a row: 1 s doubling to `longest`, a quarter of it jitter. `random` draws from [0, 1)."""
+    pause = min(timedelta(seconds=2.0 ** min(failures - 1, 16)), longest)
+    return pause * (0.75 + random() / 4)
+
+
+async def listen_for_ever(listen: Listen, log: Any, event: str) -> None:
+    """Keep calling `listen` until cancelled, with a pause after each failure.
+
+    A lost hint costs an interval and nothing else, so nothing that goes wrong ends the listening. Each failure is logged
+    as `event`, a bug with its traceback.
+    """
+    failures = 0
+
+    def works() -> None:
+        nonlocal failures
+        failures = 0
+
+    while True:
+        try:
+            await listen(works)
+        except Exception as error:
+            failures += 1
+            pause = backoff(failures, random.random, longest=LONGEST_PAUSE).total_seconds()
+            unexpected = not isinstance(error, TriggerError)
+            log.warning(event, error=str(error), retry_in=round(pause, 1), exc_info=unexpected)
+            await anyio.sleep(pause)
+
+
+def revealed(value: Any) -> Any:
+    """Return `value` as JSON, with the secrets that it holds in clear."""
+    if isinstance(value, Mapping):
+        return {name: revealed(member) for name, member in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [revealed(member) for member in value]
+    return to_jsonable_python(value.get_secret_value() if isinstance(value, SecretStr | SecretBytes) else value)

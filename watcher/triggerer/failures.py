@@ -1,0 +1,97 @@
+"""What follows a watcher's failure: its state, the pause before the next attempt, and giving up."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from store.catalog import watchers
+from store.database import Database
+from store.errors import StoreError
+from store.processes import audit
+from triggers.errors import SourceBusy, SourceChanged, TriggerError
+from triggers.hosting import backoff
+from watcher.host.containment import sentence
+from watcher.triggerer.status import WatcherStatus
+
+LONGEST_PAUSE: Final = timedelta(minutes=5)
+LONGEST_WAIT: Final = timedelta(seconds=2)
+"""The pause between two attempts at a source that another client keeps for itself."""
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class WatcherFailures:
+    """The failures of one watcher since it last worked. `pause_after` failed polls in a row pause it; None: never."""
+
+    database: Database
+    owner: str
+    status: WatcherStatus
+    pause_after: int | None
+    has_given_up: bool = False
+    """The watcher is paused by its failures. The caller stops it, and leaves its row unchanged."""
+    _count: int = 0
+    _polls: int = 0
+    """The failures without those of our own database, and without those that wait for a person's decision."""
+
+    @property
+    def is_clear(self) -> bool:
+        """True when nothing has failed since the watcher last worked."""
+        return not self._count
+
+    def clear(self) -> None:
+        """Note that the watcher works."""
+        self._count = self._polls = 0
+
+    async def take(self, error: BaseException) -> timedelta:
+        """Show a failure, whatever was raised. Return the pause before the next attempt."""
+        if isinstance(error, SourceBusy):
+            if self.status.report.error != str(error):
+                log.warning("watcher.waiting", error=str(error))
+            self.status.show("waiting", str(error), failures=0)
+            return LONGEST_WAIT
+        self._count += 1
+        self.status.report.history.fail(sentence(error))
+        blocked, words = isinstance(error, SourceChanged), sentence(error)
+        pause = backoff(self._count, random.random, longest=LONGEST_PAUSE)
+        expected = isinstance(error, (TriggerError, StoreError, OSError))
+        log.error(
+            "watcher.blocked" if blocked else "watcher.failed",
+            error=words,
+            kind=type(error).__name__,
+            failures=self._count,
+            retry_in=round(pause.total_seconds(), 1),
+            exc_info=None if expected else error,
+        )
+        self.status.show("blocked" if blocked else "failing", words, failures=self._count)
+        self._polls += not blocked and not isinstance(error, StoreError)
+        if self.pause_after is not None and self._polls >= self.pause_after:
+            await self._give_up(words)
+        return pause
+
+    async def _give_up(self, words: str) -> None:
+        """Pause the watcher. If the database does not answer, the next failure retries."""
+        name, failures = self.status.watcher, self._polls
+        why = f"{failures} polls in a row failed, so it was paused; correct the cause and `watcher resume {name}`. The last: {words}"
+        detail = {"failures": failures, "error": words}
+        if self.status.states is not None:
+            await self.status.states.forget(name)
+        try:
+            async with self.database.transaction() as connection:
+                paused = await watchers.give_up(connection, self.owner, name, error=why, error_count=failures)
+                if paused:
+                    await audit.record(connection, "watcher", "watcher.pause", name, detail)
+        except StoreError as error:
+            log.warning("watcher.not_paused", error=str(error))
+            self.status.record()
+            return
+        self.has_given_up = paused
+        if paused:
+            self._polls = 0  # a person may resume it before it is stopped
+            log.error("watcher.gave_up", failures=failures)
+            self.status.show("failing", why, failures=failures)
