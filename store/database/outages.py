@@ -52,11 +52,14 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     6: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     8: (DatabaseUnavailable, "{place} is read-only; let this account write the file and its folder"),
     10: (DatabaseUnavailable, "{place} cannot be read or written; check its disk"),
-    11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to begin anew"),
+    11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to start over"),
     13: (DatabaseUnavailable, "the disk of {place} is full; free some space there"),
     14: (DatabaseUnusable, "{place} cannot be opened; make its folder, and let this account write there"),
     15: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
-    26: (DatabaseUnusable, "{place} is no SQLite database; put a backup in its place, or move it away to begin anew"),
+    26: (
+        DatabaseUnusable,
+        "{place} is not a SQLite database; put a backup in its place, or move it away to start over",
+    ),
 }
 """Meanings by SQLite's primary result code. https://www.sqlite.org/rescode.html"""
 _CODES: Final = {**_SQLSTATES, **_SQLITE}

@@ -121,7 +121,7 @@ asset_alias_asset = _table(  # the assets that got an event through the alias
     "asset_alias_asset",
     Lifecycle(
         owner=RowOwner.ALIAS,
-        kept=(KeptForEver(reason="An alias that is configured again goes on with its associations."),),
+        kept=(KeptForEver(reason="An alias that is configured again still has its associations."),),
         names=_ASSET_ID,
     ),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),

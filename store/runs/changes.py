@@ -82,10 +82,10 @@ class ChangeFeed:
         highest = [(await connection.execute(_HIGHEST[table])).scalar_one_or_none() or 0 for table in ("event", "run")]
         events, runs = (Numbers(highest=number) for number in highest)
         changes = cls(_events=events, _runs=runs, _written_at=await now_of(connection))
-        await changes.look(connection)
+        await changes.poll(connection)
         return changes
 
-    async def look(self, connection: AsyncConnection) -> ChangeSet:
+    async def poll(self, connection: AsyncConnection) -> ChangeSet:
         """Return what has changed since the poll before."""
         now = monotonic()
         runs = await self._changed_runs(connection, now)

@@ -100,7 +100,7 @@ def folder_for(name: str) -> Callable[[Path, Path], None]:
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (damaged, ["home/watcher.db is no SQLite database", "backup"]),
+        (damaged, ["home/watcher.db is not a SQLite database", "backup"]),
         (damaged_inside, ["home/watcher.db is damaged", "backup"]),
         (newer, ["is at revision 9999", "newest version"]),
         (of_another_program, ["not one of this program's", "asset already exists"]),

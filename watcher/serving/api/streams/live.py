@@ -139,7 +139,7 @@ class LiveChanges:
                     reader = await ChangeFeed.begin(connection)
                     self._begin_anew()
                 else:
-                    self._hand_out(await shown(connection, await reader.look(connection)))
+                    self._hand_out(await shown(connection, await reader.poll(connection)))
                 self._reader = reader
             self._looked_at = anyio.current_time()
 
