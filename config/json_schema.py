@@ -131,7 +131,7 @@ def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[Base
 
 
 def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
-    """The keys of a later release, with their defaults as the only values."""
+    """The keys that are not built, with their defaults as the only values."""
     sections: Mapping[str, list[type[BaseModel]]] = {
         "settings": [Settings],
         "assets.*.watchers.*": list(options.values()),
@@ -151,7 +151,7 @@ def _only(value: Any) -> Schema:
     if isinstance(value, dict) and value:
         members = {name: _only(member) for name, member in value.items()}
         schema = {"type": "object", "properties": members, "additionalProperties": False}
-    return {**schema, "description": "Not in this release."}
+    return {**schema, "description": "Not built."}
 
 
 class _WithOurDurations(GenerateJsonSchema):

@@ -202,7 +202,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
 
 def _check_version(version: object) -> object:
     if version != VERSION or isinstance(version, bool):
-        raise ValueError(f"must be {VERSION}, the only version of the format that this release reads")
+        raise ValueError(f"must be {VERSION}, the only version of the format")
     return version
 
 

@@ -13,7 +13,7 @@ from config.document import Document, KeyPath, folder_of, read
 from config.errors import ConfigurationInvalid, UnknownClass
 from config.interpolation import Interpolation, override_settings
 from config.names import Scope, check_name, did_you_mean
-from config.reserved import not_in_this_release, without_reserved
+from config.reserved import not_built, without_reserved
 from config.sentences import MISSING, found, sentences
 from config.vocabulary import Checked, ForeignModel
 
@@ -74,7 +74,7 @@ class Report:
             raise ConfigurationInvalid(self.document.problems, self.interpolation.files)
 
     def add(self, path: KeyPath, sentence: str) -> None:
-        sentence = not_in_this_release(path, self.document.data, sentence)
+        sentence = not_built(path, self.document.data, sentence)
         problem = self.document.problem(path, self.interpolation.hide(sentence, path))
         if problem.path not in self._reported:
             self._reported.add(problem.path)

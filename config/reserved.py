@@ -1,7 +1,7 @@
-"""Keys and values that are described for a later release, and refused with the words "not in this release" until then.
+"""Keys and values that are described but not built, and are refused with the words "is not built".
 
-`RESERVED` is the one table of them. Whoever builds a key takes its entry out; while it is in, no model may know the key.
-A key's default may be written out: it asks for nothing.
+`RESERVED` is the one table of them. Whoever builds a key removes its entry; while the entry stands, no model may know the
+key. A key's default may be written out: it asks for nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from config.document import KeyPath
 from config.sentences import keys, models_at
 
-REMOVE: Final = "is not in this release; remove it"
+REMOVE: Final = "is not built; remove it"
 _ABSENT: Final = object()
 
 
@@ -76,14 +76,14 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
     return data, faults
 
 
-def not_in_this_release(path: KeyPath, document: Any, sentence: str) -> str:
+def not_built(path: KeyPath, document: Any, sentence: str) -> str:
     """`sentence` about what stands at `path` of the `document`, with the reason why it is refused when it is reserved."""
     for entry in RESERVED:
         if _matches(entry.path.split("."), path) and (value := _value_at(document, path)) is not _ABSENT:
             if isinstance(entry, ReservedKey):
                 return REMOVE
             if entry.matches(value):
-                return f"{entry.what} is not in this release; {sentence}"
+                return f"{entry.what} is not built; {sentence}"
     return sentence
 
 

@@ -17,7 +17,7 @@ Isolation: TypeAlias = Literal["process", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Checked(Generic[ModelT_co]):
-    """What became of `data`, from which the keys of a later release are gone: a value, or (place in it, sentence) each."""
+    """What became of `data` without its keys that are not built: a value, or a place in it and a sentence for each mistake."""
 
     value: ModelT_co | None
     data: Any

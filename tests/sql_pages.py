@@ -1,123 +1,128 @@
-"""SQL statements as pages for people: the statement as it is sent, what it is for, and its plan without costs.
+"""Pages of `docs/sql`: a statement as it is sent, when it runs and how often, and its plan.
 
-A test renders pages and hands them to `check`. WATCHER_TEST_WRITE_SQL=1 writes the files instead of comparing them.
+`WATCHER_TEST_WRITE_SQL=1` makes the tests write the pages instead of comparing them.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import re
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from textwrap import wrap
+from typing import Any
 
-WRITE: Final = "WATCHER_TEST_WRITE_SQL"
-WIDTH: Final = 110
-_QUOTED: Final = re.compile(r"'(?:[^']|'')*'")
-_CLAUSE: Final = re.compile(
-    r"(?<=\)) (?=SELECT\b)| (?=(?:WHERE|VALUES|ON CONFLICT|RETURNING|GROUP BY|ORDER BY|LIMIT|UNION|FOR (?:NO KEY )?UPDATE|FOR (?:KEY )?SHARE)\b)"
+WIDTH = 120
+LAID_OUT = 160
+"""A statement without a longer line is shown as it is written in the code."""
+CLAUSES = re.compile(
+    r" (?=FROM |WHERE |UNION ALL |ORDER BY |CROSS JOIN |LEFT JOIN |LEFT OUTER JOIN )|(?<!CROSS)(?<!LEFT)(?<!OUTER) (?=JOIN )"
+    r"| (?=RETURNING |ON CONFLICT |VALUES )| (?=FOR (?:NO KEY UPDATE|UPDATE|KEY SHARE|SHARE)\b)|(?<=\),) (?=\w+ AS \()|(?<=\)) (?=SELECT )"
 )
-_PLAN: Final = "-- Plan:"
+_PLAN = "-- Plan:"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SqlStatement:
-    """A statement as it is sent, and its plan as `plan_lines` gives it; no plan: none is shown."""
+    """A statement as it is sent; `plan` has a line for each node, and none where plans vary."""
 
     sql: str
     plan: Sequence[str] = ()
 
+    @property
+    def lines(self) -> Sequence[str]:
+        plan = ["", _PLAN, *(f"-- {line}" for line in self.plan)] if self.plan else []
+        return [*laid_out(self.sql), *plan]
+
 
 @dataclass(frozen=True, kw_only=True)
 class SqlPage:
-    """A file: `purpose` says when the statements run, how often, and what they lock."""
+    """One statement, and `further` ones that are sent with it.
+
+    `when` says when they run, how often, and what they lock; an empty line divides its paragraphs. `plan` is of the first.
+    """
 
     name: str
-    purpose: str
-    statements: Sequence[SqlStatement]
+    when: str
+    statement: str
+    plan: Sequence[str] = ()
+    further: Sequence[SqlStatement] = ()
+
+    @property
+    def statements(self) -> Sequence[SqlStatement]:
+        return [SqlStatement(sql=self.statement, plan=self.plan), *self.further]
 
     @property
     def text(self) -> str:
-        parts = [_comment(self.purpose)]
-        for statement in self.statements:
-            parts.append(f"{wrapped(statement.sql)};")
-            if statement.plan:
-                parts.append("\n".join([_PLAN, *(f"--   {line}" for line in statement.plan)]))
-        return "\n\n".join(parts) + "\n"
+        paragraphs = (wrap(" ".join(part.split()), WIDTH - 3) for part in self.when.strip().split("\n\n"))
+        comments = "\n--\n".join("\n".join(f"-- {line}" for line in lines) for lines in paragraphs)
+        return (
+            "\n\n".join([comments, *("\n".join(each.lines) for each in self.statements)]).replace("\n\n", "\n", 1)
+            + "\n"
+        )
 
 
-def check(folder: Path, pages: Sequence[SqlPage], *, with_plans: bool = True) -> None:
-    """Compare the folder's files with the pages, or write them. A file without a page fails.
+def compare_pages(folder: Path, pages: Sequence[SqlPage], *, with_plans: bool = True) -> None:
+    """Assert that the folder holds exactly these pages; write them first if that is asked for.
 
-    Without `with_plans` only the statements are compared: another release of the server may plan otherwise.
+    Without `with_plans` only the statements are compared: another version of the server may plan otherwise.
     """
-    if os.environ.get(WRITE) == "1":
+    texts = {f"{page.name}.sql": page.text for page in pages}
+    assert len(texts) == len(pages)
+    for each in (statement for page in pages for statement in page.statements):
+        assert without_space("".join(laid_out(each.sql))) == without_space(each.sql)
+    if os.environ.get("WATCHER_TEST_WRITE_SQL"):
         folder.mkdir(parents=True, exist_ok=True)
-        for page in pages:
-            (folder / f"{page.name}.sql").write_text(page.text, encoding="utf-8")
-    stored = {path.stem: path.read_text(encoding="utf-8") for path in folder.glob("*.sql")}
-    rendered = {page.name: page.text for page in pages}
-    assert stored.keys() == rendered.keys(), f"{folder} needs one file for each page"
-    for name, text in rendered.items():
-        here, now = (stored[name], text) if with_plans else (_without_plans(stored[name]), _without_plans(text))
-        assert here == now, f"{name}.sql is not what is sent now; {WRITE}=1 writes it anew"
+        for path in folder.glob("*.sql"):
+            path.unlink()
+        for name, text in texts.items():
+            (folder / name).write_text(text, encoding="utf-8")
+    written = {path.name: path.read_text(encoding="utf-8") for path in folder.glob("*.sql")}
+    if not with_plans:
+        written, texts = ({name: without_plans(text) for name, text in each.items()} for each in (written, texts))
+    assert written == texts, "the pages are out of date: WATCHER_TEST_WRITE_SQL=1 writes them"
 
 
-def _without_plans(text: str) -> str:
+def without_plans(text: str) -> str:
     return "\n\n".join(part for part in text.split("\n\n") if not part.startswith(_PLAN))
 
 
-def plan_lines(node: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
-    """A node of EXPLAIN (FORMAT JSON): what it does, on which relation and by which index, and below it the others."""
-    does = node["Node Type"] if node["Node Type"] != "ModifyTable" else node["Operation"]
-    named = [f"{node[key]}" for key in ("Subplan Name",) if key in node]
-    on = [f"on {node[key]}" for key in ("Relation Name", "CTE Name", "Function Name") if key in node]
-    by = [f"by {node['Index Name']}"] if "Index Name" in node else []
-    yield "  " * depth + " ".join([*(f"{name}:" for name in named), does, *on, *by])
-    for below in node.get("Plans", ()):
-        yield from plan_lines(below, depth + 1)
+def without_space(text: str) -> str:
+    return "".join(text.split())
 
 
-def plan_of(explained: Any) -> Sequence[str]:
-    """The lines of what EXPLAIN (FORMAT JSON) answers, decoded or as text."""
-    (answer,) = json.loads(explained) if isinstance(explained, str) else explained
-    return list(plan_lines(answer["Plan"]))
-
-
-def wrapped(sql: str) -> str:
-    """The statement in the lines that it has, with further clauses on lines of their own, and long lines broken.
-
-    Texts in quotes stay whole.
-    """
-    texts = _QUOTED.findall(sql)
-    lines: list[str] = []
-    for line in _QUOTED.sub("\0", sql).replace("\n(", " (").split("\n"):
-        lines += _CLAUSE.sub("\n", " ".join(line.split())).split("\n")
+def laid_out(statement: str) -> Iterator[str]:
+    """Break a statement of long lines before its clauses, and indent what stands in parentheses; only white space changes."""
+    lines = statement.strip().splitlines()
+    if max(map(len, lines)) <= LAID_OUT:
+        yield from (line.rstrip() for line in lines)
+        return
     depth = 0
-    broken: list[str] = []
-    for line in filter(None, lines):
-        broken += _broken(line, "  " * depth)
-        depth = max(depth + line.count("(") - line.count(")"), 0)
-    parts = "\n".join(broken).split("\0")
-    return "".join(part + text for part, text in zip(parts, [*texts, ""], strict=True))
-
-
-def _broken(line: str, indent: str) -> Iterator[str]:
-    return iter(
-        textwrap.wrap(
-            line,
+    for clause in CLAUSES.split(" ".join(statement.split())):
+        margin = "  " * depth
+        yield from wrap(
+            clause,
             WIDTH,
-            initial_indent=indent,
-            subsequent_indent=f"{indent}    ",
+            initial_indent=margin,
+            subsequent_indent=margin + "    ",
             break_long_words=False,
             break_on_hyphens=False,
         )
-    )
+        depth += clause.count("(") - clause.count(")")
 
 
-def _comment(text: str) -> str:
-    paragraphs = (textwrap.wrap(" ".join(part.split()), WIDTH) for part in text.strip().split("\n\n"))
-    return "\n--\n".join("\n".join(f"-- {line}" for line in lines) for lines in paragraphs)
+def plan_lines(plan: Mapping[str, Any], depth: int = 0) -> Iterator[str]:
+    """Describe a plan of `EXPLAIN (FORMAT JSON)` by its nodes, their indexes and relations."""
+    is_catalog = plan.get("Relation Name", "").startswith("pg_")  # how it is scanned depends on the database's age
+    does = plan["Operation"] if plan["Node Type"] == "ModifyTable" else plan["Node Type"]
+    node = ["Scan" if is_catalog else does]
+    if "Index Name" in plan and not is_catalog:
+        node += ["using", plan["Index Name"]]
+    node += [f"on {plan[key]}" for key in ("Relation Name", "CTE Name") if key in plan]
+    kind, name = plan.get("Parent Relationship", ""), plan.get("Subplan Name", "")
+    made = f"{name}: " if name.startswith("CTE ") else ""
+    kind = f" ({kind})" if kind in {"InitPlan", "SubPlan"} and not made else ""
+    yield "  " * depth + made + " ".join(node) + kind
+    for below in plan.get("Plans", ()):
+        yield from plan_lines(below, depth + 1)

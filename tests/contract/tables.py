@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import duckdb
@@ -31,7 +31,7 @@ from asset_job.tables.replacement import Writer
 from asset_job.tables.versioned_table import VersionedTable
 from tests.servers import S3Server
 
-Rows = pa.Table
+Rows: TypeAlias = pa.Table
 
 
 def still_ours() -> None:

@@ -97,7 +97,7 @@ def test_beside_whatever_has_a_process_of_its_own_the_witness_never_misses_two_l
 def kept_busy_by(world: World, behaviours: Iterable[str]) -> set[str]:
     """Who of them was named for blocking everybody."""
     names = {record.get("watcher") for record in world.daemons.records("loop.blocked")}
-    return names & {name_of(does) for does in behaviours}
+    return {name_of(does) for does in behaviours} & names
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)

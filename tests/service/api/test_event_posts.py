@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 import anyio
 import pytest
@@ -38,7 +38,7 @@ def ignore(_appended: AppendedEvents) -> None:
     """Nobody waits for these events."""
 
 
-async def outcomes(*posts: Awaitable[StoredEvent]) -> Sequence[StoredEvent | Exception]:
+async def outcomes(*posts: Awaitable[StoredEvent]) -> list[StoredEvent | Exception]:
     """Of posts that come at once, in this order."""
     ends: dict[int, StoredEvent | Exception] = {}
 

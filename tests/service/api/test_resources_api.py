@@ -377,7 +377,8 @@ WRITING = [
 async def test_roles(guarded: Api, role: str, allowed: int) -> None:
     async with guarded.database.transaction() as session:
         token = (await tokens.create(session, "somebody", role)).token
-    for level, requests in enumerate(([("GET", path, None) for path in READING], OPERATING, WRITING), start=1):
+    levels: list[list[tuple[str, str, Any]]] = [[("GET", path, None) for path in READING], OPERATING, WRITING]
+    for level, requests in enumerate(levels, start=1):
         for method, path, body in requests:
             answer = await guarded.client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
             assert answer.is_success if level <= allowed else answer.status_code == 403, (path, answer.text)

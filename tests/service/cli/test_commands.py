@@ -302,7 +302,7 @@ def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ("openlineage: {url: http://lineage}", "settings.openlineage: is not in this release; remove it"),
+        ("openlineage: {url: http://lineage}", "settings.openlineage: is not built; remove it"),
         ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
     ],
 )

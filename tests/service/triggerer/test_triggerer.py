@@ -65,7 +65,8 @@ JOB = {"schedule": "tape", "batch": {"mode": "coalesce", "debounce": 0, "max_wai
 class Source:
     """A list that grows; `grown` and `break_after` let a test act at the moment it wants."""
 
-    def __init__(self):
+    def __init__(self, *, name: str = ""):
+        self.name = name
         self.items: list[str] = []
         self.identity = "one"
         self.break_after: int | None = None
@@ -169,8 +170,7 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
 @pytest.fixture
 def source():
     name = uuid.uuid4().hex
-    SOURCES[name] = Source()
-    SOURCES[name].name = name
+    SOURCES[name] = Source(name=name)
     yield SOURCES[name]
     del SOURCES[name]
 

@@ -1,4 +1,4 @@
-"""What is described for a later release is refused in one sentence; written out with its default it is right."""
+"""What is described but not built is refused in one sentence; its default may be written out."""
 
 from __future__ import annotations
 
@@ -92,16 +92,16 @@ def test_anything_else_is_refused_with_line_and_path(
     line, place, sentence = problem.split(": ", 2)
     assert f'"{path.rpartition(".")[2]}"' in json.dumps(document, indent=1).splitlines()[int(line) - 1]
     assert len(place.split(".")) == len(path.split("."))
-    assert sentence == "is not in this release; remove it"
+    assert sentence == "is not built; remove it"
     assert not validator.is_valid(document)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("assets.*.watchers.*.mode", "log", "`log` is not in this release; must be `window` or `strict`"),
-        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
-        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
+        ("assets.*.watchers.*.mode", "log", "`log` is not built; must be `window` or `strict`"),
+        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not built; must be `coalesce` or `each`"),
+        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not built"),
     ],
 )
 def test_a_reserved_value_of_a_key_that_is_known(
@@ -116,8 +116,8 @@ def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> 
     condition = {"asset": "landing", "where": {"extra.region": "eu"}}
     problems = loaded(written("jobs.*.schedule", {"all": ["table", {"any": [condition]}]}))
     assert [problem.split(": ", 1)[1] for problem in problems] == [
-        "jobs.load.schedule.all[1].any[0].asset: is not in this release; remove it",
-        "jobs.load.schedule.all[1].any[0].where: is not in this release; remove it",
+        "jobs.load.schedule.all[1].any[0].asset: is not built; remove it",
+        "jobs.load.schedule.all[1].any[0].where: is not built; remove it",
     ]
 
 
@@ -126,11 +126,11 @@ def test_a_default_may_come_from_the_environment(
 ) -> None:
     document = written("settings.openlineage", "${HISTORY:-null}")
     assert (loaded(document), validator.is_valid(document)) == ([], True)
-    assert "not in this release" in loaded(document, HISTORY="http://h")[0]
+    assert "not built" in loaded(document, HISTORY="http://h")[0]
     document = written("settings.home", "h")
     assert loaded(document, WATCHER_SETTINGS__OPENLINEAGE="null", WATCHER_SETTINGS__AIRFLOW="null") == []
     [problem] = loaded(document, WATCHER_SETTINGS__OPENLINEAGE="http://h")
-    assert problem == "None: settings.openlineage: is not in this release; remove it"
+    assert problem == "None: settings.openlineage: is not built; remove it"
 
 
 def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:

@@ -45,6 +45,7 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
+    "pytest-cov": "make test, in CI",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
     "podman-compose": "tests/container/test_deploy.py runs it",
@@ -53,7 +54,7 @@ UNIMPORTED: Mapping[str, str] = {
 """Distributions that nothing of ours imports, and who needs them."""
 
 UNUSED: Mapping[str, str] = {}
-"""Names and values that stand for something of a later release, and why they are there."""
+"""Names and values that stand for something that is not built, and why they are there."""
 
 
 @cache

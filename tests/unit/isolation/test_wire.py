@@ -73,7 +73,7 @@ def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
 
 @pytest.mark.parametrize("findings", [None, [Finding.ok("rows", "")]])
 def test_an_event_that_is_none_is_refused_in_a_sentence_whatever_was_found(findings: list[Finding] | None) -> None:
-    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # type: ignore[arg-type]  what plug-ins may do
+    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # what plug-ins may do
     batch = TriggerBatch(events=[event], position=Position(watermark=1, state={}), findings=findings)
     with pytest.raises(TypeError, match="the `count` of an event is str; it must be int"):
         [*batch_contents(batch, BatchLimits())]

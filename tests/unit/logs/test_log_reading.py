@@ -36,7 +36,7 @@ def ids(records: Any) -> list[int]:
 @pytest.fixture(params=[1_048_576, 64], ids=["one block", "many blocks"])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small blocks, so that lines lie across their borders."""
-    monkeypatch.setattr(reader, "_BLOCK", request.param)
+    monkeypatch.setattr(reader, "BLOCK", request.param)
 
 
 @pytest.fixture

@@ -39,8 +39,8 @@ def due(completed_by, *, active=0, allowed=1, ticks=(), **batching):
 def left(*, oldest=0, newest=0, debounce=0, max_wait=300):
     """Seconds to collect on, after events that came so many seconds ago."""
     batching = Batching(debounce=timedelta(seconds=debounce), max_wait=timedelta(seconds=max_wait))
-    times = (NOW - timedelta(seconds=ago) for ago in (oldest, newest))
-    return remaining(*times, batching, NOW).total_seconds()
+    first, last = (NOW - timedelta(seconds=ago) for ago in (oldest, newest))
+    return remaining(first, last, batching, NOW).total_seconds()
 
 
 def test_all_waiting_events_become_one_run():

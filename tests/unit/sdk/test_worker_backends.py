@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ class Vault(BaseStateBackend):
 
 
 @pytest.fixture(autouse=True)
-def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def vault(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Vault, "values", {})
     monkeypatch.setattr(Vault, "broken", 0)
     monkeypatch.setattr(backends, "_PAUSES", (0, 0))

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import PATIENCE
 from tests.unit.submit.plain import PlainPython, plain_python
-from tests.unit.submit.switchboard import PATIENCE, Switchboard
+from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Submission
 from watcher.submit.local import shim
 from watcher.submit.local.folder import Exit, TryFolder

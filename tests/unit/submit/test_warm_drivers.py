@@ -72,7 +72,7 @@ async def gone(home: Path) -> None:
 
 
 def lives(tag: str) -> bool:
-    return bool(signal_tagged(tag, 0))  # type: ignore[arg-type]  no signal: only a look
+    return bool(signal_tagged(tag, 0))  # no signal: only a look
 
 
 async def test_a_try_is_handed_over_and_its_driver_replaced(
@@ -200,7 +200,7 @@ async def test_the_next_start_removes_what_is_left(new_try: NewTry, tmp_path: Pa
 @pytest.mark.parametrize(
     ("name", "content"),
     [("command.json", ""), ("command.json", '{"log": "/nowhere"}'), ("application", "")],
-    ids=["cut off", "of an earlier release", "no name"],
+    ids=["cut off", "of an earlier version", "no name"],
 )
 async def test_what_a_power_failure_or_an_earlier_release_left_is_removed_and_nothing_of_others(
     new_try: NewTry, tmp_path: Path, name: str, content: str

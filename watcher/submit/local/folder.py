@@ -60,7 +60,7 @@ class Exit:
     started_at: str
     ended_at: str
     cpu_seconds: float | None = None
-    """Of all its processes; None from a shim of an earlier release, as the next."""
+    """Of all its processes; None from a shim of an earlier version, as the next."""
     peak_mb: int | None = None
     """Memory of its largest process."""
     cpu_seconds_before: float = 0.0

@@ -70,7 +70,9 @@ def main(folder: Path, descriptor: int) -> int:
 
 def remove_files(folder: Path) -> None:
     """Of a driver that has no try: its folder, its log, and Spark's event log, which would seem to go on for ever."""
-    with suppress(OSError, ValueError, LookupError):  # cut off by a power failure; an earlier release's has less to say
+    with suppress(
+        OSError, ValueError, LookupError
+    ):  # cut off by a power failure; that of an earlier version may lack entries
         order = json.loads((folder / "command.json").read_bytes())
         Path(order["log"]).unlink(missing_ok=True)
         application = (folder / "application").read_text(encoding="utf-8")

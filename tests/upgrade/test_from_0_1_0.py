@@ -1,4 +1,4 @@
-"""The first release is killed in the middle of its work, and this one goes on: nothing is lost, repeated or left lying."""
+"""Version 0.1.0 is killed in the middle of its work, and this program goes on: nothing is lost, repeated or left undone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from tests.effort import PATIENCE
 from tests.servers import running_postgres
 from tests.torture.daemons import until
-from tests.upgrade.releases import FIRST_RELEASE, World, entries, first_release, runs, told, versions
+from tests.upgrade.releases import COMMIT_OF_0_1_0, World, entries, runs, told, version_0_1_0, versions
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
@@ -18,9 +18,9 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     try:
-        return first_release(tmp_path_factory.mktemp("first"))
+        return version_0_1_0(tmp_path_factory.mktemp("first"))
     except (OSError, subprocess.CalledProcessError):
-        pytest.skip(f"the first release ({FIRST_RELEASE}) is not in the history that was fetched")
+        pytest.skip(f"the commit of 0.1.0 ({COMMIT_OF_0_1_0}) is not in the history that was fetched")
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -32,9 +32,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path):
         yield World(folder=tmp_path, database=database.sqlalchemy_url)
 
 
-def test_this_release_continues_where_the_first_was_killed(world: World, packages: Path) -> None:
+def test_this_version_goes_on_where_0_1_0_was_killed(world: World, packages: Path) -> None:
     with world.running("--upgrade", packages=packages) as first:
-        world.work_of_the_first_release(first)
+        world.work_of_0_1_0(first)
         before = versions(first)
         loaded = entries(first, "loaded")
     world.put("c")  # while nobody looks
@@ -44,7 +44,7 @@ def test_this_release_continues_where_the_first_was_killed(world: World, package
         assert entries(api, "loaded").items() >= loaded.items()
         assert versions(api)["inbox_files"] == before["inbox_files"] + 1
 
-        world.go.touch()  # the driver of the first release, with the first release's SDK
+        world.go.touch()  # the driver of 0.1.0, with its SDK
         until(lambda: runs(api, "slow", "success"))
         [slow] = runs(api, "slow")
         [instance] = api.get(f"/api/v2/dags/slow/dagRuns/{slow['dag_run_id']}/taskInstances").json()["task_instances"]
