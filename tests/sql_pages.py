@@ -30,10 +30,9 @@ class SqlStatement:
     sql: str
     plan: Sequence[str] = ()
 
-    @property
-    def lines(self) -> Sequence[str]:
+    def text(self, end: str) -> str:
         plan = ["", _PLAN, *(f"-- {line}" for line in self.plan)] if self.plan else []
-        return [*laid_out(self.sql), *plan]
+        return "\n".join(["\n".join(laid_out(self.sql)) + end, *plan])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,10 +56,8 @@ class SqlPage:
     def text(self) -> str:
         paragraphs = (wrap(" ".join(part.split()), WIDTH - 3) for part in self.when.strip().split("\n\n"))
         comments = "\n--\n".join("\n".join(f"-- {line}" for line in lines) for lines in paragraphs)
-        return (
-            "\n\n".join([comments, *("\n".join(each.lines) for each in self.statements)]).replace("\n\n", "\n", 1)
-            + "\n"
-        )
+        end = ";" if self.further else ""
+        return f"{comments}\n" + "\n\n".join(each.text(end) for each in self.statements) + "\n"
 
 
 def compare_pages(folder: Path, pages: Sequence[SqlPage], *, with_plans: bool = True) -> None:

@@ -43,7 +43,7 @@ SELECT array_agg(moved.watcher) AS watchers, array_agg(moved.version) AS version
     AS array_agg_1
   FROM locked_key) AS waited, (SELECT array_agg(event.id) AS array_agg_2
   FROM event) AS ids
-FROM moved
+FROM moved;
 
 -- Plan:
 -- Aggregate
@@ -150,7 +150,7 @@ FROM (SELECT count(*) AS messages
   FROM message) AS anon_9
 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids
   FROM mine) AS anon_10 ON true
-LEFT OUTER JOIN woken ON true
+LEFT OUTER JOIN woken ON true;
 
 -- Plan:
 -- Nested Loop

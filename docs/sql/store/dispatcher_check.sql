@@ -11,7 +11,7 @@ WHERE task_instance.origin = $1::VARCHAR AND run.state IN ($4::VARCHAR, $5::VARC
     FROM task_try
     WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
         task_try.ended_at IS NULL))
-ORDER BY run.id
+ORDER BY run.id;
 
 -- Plan:
 -- Sort
@@ -26,7 +26,7 @@ ORDER BY run.id
 
 SELECT run.dag_id, count(*) AS runs
 FROM run
-WHERE run.state = $1::VARCHAR GROUP BY run.dag_id
+WHERE run.state = $1::VARCHAR GROUP BY run.dag_id;
 
 -- Plan:
 -- Aggregate
@@ -34,7 +34,7 @@ WHERE run.state = $1::VARCHAR GROUP BY run.dag_id
 
 SELECT min(task_instance.not_before) AS min_1, clock_timestamp() AS anon_1
 FROM task_instance
-WHERE task_instance.state = $1::VARCHAR AND task_instance.not_before > clock_timestamp()
+WHERE task_instance.state = $1::VARCHAR AND task_instance.not_before > clock_timestamp();
 
 -- Plan:
 -- Aggregate
@@ -49,7 +49,7 @@ JOIN task_instance ON task_instance.id = task_try.task_instance_id
 JOIN run ON run.dag_id = task_instance.dag_id AND run.run_id = task_instance.run_id
 JOIN job ON job.dag_id = task_instance.dag_id
 WHERE task_try.home_id = $1::VARCHAR AND task_try.ended_at IS NULL
-ORDER BY task_try.intent_at
+ORDER BY task_try.intent_at;
 
 -- Plan:
 -- Result

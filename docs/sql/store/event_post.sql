@@ -42,7 +42,7 @@ recorded AS (INSERT INTO audit (actor, action, target, write_id, detail, at)
 SELECT posted_asset.id, posted_asset.name, posted_asset.uri, posted_asset."group", posted_asset.extra,
     posted_asset.active, event.id AS event_id, event.timestamp, event.trace_id
 FROM posted_asset
-LEFT OUTER JOIN event ON event.asset_id = posted_asset.id
+LEFT OUTER JOIN event ON event.asset_id = posted_asset.id;
 
 -- Plan:
 -- Nested Loop
@@ -99,7 +99,7 @@ queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at)
 SELECT queued.dag_id, anon_1.messages
 FROM (SELECT count(*) AS messages
   FROM message) AS anon_1
-LEFT OUTER JOIN queued ON true
+LEFT OUTER JOIN queued ON true;
 
 -- Plan:
 -- Nested Loop

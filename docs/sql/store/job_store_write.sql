@@ -35,7 +35,7 @@ FROM (SELECT task_instance.id AS task_instance_id, task_instance.dag_id AS dag_i
   JOIN task_try ON task_try.task_instance_id = task_instance.id AND task_try.try_number = $9::INTEGER
   LEFT OUTER JOIN asset ON asset.uri = $10::VARCHAR
   WHERE task_instance.id = $5::VARCHAR
-  FOR NO KEY UPDATE OF task_instance, task_try) AS locked
+  FOR NO KEY UPDATE OF task_instance, task_try) AS locked;
 
 -- Plan:
 -- Subquery Scan
@@ -88,7 +88,7 @@ SELECT $1::BIGINT AS anon_1, $2::VARCHAR AS anon_2, written.version, $3::VARCHAR
     $8::VARCHAR AS anon_10, $9::INTEGER AS anon_11, $10::INTEGER AS anon_12, $11::VARCHAR AS anon_13, $12::VARCHAR AS
     anon_14, $13::VARCHAR AS anon_15
 FROM written
-RETURNING asset_store_history.version
+RETURNING asset_store_history.version;
 
 -- Plan:
 -- Insert on asset_store_history

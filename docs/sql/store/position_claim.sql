@@ -20,7 +20,7 @@ WHERE NOT (watcher_position.owner IS NOT NULL AND watcher_position.owner != $7::
       WHERE triggerer.id = watcher_position.owner AND triggerer.expires_at > clock_timestamp())) OR
           watcher_position.state IS NOT NULL AND watcher_position.format > excluded.format)
 RETURNING watcher_position.watcher, watcher_position.epoch, watcher_position.version, watcher_position.source_identity,
-    watcher_position.state, watcher_position.previous
+    watcher_position.state, watcher_position.previous;
 
 -- Plan:
 -- Insert on watcher_position
@@ -33,7 +33,7 @@ RETURNING watcher_position.watcher, watcher_position.epoch, watcher_position.ver
 
 SELECT watcher_position_row.watcher, watcher_position_row.member, watcher_position_row.value
 FROM watcher_position_row
-WHERE watcher_position_row.watcher IN ($1::VARCHAR)
+WHERE watcher_position_row.watcher IN ($1::VARCHAR);
 
 -- Plan:
 -- Index Scan using ix_watcher_position_row_watcher_value on watcher_position_row
@@ -42,7 +42,7 @@ SELECT rejected_item.watcher, rejected_item.key, rejected_item.version, rejected
     rejected_item.reason, rejected_item.retry_at IS NOT NULL AS is_retried
 FROM rejected_item
 WHERE rejected_item.watcher IN ($1::VARCHAR)
-ORDER BY rejected_item.rejected_at, rejected_item.digest
+ORDER BY rejected_item.rejected_at, rejected_item.digest;
 
 -- Plan:
 -- Sort

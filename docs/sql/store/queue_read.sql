@@ -6,7 +6,7 @@
 -- condition is met: the oldest events, the run, its task instance, what it consumes, and the queue rows that go.
 SELECT job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by
 FROM job
-WHERE job.dag_id = $1::VARCHAR AND job.active AND NOT job.paused FOR NO KEY UPDATE
+WHERE job.dag_id = $1::VARCHAR AND job.active AND NOT job.paused FOR NO KEY UPDATE;
 
 -- Plan:
 -- LockRows
@@ -28,7 +28,7 @@ WHERE queued_event.dag_id = $1::VARCHAR AND queued_event.asset_id >= queued_asse
  LIMIT $2::INTEGER) AS first_event, (SELECT count(run.id) AS count_1
 FROM run
 WHERE run.dag_id = $1::VARCHAR AND run.state IN ($5::VARCHAR, $6::VARCHAR)) AS runs, clock_timestamp() AS now
-FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id
+FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id;
 
 -- Plan:
 -- Nested Loop
@@ -47,7 +47,7 @@ FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id
 SELECT queued_event.event_id
 FROM queued_event
 WHERE queued_event.dag_id = $1::VARCHAR ORDER BY queued_event.event_id
- LIMIT $2::INTEGER
+ LIMIT $2::INTEGER;
 
 -- Plan:
 -- Limit
@@ -57,26 +57,26 @@ INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, run_af
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, (SELECT asset_event.trace_id
     FROM asset_event
     WHERE asset_event.id = $6::BIGINT), clock_timestamp(), clock_timestamp())
-RETURNING run.trace_id
+RETURNING run.trace_id;
 
 -- Plan:
 -- Insert on run
 --   Index Scan using pk_asset_event on asset_event (InitPlan)
 --   Result
 
-INSERT INTO task_instance (id, dag_id, run_id, task_id, map_index, state) VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::INTEGER, $6::VARCHAR)
+INSERT INTO task_instance (id, dag_id, run_id, task_id, map_index, state) VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::INTEGER, $6::VARCHAR);
 
 -- Plan:
 -- Insert on task_instance
 --   Result
 
-INSERT INTO run_asset_event (dag_id, event_id, run_id, completed) VALUES ($1::VARCHAR, $2::BIGINT, $3::VARCHAR, $4::BOOLEAN)
+INSERT INTO run_asset_event (dag_id, event_id, run_id, completed) VALUES ($1::VARCHAR, $2::BIGINT, $3::VARCHAR, $4::BOOLEAN);
 
 -- Plan:
 -- Insert on run_asset_event
 --   Result
 
-DELETE FROM queued_event WHERE queued_event.dag_id = $1::VARCHAR AND queued_event.event_id IN ($2::BIGINT)
+DELETE FROM queued_event WHERE queued_event.dag_id = $1::VARCHAR AND queued_event.event_id IN ($2::BIGINT);
 
 -- Plan:
 -- Delete on queued_event

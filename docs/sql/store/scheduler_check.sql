@@ -8,7 +8,7 @@ WHERE job.active AND NOT job.paused AND ((SELECT min(queued_event.event_id) AS m
     FROM job.cron OR job.next_tick <= clock_timestamp()))
 ORDER BY (SELECT min(queued_event.event_id) AS min_1
   FROM queued_event
-  WHERE queued_event.dag_id = job.dag_id) NULLS LAST, job.dag_id
+  WHERE queued_event.dag_id = job.dag_id) NULLS LAST, job.dag_id;
 
 -- Plan:
 -- Sort
@@ -22,7 +22,7 @@ ORDER BY (SELECT min(queued_event.event_id) AS min_1
 
 SELECT min(job.next_tick) AS min_1, clock_timestamp() AS anon_1
 FROM job
-WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL
+WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL;
 
 -- Plan:
 -- Aggregate

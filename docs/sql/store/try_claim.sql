@@ -10,7 +10,7 @@ FROM (SELECT task_instance.id AS task_instance_id, task_instance.dag_id AS dag_i
   FROM task_instance
   JOIN task_try ON task_try.task_instance_id = task_instance.id AND task_try.try_number = $1::INTEGER
   WHERE task_instance.id = $2::VARCHAR
-  FOR NO KEY UPDATE OF task_instance, task_try) AS locked
+  FOR NO KEY UPDATE OF task_instance, task_try) AS locked;
 
 -- Plan:
 -- Subquery Scan
@@ -19,14 +19,14 @@ FROM (SELECT task_instance.id AS task_instance_id, task_instance.dag_id AS dag_i
 --       Index Scan using pk_task_instance on task_instance
 --       Index Scan using pk_task_try on task_try
 
-UPDATE task_try SET nonce=$1::VARCHAR, claimed_at=clock_timestamp() WHERE task_try.task_instance_id = $2::VARCHAR AND task_try.try_number = $3::INTEGER
+UPDATE task_try SET nonce=$1::VARCHAR, claimed_at=clock_timestamp() WHERE task_try.task_instance_id = $2::VARCHAR AND task_try.try_number = $3::INTEGER;
 
 -- Plan:
 -- Update on task_try
 --   Index Scan using pk_task_try on task_try
 
 UPDATE task_instance SET state=$1::VARCHAR, detail=$2::VARCHAR, start_date=clock_timestamp()
-WHERE task_instance.id = $3::VARCHAR AND task_instance.try_number = $4::INTEGER AND task_instance.state = $5::VARCHAR
+WHERE task_instance.id = $3::VARCHAR AND task_instance.try_number = $4::INTEGER AND task_instance.state = $5::VARCHAR;
 
 -- Plan:
 -- Update on task_instance
