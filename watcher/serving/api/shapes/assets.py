@@ -1,4 +1,4 @@
-"""Assets, and their events as people and tools see them; jobs are sent `store.detection.events.AssetEvent` itself."""
+"""Assets, and their events as people and tools see them; jobs are sent `store.detection.event_lists.StoredEvent` itself."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ class AssetEventCollectionResponse(Shape):
 
 
 def event_response(event: StoredEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
-    """`runs` are those of `store.runs.runs.runs_of_events`, of this event and perhaps of others."""
+    """`runs` are those of `store.runs.consumption.runs_of_events`, of this event and perhaps of others."""
     values = vars(event)
     return AssetEventResponse(
         **{field.name: values[field.name] for field in fields(EventFields)},
