@@ -558,7 +558,7 @@ BROKEN_BACKENDS = {
     "no_such_module.Backend": "cannot be imported",
     "store.memory.Nothing": "cannot be imported",
     "store.base.BaseStoreBackend": "lacks",
-    "pathlib.Path": "is no store backend",
+    "pathlib.Path": "is not a store backend",
 }
 
 
