@@ -17,8 +17,8 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
 
-from config.changes import Changes, settings_digests
 from config.models import Configuration
+from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.processes.triggerers import ProcessInfo
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
@@ -269,7 +269,7 @@ class DaemonRooms:
         return replace(before, jobs=jobs_to_start(configuration), submitters={**new, **before.submitters})
 
     async def _adopt(
-        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+        self, new: Configuration, changed: ConfigurationChanges, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """Give every room the new configuration. What has not changed stays the same object, so its users notice nothing."""
         host = self.host

@@ -1,4 +1,4 @@
-"""A submitter as somebody else would write it: drivers run on a cluster of theirs. Only the contract's page is imported."""
+"""A submitter as a third party would write it: drivers run on its own cluster. It imports only the contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from watcher.submit.base import (
 
 
 class QueueOptions(BaseModel, extra="forbid"):
-    """Beside `submitter` in a job's `spark` section."""
+    """Keys beside `submitter` in a job's `spark` section."""
 
     queue: str = "default"
 

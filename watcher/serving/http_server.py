@@ -14,7 +14,7 @@ import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
-from config.settings import ApiSettings
+from config.models.api_settings import ApiSettings
 from watcher.errors import StartRefused
 from watcher.host.machine import url_here
 from watcher.serving.edge.connections import ConnectionLimits, Connections

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from config.settings import ApiSettings
+from config.models.api_settings import ApiSettings
 from store.database import Database
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo, SigningKeys

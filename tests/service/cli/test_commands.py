@@ -21,7 +21,7 @@ from anyio.from_thread import start_blocking_portal
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from config.loader import load
+from config.reading.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
 from store.database.paging import PageRequest

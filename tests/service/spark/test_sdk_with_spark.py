@@ -94,7 +94,7 @@ async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
         new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context, env=env)
     )
     status = await ended(submitter, handle)
-    assert (status.exit_code, status.reason) == (75, "another process had claimed this try before")
+    assert (status.exit_code, status.reason) == (75, "another process had already claimed this try")
     log = await log_of(submitter, handle)
     assert "this try is not ours to run: try 1 is claimed by another process" in log
     assert daemon.finished == []

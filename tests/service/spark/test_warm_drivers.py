@@ -94,7 +94,7 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
     assert not list((tmp_path / "home" / "warm").iterdir()), "scratch and event log end with the try"
 
 
-async def test_of_a_driver_that_nobody_used_no_event_log_is_left(new_try: NewTry, tmp_path: Path) -> None:
+async def test_an_unused_driver_leaves_no_event_log(new_try: NewTry, tmp_path: Path) -> None:
     """A history server would show an application that goes on for ever."""
     submitter = StartsWarm(replace(workspace(tmp_path / "home"), event_logs=True))
     driver = await run_sync(submitter.ready_driver, new_try(""))
@@ -140,7 +140,7 @@ SparkSession.builder.config("spark.executor.memory", "9g").getOrCreate()
 """
 
 
-async def test_progress_counts_from_the_hand_over_and_what_a_warm_driver_cannot_give_is_one_sentence(
+async def test_progress_counts_from_the_hand_over_and_settings_that_a_warm_driver_cannot_give_are_refused(
     submitter: StartsWarm, new_try: NewTry
 ) -> None:
     """The rehearsal is nobody's: not the SDK's, and not that of who asks Spark's UI."""

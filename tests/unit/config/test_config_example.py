@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from watcher.configuration.vocabulary import vocabulary
 
@@ -45,7 +45,7 @@ def test_the_example_shows_the_defaults_of_the_settings(shipped: Vocabulary, tmp
     assert load(EXAMPLE, shipped, ENVIRON | at_same_place).settings == load(bare, shipped, {}).settings
 
 
-def test_what_the_uri_implies_may_be_left_out(shipped: Vocabulary, tmp_path: Path) -> None:
+def test_options_that_the_uri_implies_may_be_omitted(shipped: Vocabulary, tmp_path: Path) -> None:
     shorter = tmp_path / "watchers.yaml"
     implied = r"^        (bucket|prefix|table): .*\n"
     shorter.write_text(re.sub(implied, "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE))

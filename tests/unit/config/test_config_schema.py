@@ -1,4 +1,4 @@
-"""The JSON Schema is what editors check against: it must accept whatever `load` accepts."""
+"""The JSON Schema is what editors check against: it must accept everything that `load` accepts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from ruamel.yaml import YAML
 
-from config.json_schema import json_schema
 from config.models import Configuration
+from config.publishing.json_schema import json_schema
 from config.vocabulary import Vocabulary
 
 GOOD = """\

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel
 from sqlalchemy import Table
 
-from config import settings
+from config.models import settings
 from store.database import schema
 
 ROOT = Path(__file__).parents[3]

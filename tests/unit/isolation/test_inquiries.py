@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid, UnknownClass
-from config.loader import load
 from config.models import Configuration
+from config.reading.loader import load
 from tests.unit.api.test_described_watermarks import row
 from watcher.configuration.vocabulary import Descriptions, vocabulary
 from watcher.triggerer.isolation.fork_server import ForkServer

@@ -11,7 +11,7 @@ import structlog
 from pydantic import AfterValidator, Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from config.uris import normalise
+from config.models.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
 from store.database import configuration_lock

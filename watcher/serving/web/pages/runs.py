@@ -96,7 +96,7 @@ async def _log(context: ApiContext, newest: TryOfRun) -> Mapping[str, Any]:
 
 
 def _line_of(reason: str | None) -> str | None:
-    """The number of the log line that a reason names, as `watcher.submit.shimmed` writes them."""
+    """The number of the log line that a reason names, as `watcher.submit.local.exit_reason` writes them."""
     named = _LINE.search(reason or "")
     return named and named[1]
 
