@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table
 
-from config.settings import StoreSettings
+from config.models.settings import StoreSettings
 from store.database.lifecycle import (
     DeletedWith,
     HandedOver,
