@@ -32,7 +32,7 @@ def warnings(api: httpx.Client) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """At its end no job is left: those of a daemon that is gone for good would wait for it."""
+    """When it ends no job is left: those of a daemon that is gone for good would wait for it."""
     yield tmp_path
     kill_what_mentions(tmp_path)
 
@@ -77,7 +77,7 @@ def has_looked(api: httpx.Client, watcher: str) -> bool:
 
 
 def vacuumed(database: Path, copy: Path) -> None:
-    """As docs/operating.md says."""
+    """The steps are those of docs/operating.md."""
     words = [
         sys.executable,
         "-c",
@@ -97,7 +97,7 @@ def tell(world: World, name: str) -> None:
         assert warnings(api) == []
 
 
-def test_what_is_told_again_after_a_restore_is_announced(backed_up: tuple[World, Step, Step]) -> None:
+def test_repeated_reports_after_a_restore_are_announced(backed_up: tuple[World, Step, Step]) -> None:
     world, backup, restore = backed_up
     tell(world, "a")
     backup()
@@ -112,7 +112,7 @@ def test_what_is_told_again_after_a_restore_is_announced(backed_up: tuple[World,
         assert warnings(api) == [], "said once: the home knows this database now"
 
 
-def test_nothing_is_told_again_where_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
+def test_nothing_is_reported_again_if_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
     world, backup, restore = backed_up
     tell(world, "a")
     backup()
