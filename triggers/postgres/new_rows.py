@@ -26,6 +26,7 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.hosting import SharedPollTrigger
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
@@ -48,7 +49,7 @@ ReadT = TypeVar("ReadT")
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
 
 
-class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
+class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
     """Detection is exact where `check` finds neither error nor warning, as long as rows are not deleted before the next poll.
 
     Mode `id` also relies on ids that are drawn in the transaction that inserts them, and on a sequence that is not set back.
@@ -72,6 +73,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         self._reader: Reader[Any] | None = None
         self._shared_rest = SharedRest(client.probes, options.interval, self.wake)
         self._is_parked = False
+        """Whether `events` is closed for a rest after which it goes on: the table stays among the probed ones."""
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -118,40 +120,33 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             if not self._is_parked:
                 self._shared_rest.leave()
 
-    async def pause(self) -> None:
-        """Rest together with other watchers if this one waits for nothing but new rows; a probe wakes it when there may be some."""
-        longest = self._rest_with_others()
-        if longest is None:
-            await super().pause()
-            return
-        try:
-            await self.rest(longest)
-        finally:
-            self._shared_rest.end()
-
-    def park(self, on_wake: Callable[[], None]) -> float | None:
-        if self._is_woken or self.options.listen or (longest := self._rest_with_others()) is None:
+    def join_shared_poll(self) -> float | None:
+        if self._reader is None or self.context.is_alone or self.interval < self.probed_from:
             return None
-        self._is_parked, self._on_wake = True, on_wake
-        return longest
-
-    def unpark(self, *, for_good: bool) -> None:
-        super().unpark(for_good=for_good)
-        self._is_parked = False
-        self._shared_rest.end()
-        if for_good:
-            self._shared_rest.leave()
-
-    def _rest_with_others(self) -> float | None:
-        """Begin a rest with other watchers and return its longest duration in seconds; None for a watcher that polls alone."""
-        polls_alone = self._reader is None or self.context.is_alone or self.interval < self.probed_from
-        if self._reader is None or polls_alone or (place := self._reader.rests_at()) is None:
+        if (place := self._reader.rests_at()) is None:
             return None
         self._shared_rest.begin(self._reader, place)
         longest = max(0.0, self._examiner.due_at - anyio.current_time())
         if self.up_to is not None:  # only a poll moves it
             longest = min(longest, self.check_again_every.total_seconds())
         return longest
+
+    def leave_shared_poll(self) -> None:
+        """End this rest. The table stays among the probed ones, so that their statement stays prepared."""
+        self._shared_rest.end()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self.options.listen:  # `events` listens, and it is closed while the trigger is parked
+            return None
+        seconds = super().park(on_wake)
+        self._is_parked = seconds is not None
+        return seconds
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self._is_parked = False
+        if for_good:
+            self._shared_rest.leave()
 
     @property
     def looked_at(self) -> float | None:
