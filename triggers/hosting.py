@@ -160,7 +160,7 @@ class SharedPolls(Generic[KeyT, MemberT]):
         self._tasks = tasks
         self._random = random
         self.members: dict[KeyT, set[MemberT]] = {}
-        """The watchers that rest now, by key."""
+        """The watchers for which it polls now, by key."""
 
     def join(self, key: KeyT, member: MemberT, *, interval: float) -> None:
         """Poll for `member`, too, every `interval` seconds and up to a tenth more, until it leaves."""
