@@ -62,9 +62,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     check_again_every: timedelta = timedelta(minutes=1)
     """How often a running watcher checks that the name still means the table that was examined."""
     examine_every: timedelta = timedelta(hours=1)
-    """How often it examines the table, and polls, although every sign says that nothing was altered."""
+    """How often a running watcher examines the table, and polls, although nothing indicates that the table was altered."""
     probed_from: timedelta = timedelta(milliseconds=100)
-    """The shortest interval with which a watcher is probed together with others; with a shorter one it polls alone."""
+    """The shortest interval with which a watcher is probed together with others. With a shorter interval it polls alone."""
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
@@ -86,7 +86,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     @classmethod
     def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
-        """Say which gaps are open, and which transaction is waited for since when; mode `updated_at` has no gaps."""
+        """Say which gaps are open, and which transaction the watcher waits for, and since when. Mode `updated_at` has no gaps."""
         return describe_what_is_open(watermark if isinstance(watermark, Mapping) else {})
 
     @property
@@ -173,7 +173,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             yield batch
 
     async def _unaltered(self, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
-        """Return what `read` returns while the table is as it was examined; if it was altered, examine it and read again."""
+        """Return what `read` returns while the table is as it was examined. If the table was altered, examine it and read again."""
         for _ in range(MOST_EXAMINATIONS):
             try:
                 return await read()
@@ -200,7 +200,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
 
     async def _examine_if_due(self) -> None:
-        """Examine the table from time to time: another table may have its name, and what was exact may have been altered."""
+        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
         now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
         if unchanged_at is None:
             unchanged_at = self._examiner.examined_at
@@ -217,7 +217,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
 
 class SharedRest:
-    """The rests of one watcher among others whose tables are probed together."""
+    """The rests of one watcher together with others, whose tables are probed by one statement."""
 
     __slots__ = ("_interval", "_probed", "_probes", "_wake")
 
@@ -228,7 +228,7 @@ class SharedRest:
         self._probed: ProbedWatcher | None = None
 
     def begin(self, reader: Reader[Any], place: Arguments) -> None:
-        """Join the probes with the first rest. Until `end`, `wake` is called when a poll may find something beyond `place`."""
+        """Begin a rest; the first one joins the probes. Until `end`, they call `wake` when a poll may find something beyond `place`."""
         if self._probed is None:
             self._probed = self._probes.join(
                 reader.question(reader.table), reader.table.facts, self._interval, self._wake
@@ -240,7 +240,7 @@ class SharedRest:
             self._probed.end_rest()
 
     def adopt(self, reader: Reader[Any]) -> None:
-        """Continue with a table that was examined again; leave the probes if the question about it is another one now."""
+        """Continue with a table that was examined again. Leave the probes if the question about the table has changed."""
         if self._probed is not None and self._probed.table.question == reader.question(reader.table):
             self._probed.adopt(reader.table.facts)
         else:

@@ -4,7 +4,7 @@ A settled watcher waits for nothing but what lies beyond its position, so its po
 are one statement. The answer is a hint: it commits nothing and decides nothing. A watcher for which there is something new
 polls by itself, and so does every watcher whose probe fails. A row that becomes visible after a probe is found by the next
 one, because a question stays the same until its watcher has polled. A probe may report something new where there is nothing,
-but never the reverse.
+but it never misses what is new.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from triggers.postgres.session import Session
 from triggers.postgres.sql import Question
 
 TABLES: Final = 100
-"""The most tables of one statement, partitions included: it locks all of them, and a server has room for only so many locks."""
+"""The most tables of one statement, partitions included. It locks all of them, and a server has room for a limited number of locks."""
 MARKS_EVERY: Final = 10.0
-"""Seconds between two checks whether the tables were altered."""
+"""Seconds between two checks for alterations of the tables."""
 ALONE_FOR: Final = 30.0
 """Seconds for which a table that is locked or slow is not probed; its watchers poll."""
 
