@@ -21,6 +21,8 @@ Arguments: TypeAlias = tuple[int | str, ...]
 class ProbedWatcher:
     """One watcher among those whose tables are probed together."""
 
+    __slots__ = ("_rests_since", "asks", "facts", "table", "unchanged_at", "wake")
+
     def __init__(self, table: ProbedTable, facts: TableFacts, wake: Callable[[], None]) -> None:
         self.facts = facts
         self.wake = wake

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 from sqlalchemy import Column, ForeignKey, Integer, MetaData, Table
@@ -107,5 +107,5 @@ def test_what_belongs_to_a_run_is_deleted_with_it(target: str) -> None:
 def test_an_event_stays_while_anything_refers_to_it() -> None:
     """The sweep of events asks every table whose rows would lose their event."""
     referring = {table.name for table, key in foreign_keys("asset_event.id") if key.ondelete is None}
-    asked = str(cleanup._old_events("events", asset_event, datetime.max).condition)
+    asked = str(cleanup._old_events("events", asset_event, datetime.max.replace(tzinfo=UTC)).condition)
     assert referring == {name for name in TABLES if re.search(rf"FROM {name}\b", asked)}
