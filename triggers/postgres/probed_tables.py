@@ -34,7 +34,7 @@ class ProbedWatcher:
         self._rests_since = 0.0
 
     def rest(self, arguments: Arguments, server: Server) -> None:
-        """Until `end_rest`, call `wake` when something may lie beyond the arguments, or when another server answers."""
+        """Call `wake`, until `end_rest`, when something may lie beyond the arguments or another server answers."""
         self.asks, self._rests_since = (arguments, server), monotonic()
         self.table.is_stale = True
 
