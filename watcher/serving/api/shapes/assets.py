@@ -1,4 +1,4 @@
-"""Assets and their events for people and tools. Jobs get `store.detection.events.StoredEvent` itself."""
+"""Assets and their events for people and tools. Jobs get `store.detection.event_lists.StoredEvent` itself."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+from pydantic import TypeAdapter
 
 from store.catalog.assets import AssetRow, Attached, JobOfAsset
 from store.detection.event_lists import EventFields, StoredEvent
@@ -127,6 +130,9 @@ class AssetEventResponse(EventFields):
     partition_key: str | None = None
 
 
+_EVENT: Final = TypeAdapter(AssetEventResponse)
+
+
 class AssetEventCollectionResponse(Shape):
     asset_events: Sequence[AssetEventResponse]
     total_entries: int
@@ -134,22 +140,9 @@ class AssetEventCollectionResponse(Shape):
 
 def event_response(event: StoredEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
     """Return the event with its consuming runs. `runs` is a result of `store.runs.consumption.runs_of_events` for this and other events."""
-    return AssetEventResponse(
-        id=event.id,
-        asset_id=event.asset_id,
-        timestamp=event.timestamp,
-        extra=event.extra,
-        source_dag_id=event.source_dag_id,
-        source_run_id=event.source_run_id,
-        source_task_id=event.source_task_id,
-        source_map_index=event.source_map_index,
-        source_watcher=event.source_watcher,
-        trace_id=event.trace_id,
-        uri=event.asset.uri,
-        name=event.asset.name,
-        group=event.asset.group,
-        created_dagruns=[_run(run) for run in runs if run.event_id == event.id],
-    )
+    consuming = [_run(run) for run in runs if run.event_id == event.id]
+    asset = {"uri": event.asset.uri, "name": event.asset.name, "group": event.asset.group}
+    return _EVENT.validate_python({**vars(event), **asset, "created_dagruns": consuming})
 
 
 def _run(run: ConsumingRun) -> DagRunAssetReference:
