@@ -15,7 +15,7 @@ from watcher.triggerer.control import Control
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.inquiries import ForeignOptions
 from watcher.triggerer.isolation.trigger import ForeignTrigger
-from watcher.triggerer.isolation.wire import BatchLimits
+from watcher.triggerer.isolation.batch_frames import BatchLimits
 
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:

@@ -169,8 +169,11 @@ class Supervisor:
             self._attempt.deadline = anyio.current_time() + seconds
 
     def _refuse_delay(self) -> None:
-        attempt = self._attempt
-        if attempt is not None and attempt.cancelled_caught and anyio.current_time() >= attempt.deadline:
+        if (
+            (attempt := self._attempt) is not None
+            and attempt.cancelled_caught
+            and anyio.current_time() >= attempt.deadline
+        ):
             raise SourceUnavailable(
                 f"{self._doing} took longer than {self.poll_timeout.total_seconds():g} s; find out why the source is slow, "
                 "or raise settings.triggerer.poll_timeout"
