@@ -13,11 +13,11 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.site import Site, running_site
 
 REBOUND = "rebound.example"
-"""Leads to this machine, as the name of a foreign page may all at once."""
+"""A foreign name that leads to this machine, as DNS rebinding can make it."""
 
 
 @pytest.fixture(scope="session")
-async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  no daemon without a browser
+async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  without a browser no daemon is needed
     async with running_site(tmp_path_factory.mktemp("site")) as running:
         yield running
 
@@ -31,7 +31,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 def program() -> dict[str, Any]:
-    """Which Chromium, and how it is started."""
+    """Return Playwright's options: which Chromium, and how it is started."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:
@@ -42,7 +42,7 @@ def program() -> dict[str, Any]:
 
 @pytest.fixture
 async def page(chromium: Browser, site: Site) -> AsyncIterator[Page]:
-    """Of a person who has signed in as administrator."""
+    """A page of a person who has signed in as administrator."""
     context = await chromium.new_context(base_url=site.url)
     opened = await context.new_page()
     await sign_in(opened, site.admin)

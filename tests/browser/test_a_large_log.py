@@ -1,6 +1,6 @@
-"""A log of 1 GB, full of real lines: from the overview to one in its middle, and how long each page takes. The long form only.
+"""A log of 1 GB of real lines: from the overview to a line in its middle, and how long each page takes. Long form only.
 
-Short forms: unit/logs counts the bytes that are read.
+The short form of this is in unit/logs, which counts the bytes that are read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ pytestmark = [
 MINUTE = timedelta(minutes=1)
 PER_MINUTE = 300
 HALF = 500_000_000
-"""Bytes of other lines on each side of the one that is looked for."""
+"""Bytes of other lines on each side of the line that is searched."""
 
 
 def minutes_of(record: Mapping[str, Any], since: datetime) -> Iterator[bytes]:
-    """`HALF` bytes of lines like those of a watcher that polls for days, a minute's at a time."""
+    """Yield `HALF` bytes of lines like those of a watcher that polls for days, a minute's at a time."""
     number, written = 0, 0
     while written < HALF:
         at = (since + number * MINUTE).isoformat().replace("+00:00", "Z")
@@ -44,7 +44,7 @@ def minutes_of(record: Mapping[str, Any], since: datetime) -> Iterator[bytes]:
 
 
 def fill(log: Path, write_id: str) -> Path:
-    """Beside the current file one that was set aside: other lines, those of the write, other lines."""
+    """Write a rotated file beside the current one: other lines, those of the write, other lines."""
     of_write = [line for line in log.read_bytes().splitlines() if write_id.encode() in line]
     first = json.loads(of_write[0])
     at = datetime.fromisoformat(first["timestamp"])
@@ -65,7 +65,7 @@ async def timed(what: str, times: dict[str, float]) -> AsyncIterator[None]:
     times[what] = round(monotonic() - began, 3)
 
 
-async def test_from_the_overview_to_a_line_in_its_middle(page: Page, site: Site) -> None:
+async def test_people_get_from_the_overview_to_a_line_in_the_middle_of_a_large_log(page: Page, site: Site) -> None:
     site.put_file("large.json")
     entry = await site.entry("landing_orders", "landing_files.watermark")
     write_id = entry["last_updated_by"]["write_id"]
@@ -86,6 +86,6 @@ async def test_from_the_overview_to_a_line_in_its_middle(page: Page, site: Site)
         async with timed("a time", times):
             await page.goto(f"/watchers/landing_files/log?at={entry['updated_at']}")
             await expect(page.locator("#line")).to_be_visible()
-        print(f"{aside.stat().st_size:,} bytes: {times}")  # noqa: T201  its figures are what it is for
+        print(f"{aside.stat().st_size:,} bytes: {times}")  # noqa: T201  the test's figures are its purpose
     finally:
         aside.unlink()

@@ -1,4 +1,4 @@
-"""Pages of others in the browser of somebody who has signed in: they read nothing and change nothing."""
+"""Foreign pages in the browser of a signed-in person read nothing and change nothing."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def paused(site: Site) -> bool:
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:3000"], ids=["other site", "other port"])
 async def test_a_foreign_page_can_do_nothing(page: Page, site: Site, origin: str) -> None:
-    """Of another port of this machine, the browser brings the cookie along with every request."""
+    """From another port of this machine, the browser sends the cookie with every request."""
     await page.context.route(
         f"{origin}/", lambda route: route.fulfill(body=FOREIGN.replace("{url}", site.url), content_type="text/html")
     )
@@ -54,7 +54,7 @@ async def test_a_foreign_page_can_do_nothing(page: Page, site: Site, origin: str
 
 
 async def test_a_name_that_was_rebound_to_the_daemon_is_refused(page: Page, site: Site) -> None:
-    """Even if the browser brought the session along, which belongs to another name, and whoever is asked for his token gives it."""
+    """This holds even if the browser sent the session, which belongs to another name, and even with a valid token."""
     rebound = site.url.replace("127.0.0.1", REBOUND)
     (session,) = await page.context.cookies(site.url)
     await page.context.add_cookies([{"name": session["name"], "value": session["value"], "url": rebound}])

@@ -1,4 +1,4 @@
-"""What people do in a browser with a real daemon: look, pause, rewind, start, sign in; by keyboard, and without JavaScript."""
+"""People work with a real daemon in a browser: read, pause, rewind, start, sign in; by keyboard, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.effort import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.service]
 SOON = PATIENCE * 1000
-"""Milliseconds."""
+"""The patience in milliseconds, for Playwright."""
 
 
 async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page, site: Site) -> None:
@@ -54,7 +54,7 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
         await expect(page.get_by_text(action, exact=True).first).to_be_visible()
 
 
-async def test_a_log_that_is_looked_at_grows(page: Page, site: Site) -> None:
+async def test_an_open_log_shows_new_lines(page: Page, site: Site) -> None:
     await page.goto("/watchers/landing_files/log")
     lines = page.locator("ol.log li")
     count = await lines.count()
@@ -63,7 +63,7 @@ async def test_a_log_that_is_looked_at_grows(page: Page, site: Site) -> None:
     await expect(page.locator("ol.log .event", has_text="store.written").last).to_be_visible()
 
 
-async def test_events_appear_on_a_page_that_nobody_reloads(page: Page, site: Site) -> None:
+async def test_events_appear_without_reloading_the_page(page: Page, site: Site) -> None:
     await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
     await page.evaluate("document.body.dataset.kept = 'yes'")
     events = page.locator("#events tbody tr")
@@ -73,8 +73,8 @@ async def test_events_appear_on_a_page_that_nobody_reloads(page: Page, site: Sit
     assert await page.evaluate("document.body.dataset.kept") == "yes"
 
 
-async def test_a_page_is_read_again_because_the_stream_tells_and_not_by_the_clock(page: Page, site: Site) -> None:
-    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
+async def test_a_page_is_refreshed_by_the_stream_and_not_by_a_timer(page: Page, site: Site) -> None:
+    await page.add_init_script("window.setInterval = () => 0")  # the page does not refresh at intervals
     async with page.expect_request("**/api/v2/events/stream**"):
         await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
     events = page.locator("#events tbody tr")
@@ -83,7 +83,7 @@ async def test_a_page_is_read_again_because_the_stream_tells_and_not_by_the_cloc
     await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
 
 
-async def test_what_comes_while_a_page_is_loaded_is_shown(page: Page, site: Site) -> None:
+async def test_events_that_arrive_while_a_page_loads_are_shown(page: Page, site: Site) -> None:
     asset_id, told = await site.asset_id("customers"), list[int]()
 
     async def tell_first(route: Route) -> None:
@@ -93,21 +93,21 @@ async def test_what_comes_while_a_page_is_loaded_is_shown(page: Page, site: Site
             answer = await site.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
             event_id = answer.raise_for_status().json()["id"]
             while f'"id":{event_id},' not in await anext(lines):
-                pass  # who comes later is not told
+                pass  # a later subscriber does not get this event
         told.append(event_id)
         await route.continue_()
 
     async def was_told() -> list[int]:
         return told
 
-    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
+    await page.add_init_script("window.setInterval = () => 0")  # the page does not refresh at intervals
     await page.route("**/api/v2/events/stream**", tell_first, times=1)
     await page.goto(f"/assets/{asset_id}/events")
     [event_id] = await site.until(was_told)
     await expect(page.locator(f"#events #event-{event_id}")).to_be_visible(timeout=SOON)
 
 
-async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) -> None:
+async def test_a_run_is_started_by_hand_and_a_failed_run_shows_its_reason(page: Page) -> None:
     await page.goto("/jobs/always_fails")
     await page.get_by_label("Start with conf").fill('{"day": "2026-01-31"}')
     await page.get_by_role("button", name="Start a run").click()
@@ -121,7 +121,7 @@ async def test_a_run_is_started_by_hand_and_a_failed_one_says_why(page: Page) ->
 
 @pytest.mark.spark
 @pytest.mark.slow
-async def test_the_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
+async def test_the_progress_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
     await page.goto("/jobs/counts")
     await page.get_by_role("button", name="Start a run").click()
     bar = page.get_by_role("progressbar")
@@ -135,7 +135,7 @@ async def test_the_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
     assert await bar.evaluate(share) == 1
 
 
-async def test_a_viewer_sees_no_button_that_is_refused(chromium: Browser, site: Site) -> None:
+async def test_a_viewer_sees_no_button_that_the_api_would_refuse(chromium: Browser, site: Site) -> None:
     context = await chromium.new_context(base_url=site.url)
     page = await context.new_page()
     await page.goto("/watchers/customers_rows")
@@ -153,7 +153,7 @@ async def test_a_viewer_sees_no_button_that_is_refused(chromium: Browser, site: 
     await context.close()
 
 
-async def test_the_way_to_the_line_by_keyboard_alone(page: Page, site: Site) -> None:
+async def test_the_log_line_of_a_write_is_reached_by_keyboard_alone(page: Page, site: Site) -> None:
     site.put_file("by-keyboard.json")
     await site.entry("landing_orders", "landing_files.watermark")
     await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
@@ -180,7 +180,7 @@ async def scriptless(chromium: Browser, site: Site) -> AsyncIterator[Page]:
     await context.close()
 
 
-async def test_pages_are_whole_without_javascript(scriptless: Page, site: Site) -> None:
+async def test_pages_are_complete_without_javascript(scriptless: Page, site: Site) -> None:
     await site.entry("landing_orders", "landing_files.watermark")
     await scriptless.goto(f"/assets/{await site.asset_id('landing_orders')}")
     await scriptless.locator("a.writer").first.click()
@@ -193,7 +193,7 @@ async def test_pages_are_whole_without_javascript(scriptless: Page, site: Site) 
 
 @cache
 def axe(folder: Path) -> str:
-    """axe-core from the registry that npm is configured with."""
+    """Install axe-core from the registry that npm is configured with. Return its script."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("there is no npm on this machine, which brings axe-core")
@@ -216,7 +216,7 @@ RUN_AXE = """
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-async def test_axe_has_nothing_against_any_page(
+async def test_axe_finds_no_violation_on_any_page(
     chromium: Browser, site: Site, tmp_path_factory: pytest.TempPathFactory, scheme: str, width: int
 ) -> None:
     script = axe(tmp_path_factory.getbasetemp())

@@ -1,4 +1,4 @@
-"""A submitter as somebody else would write it: drivers run on a cluster of theirs. Only the contract's page is imported."""
+"""A submitter as a third party would write it: drivers run on its cluster. It imports only the contract's module."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from watcher.submit.base import (
 
 
 class QueueOptions(BaseModel, extra="forbid"):
-    """Beside `submitter` in a job's `spark` section."""
+    """The keys next to `submitter` in a job's `spark` section."""
 
     queue: str = "default"
 

@@ -1,4 +1,4 @@
-"""Databases as the first release left them, and as a later release would: upgraded with all that is in them, or refused."""
+"""Databases of the first release are upgraded with all their contents. Databases of a later release are refused."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from watcher.cli.app import app
 
 pytestmark = pytest.mark.service
 GROWN = {"alembic_version"}
-"""What an upgrade is expected to change."""
+"""The tables that an upgrade is expected to change."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """Of a database as the first release left it."""
+    """The address of a database as the first release left it."""
     dump = (DUMPS / f"{request.param}.sql").read_text(encoding="utf-8")
     if request.param == "sqlite":
         with closing(sqlite3.connect(tmp_path / "watcher.db")) as connection:
@@ -43,13 +43,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def connected(url: str) -> Any:
-    """By a driver that waits."""
+    """Connect with a blocking driver."""
     driver = {"sqlite+aiosqlite": "sqlite", "postgresql+asyncpg": "postgresql+psycopg"}[make_url(url).drivername]
     return create_engine(make_url(url).set(drivername=driver), poolclass=NullPool).connect()
 
 
 def content(connection: Connection, columns: Mapping[str, list[str]] | None = None) -> dict[str, Any]:
-    """All rows of all tables, of these columns; without any, of those that there are."""
+    """Return all rows of all tables, with these columns, by default with all that the tables have."""
     metadata = MetaData()
     metadata.reflect(connection)
     return {
@@ -64,7 +64,7 @@ def content(connection: Connection, columns: Mapping[str, list[str]] | None = No
     }
 
 
-def test_an_upgrade_leaves_everything_as_it_was(url: str) -> None:
+def test_an_upgrade_keeps_all_contents(url: str) -> None:
     with connected(url) as connection:
         before = content(connection)
         metadata = MetaData()
@@ -97,7 +97,7 @@ def command(folder: Path, url: str, *words: str) -> Any:
     ],
     ids=" ".join,
 )
-def test_a_program_older_than_its_database_says_so_in_one_sentence(
+def test_a_program_older_than_its_database_refuses_it_in_one_sentence(
     url: str, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     with connected(url) as connection:

@@ -1,4 +1,4 @@
-"""The first release is killed in the middle of its work, and this one goes on: nothing is lost, repeated or left lying."""
+"""The first release is killed in the middle of its work, and this one continues: nothing is lost, repeated or left behind."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def world(request: pytest.FixtureRequest, tmp_path: Path):
         yield World(folder=tmp_path, database=database.sqlalchemy_url)
 
 
-def test_this_release_goes_on_where_the_first_was_killed(world: World, packages: Path) -> None:
+def test_this_release_continues_where_the_first_was_killed(world: World, packages: Path) -> None:
     with world.running("--upgrade", packages=packages) as first:
         world.work_of_the_first_release(first)
         before = versions(first)
         loaded = entries(first, "loaded")
-    world.put("c")  # while nobody looks
+    world.put("c")  # while no daemon runs
     with world.running("--upgrade") as api:
         until(lambda: len(runs(api, "load", "success")) == 3)
         assert told(api, "inbox") == ["a.csv", "b.csv", "c.csv"]
         assert entries(api, "loaded").items() >= loaded.items()
         assert versions(api)["inbox_files"] == before["inbox_files"] + 1
 
-        world.go.touch()  # the driver of the first release, with the first release's SDK
+        world.go.touch()  # the first release's driver, with its SDK
         until(lambda: runs(api, "slow", "success"))
         [slow] = runs(api, "slow")
         [instance] = api.get(f"/api/v2/dags/slow/dagRuns/{slow['dag_run_id']}/taskInstances").json()["task_instances"]

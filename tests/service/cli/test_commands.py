@@ -306,7 +306,7 @@ def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.
         ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
     ],
 )
-def test_options_of_later_releases_are_refused(
+def test_unsupported_settings_are_refused(
     command: str, settings: str, sentence: str, watcher: Watcher, configuration: Path
 ) -> None:
     edit(configuration, settings)
