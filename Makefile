@@ -10,6 +10,8 @@ WORKERS ?= 4
 WORKERS_MORE ?= 3
 # Of the way from the short forms of the tests in CI to the long ones.
 SHARE ?= 1
+# For `make release`: whether check and test are run first.
+CHECKS ?= yes
 
 BIN := $(VENV)/bin
 ifeq ($(PYTHON),)
@@ -26,7 +28,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-re
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements
+.PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements release
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -53,8 +55,17 @@ airflow: setup ## Make an environment with a real Airflow for the tests, and pri
 demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--keep stays up)
 	@$(BIN)/watcher demo $(ARGS)
 
+# In CI the lines that the tests reach are counted: by Python itself from 3.12 on, before that in tests/conftest.py's COUNTED.
+COUNTING = COVERAGE_CORE=$(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
+
 test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
+ifdef CI
+	@mkdir -p build
+	@$(COUNTING) $(TEST) -n $(WORKERS) -m "not ($(MORE))" --cov --cov-report= $(ARGS)
+	@echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of lines"
+else
 	@$(TEST) -n $(WORKERS) -m "not ($(MORE))" $(ARGS)
+endif
 
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
 	@$(TEST) -n $(WORKERS_MORE) -m "$(MORE)" $(ARGS)
@@ -65,10 +76,11 @@ torture: setup ## Every fault for long, one after the other, and a table of what
 soak: setup ## A quarter of an hour under steady load: memory must stay flat (ARGS="--minutes 60 --database sqlite")
 	@$(BIN)/python -m tests.torture.soak $(ARGS)
 
-check: setup ## Lint, format, types, import boundaries
+check: setup ## Lint, format, types, also of the tests, import boundaries
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@$(BIN)/mypy tests
 	@$(BIN)/lint-imports --no-logo
 
 bench: setup ## Run the side-by-side measurements
@@ -76,6 +88,9 @@ bench: setup ## Run the side-by-side measurements
 
 image: ## Build the container image with docker or podman (IMAGE=name:tag, ARGS="--build-arg BASE=python@sha256:...")
 	@tools/image/build $(IMAGE) $(ARGS)
+
+release: setup ## Check, build image, wheels and bill of materials into build/release, and ask whether to tag (CHECKS=no)
+	@$(BIN)/python tools/release.py --checks $(CHECKS)
 
 site: ## Build the documentation as a site into build/site; every link is followed
 	@tools/venv "$(PYTHON)" build/site-venv

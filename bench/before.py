@@ -1,4 +1,4 @@
-"""What an idle poll costs beside another checkout, such as the first release: each with its own Python and its own benches, in turns.
+"""What an idle poll costs beside another checkout, such as 0.1.0: each with its own Python and its own benches, in turns.
 
 Of PostgreSQL the milliseconds of `bench/postgres.py` at 100,000 rows, of S3 the CPU seconds of `bench/s3_poll.py`; the median of
 some rounds of each, and the ratio.

@@ -201,8 +201,9 @@ def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None
     import psycopg
     from adbc_driver_postgresql import dbapi
 
-    from asset_job.sources.postgres_frames import _by_adbc, _by_jdbc
-    from asset_job.sources.request import ReadRequest, Rows
+    from asset_job.sources.pgrows import rows_by_adbc
+    from asset_job.sources.readers import rows_by_jdbc
+    from asset_job.sources.request import ReadRequest, RowSelection
 
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLE.format(rows=count_of_rows))
@@ -221,13 +222,13 @@ def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None
             for _ in blocks:
                 pass
 
-    request, rows = ReadRequest(spark=spark), Rows(table="public.orders", column="id", ranges=tuple(half))
-    noop(_by_adbc(request, Rows(table="public.orders", column="id", ranges=((1, 10),)), dsn))
+    request, rows = ReadRequest(spark=spark), RowSelection(table="public.orders", column="id", ranges=tuple(half))
+    noop(rows_by_adbc(request, RowSelection(table="public.orders", column="id", ranges=((1, 10),)), dsn))
     measured("plain ADBC, one range", count, "rows", adbc)
     measured("psycopg COPY, one range, bytes only", count, "rows", copy)
-    measured(f"pgrows, {len(half)} ranges", count, "rows", lambda: noop(_by_adbc(request, rows, dsn)))
+    measured(f"pgrows, {len(half)} ranges", count, "rows", lambda: noop(rows_by_adbc(request, rows, dsn)))
     if maven:
-        measured(f"JDBC, {len(half)} ranges", count, "rows", lambda: noop(_by_jdbc(request, rows, dsn)))
+        measured(f"JDBC, {len(half)} ranges", count, "rows", lambda: noop(rows_by_jdbc(request, rows, dsn)))
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""The first release's schema with a million events, half of them consumed by a run, brought to this program's, on both databases.
+"""The schema of 0.1.0 with a million events, half of them consumed by a run, upgraded to this program's, on both databases.
 
 `python bench/upgrade.py [events]`
 """

@@ -1,4 +1,4 @@
-"""Names of things, the names that one configuration declares, and what a mistyped name was perhaps meant to be."""
+"""The form of a name, the names that one configuration declares, and suggestions for a mistyped one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW: Final = 24
 
 
 def check_name(name: str) -> str:
-    """`name` itself; raises ValueError when it is none. Names become parts of paths and URLs."""
+    """Return `name`, or raise ValueError if it is not a valid one. Names become parts of paths and URLs."""
     if not re.fullmatch(NAME_PATTERN, name):
         raise ValueError(
             "is not a name: use up to 250 of the characters A-Z a-z 0-9 _ . - and begin with a letter, a digit or _"
@@ -30,7 +30,7 @@ Name: TypeAlias = Annotated[
 
 
 def did_you_mean(word: str, known: Collection[str]) -> str:
-    """A remedy to follow "unknown …": the known word most like `word`, else all of them if they are few."""
+    """A remedy to follow "unknown …": the known word that is most like `word`, or all known words if they are few."""
     if close := get_close_matches(word, known, n=1):
         return f"did you mean `{close[0]}`?"
     if len(known) > _FEW:
@@ -40,33 +40,33 @@ def did_you_mean(word: str, known: Collection[str]) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """What the parts of one configuration may refer to; the models get it as pydantic's validation context.
+    """What the parts of one configuration may refer to. The models get it as pydantic's validation context.
 
-    Without a scope (models validated on their own) references are not checked and paths stay relative.
+    A model that is validated without a scope does not check references, and its paths stay relative.
     """
 
     folder: Path
-    """Absolute; relative paths in the file start here."""
+    """The folder where relative paths in the file start. It is absolute."""
     assets: Collection[str] = ()
     aliases: Collection[str] = ()
     connections: Collection[str] = ()
     with_files: bool = False
-    """Whether the applications of the jobs must be there already."""
+    """Whether the files that jobs name must exist already."""
 
     def check_asset(self, name: str) -> str | None:
-        """What is wrong with a reference to the asset `name`, None when nothing is."""
+        """What is wrong with a reference to the asset `name`, or None."""
         if name in self.aliases and name not in self.assets:
             return f"`{name}` is an alias, not an asset: write `{{alias: {name}}}`"
         return _unknown("asset", name, self.assets)
 
     def check_alias(self, name: str) -> str | None:
-        """What is wrong with a reference to the alias `name`, None when nothing is."""
+        """What is wrong with a reference to the alias `name`, or None."""
         if name in self.assets and name not in self.aliases:
             return f"`{name}` is an asset, not an alias: write the name alone"
         return _unknown("alias", name, self.aliases)
 
     def check_connection(self, name: str) -> str | None:
-        """What is wrong with a reference to the connection `name`, None when nothing is."""
+        """What is wrong with a reference to the connection `name`, or None."""
         return _unknown("connection", name, self.connections)
 
 

@@ -1,20 +1,20 @@
 """pydantic's validation errors as sentences for the person who wrote the YAML: what was expected and what to do.
 
-No sentence holds a value: validators of ours write sentences of their own, everything else is told by type alone.
+No sentence holds a value. Our own validators write their own sentences; every other error is described by its type alone.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, get_args
+from collections.abc import Iterator
+from typing import Any, Final
 
 from pydantic import BaseModel, ValidationError
-from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
-from config.document import KeyPath
+from config.errors import KeyPath
 from config.names import did_you_mean
+from config.section import keys, models_at
 
 _TYPES: Final = {
     "bool": "`true` or `false`",
@@ -52,7 +52,7 @@ _LIMITS: Final = {
 
 MISSING: Final = "is missing; add it"
 
-_FOUND: Final = {
+_KINDS: Final = {
     bool: "a truth value",
     dict: "a mapping",
     float: "a number",
@@ -63,7 +63,7 @@ _FOUND: Final = {
 
 
 def misplaced(value: Any, *faults: tuple[KeyPath, str]) -> ValidationError:
-    """For a validator to raise: sentences about places *within* the value it validates."""
+    """Make the error that a validator raises about places *within* the value that it validates."""
     return ValidationError.from_exception_data(
         "misplaced",
         [
@@ -74,7 +74,7 @@ def misplaced(value: Any, *faults: tuple[KeyPath, str]) -> ValidationError:
 
 
 def sentences(error: ValidationError, model: type[BaseModel], data: Any) -> Iterator[tuple[KeyPath, str]]:
-    """One sentence for each place in `data` that `model` refused."""
+    """Yield one sentence for each place in `data` that `model` refused."""
     by_path: dict[KeyPath, list[ErrorDetails]] = {}
     for detail in error.errors(include_url=False):
         if detail["type"] != "default_factory_not_called":  # follows from another error
@@ -84,7 +84,7 @@ def sentences(error: ValidationError, model: type[BaseModel], data: Any) -> Iter
 
 
 def _path_in(data: Any, detail: ErrorDetails) -> KeyPath:
-    """The error's place in the YAML; pydantic's names for a union's branches and for keys are left out."""
+    """The error's place in the YAML, without pydantic's names for keys and for the branches of a union."""
     path: KeyPath = ()
     for part in detail["loc"]:
         if part in (data if isinstance(data, dict) else range(len(data)) if isinstance(data, list) else ()):
@@ -93,7 +93,7 @@ def _path_in(data: Any, detail: ErrorDetails) -> KeyPath:
 
 
 def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath) -> str:
-    """One sentence for all that pydantic says of one place: more than one thing when it tried a union's branches."""
+    """One sentence for all errors at one place. There are several when pydantic tried the branches of a union."""
     if details[0]["type"] == "missing":
         return MISSING
     if details[0]["type"] == "extra_forbidden":
@@ -102,23 +102,23 @@ def _sentence(details: list[ErrorDetails], model: type[BaseModel], path: KeyPath
     own = [text for detail in details if (text := _own_words(detail))]
     expected = list(dict.fromkeys(text for detail in details if (text := _expectation(detail))))
     if expected:
-        instead = found(details[0]["input"]) if all(_is_of_wrong_type(detail) for detail in details) else ""
-        own.insert(0, f"must be {' or '.join(expected)}{instead}")
+        given = instead(details[0]["input"]) if all(_is_of_wrong_type(detail) for detail in details) else ""
+        own.insert(0, f"must be {' or '.join(expected)}{given}")
     return "; or ".join(own)
 
 
 def _own_words(detail: ErrorDetails) -> str:
-    """The sentence of a validator that raised ValueError or a custom error, else ""."""
+    """The sentence of a validator that raised ValueError or a custom error; "" for any other error."""
     if detail["type"] in {"value_error", "assertion_error"}:
         return str(detail["ctx"]["error"]) or "is not valid"
     return "" if _expectation(detail) else detail["msg"]
 
 
 def _expectation(detail: ErrorDetails) -> str:
-    """What was expected, to follow "must be"; "" when a validator has its own words for it."""
+    """What was expected, to follow "must be"; "" when a validator has written its own sentence."""
     kind = detail["type"]
     if kind in _LIMITS:
-        return _LIMITS[kind].format(**detail.get("ctx", {})).replace("'", "`")
+        return _LIMITS[kind].format_map(detail.get("ctx", {})).replace("'", "`")
     if kind in {"value_error", "assertion_error"}:
         return ""
     if expected := _TYPES.get(kind.partition("_")[0]):
@@ -131,32 +131,6 @@ def _is_of_wrong_type(detail: ErrorDetails) -> bool:
     return detail["type"] not in _LIMITS or (detail["type"] == "literal_error" and not isinstance(detail["input"], str))
 
 
-def found(value: Any) -> str:
-    """What stands in place of what was expected, to follow `must be …`; by type alone."""
-    return f", not {_FOUND.get(type(value), 'empty')}"
-
-
-def models_at(model: type[BaseModel], path: KeyPath) -> list[type[BaseModel]]:
-    """The models of the mapping at `path` within a `model`; none where anything may stand."""
-    models = [model]
-    for part in path:
-        fields = [field for each in models for key, field in keys(each).items() if key == part]
-        models = [inner for field in fields for inner in models_in(field.annotation)] if fields else models
-    return models
-
-
-def keys(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
-    """The model's fields by their names in the YAML."""
-    return {field.alias or name: field for name, field in model.model_fields.items()}
-
-
-def models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    """The models in `annotation`, through unions, lists, the values of mappings and `Annotated`."""
-    return (part for part in parts_of(annotation) if isinstance(part, type) and issubclass(part, BaseModel))
-
-
-def parts_of(annotation: Any) -> Iterator[Any]:
-    """`annotation` itself and all that it is made of."""
-    yield annotation
-    for argument in get_args(annotation):
-        yield from parts_of(argument)
+def instead(value: Any) -> str:
+    """What stands there instead, to follow `must be …`. It names the type only."""
+    return f", not {_KINDS.get(type(value), 'empty')}"

@@ -9,7 +9,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 from pydantic import BaseModel
 
-from config.document import KeyPath
+from config.errors import KeyPath
 
 ModelT_co = TypeVar("ModelT_co", bound=BaseModel, covariant=True)
 Isolation: TypeAlias = Literal["process", "none"]
@@ -17,7 +17,10 @@ Isolation: TypeAlias = Literal["process", "none"]
 
 @dataclass(frozen=True, kw_only=True)
 class Checked(Generic[ModelT_co]):
-    """What became of `data`, from which the keys of a later release are gone: a value, or (place in it, sentence) each."""
+    """The result of validating `data`: a `value`, or else at least one fault, each (place in `data`, sentence).
+
+    `data` is without the keys that are reserved because they are not built.
+    """
 
     value: ModelT_co | None
     data: Any
@@ -25,10 +28,10 @@ class Checked(Generic[ModelT_co]):
 
 
 class ForeignModel(Protocol):
-    """A model whose class this process does not import: another process checks what is given."""
+    """A model whose class this process does not import: another process validates the data."""
 
     def check(self, data: Any, path: KeyPath, folder: Path) -> Checked[BaseModel]:
-        """`data` at `path` of a document in `folder`; relative paths start there."""
+        """Validate `data`, which stands at `path` of a document in `folder`. Relative paths in it start at `folder`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,9 +41,9 @@ class TriggerKind:
     options: type[BaseModel] | ForeignModel
     """Validates the watcher's keys other than `trigger`, `connection`, `isolation` and `pause_after_failures`."""
     isolation: Isolation = "none"
-    """Where the trigger runs: what the YAML says, else what is usual for it."""
+    """Where the trigger runs: what the YAML says, or the trigger's usual place."""
     connection_type: str | None
-    """The `type` of the connection the watcher must name; None: it must name none."""
+    """The `type` of the connection the watcher must name. None: it must not name one."""
     defaults: Callable[[str], Mapping[str, Any]]
     """Options that an asset's URI implies; keys in the YAML win. The URI is normalised but keeps a trailing slash,
     which matters to a prefix. May raise ValueError with a sentence."""
@@ -51,15 +54,17 @@ class Vocabulary:
     """`trigger`, `connection` and `submitter` look up a registered name or a dotted path; all raise `UnknownClass`."""
 
     trigger: Callable[[str, Isolation | None], TriggerKind]
-    """By name and by the `isolation` in the YAML; None where it says nothing."""
+    """Looks up a trigger by its name and the `isolation` in the YAML, which is None if the YAML has none."""
     connection: Callable[[str], type[BaseModel] | ForeignModel]
-    """By the `type` in the YAML, which is a field of the model."""
+    """Looks up a connection's model by the `type` in the YAML, which is also a field of the model."""
     submitter: Callable[[str], type[BaseModel]]
-    """Of a job's submitter: what its `spark` section may hold beside the known keys."""
+    """Looks up the model of a submitter's own options: the keys that a job's `spark` section may hold beside the known ones."""
     triggers: Mapping[str, TriggerKind]
-    """The registered names, for the JSON Schema; so are `connections` and `submitters`."""
+    """The registered triggers by name, for the JSON Schema."""
     connections: Mapping[str, type[BaseModel]]
+    """The registered connections by `type`, for the JSON Schema."""
     submitters: Mapping[str, type[BaseModel]]
+    """The registered submitters' options by name, for the JSON Schema."""
     add_plugins: Callable[[Path, frozenset[str]], None]
-    """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment that
-    the configuration reads, which are nothing for a plug-in to see."""
+    """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment
+    variables that the configuration reads. Plug-ins must not see those variables."""

@@ -17,8 +17,8 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 from fastapi import FastAPI
 
-from config.changes import Changes, settings_digests
 from config.models import Configuration
+from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.processes.triggerers import Process
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
@@ -43,7 +43,6 @@ from watcher.serving.api.app import create_probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
-from watcher.serving.signing import publish, signing_secrets
 from watcher.serving.web import addresses, create_app
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
@@ -130,7 +129,7 @@ class DaemonRooms:
         self._on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
-        self._secrets = signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
+        self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
@@ -152,7 +151,7 @@ class DaemonRooms:
     async def serve(self) -> None:
         """Start every role, wait for a signal, stop in order: watchers and jobs first, then the API they may still call."""
         host, settings = self.host, self.host.settings
-        signing_keys = await publish(host.database, self._secrets, host.process)
+        signing_keys = await try_tokens.publish_keys(host.database, self._secrets, host.process)
         with self._inquirer, host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
@@ -269,7 +268,7 @@ class DaemonRooms:
         return replace(before, jobs=jobs_to_start(configuration), submitters={**new, **before.submitters})
 
     async def _adopt(
-        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+        self, new: Configuration, changed: ConfigurationChanges, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         """Give every room the new configuration. What has not changed stays the same object, so its users notice nothing."""
         host = self.host

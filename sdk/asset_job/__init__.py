@@ -1,4 +1,4 @@
-"""The job SDK of Asset Watcher: what a PySpark job knows of its run, reads from and writes to the stores, and reports.
+"""The job SDK of Asset Watcher: a PySpark job learns about its run, reads what is new, uses the stores, and reports.
 
     from asset_job import run
 
@@ -6,14 +6,14 @@
         for file in r.triggering_asset_events.files(): ...
         r.asset_store["orders"].set("rows_loaded", 12)
 
-Entering claims the try: of two processes that run the same try the second exits with code 75 before any Spark work.
-Leaving reports success, an exception reports failure and goes on. Calls are repeated while the daemon is away, each
-write with one Idempotency-Key, so that it takes effect once. Needs Python 3.11 and nothing else on the driver.
+Entering the block claims the try: if two processes run the same try, the second exits with code 75 before any Spark work.
+Leaving the block reports success; an exception reports failure and propagates. Calls are repeated while the daemon is away.
+Each write carries one Idempotency-Key, so that it takes effect once. The package needs Python 3.11 and nothing else.
 
-`errors` draws the tree of what can be raised.
+`errors` draws the tree of the exceptions.
 """
 
-from .errors import (
+from asset_job.errors import (
     AssetJobError,
     AssetJobSkip,
     Fenced,
@@ -27,10 +27,11 @@ from .errors import (
     TargetFailed,
     Unreachable,
 )
-from .events import Alias, Asset, AssetEvent, Metadata
-from .runs import Run, run
-from .stores import NEVER_EXPIRE, NeverExpire
-from .transactions import Transaction
+from asset_job.events import Alias, Asset, AssetEvent, Metadata
+from asset_job.run_context import run
+from asset_job.runs import Run
+from asset_job.stores import NEVER_EXPIRE, NeverExpire
+from asset_job.transactions import Transaction
 
 __all__ = [
     "NEVER_EXPIRE",

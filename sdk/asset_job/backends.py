@@ -1,7 +1,8 @@
-"""Worker-side backends: values that stay where the job can store them, while only references travel to the daemon.
+"""Worker-side backends: values stay where the job can store them, and only references to them are sent to the daemon.
 
-`settings.workers.state_store_backend` names a class; the job's SDK makes it, with `settings.workers.options`, when the
-first value is stored or a reference is read. A reference is known by the mark that the daemon keeps beside it, never by its looks.
+`settings.workers.state_store_backend` names a class. The job's SDK makes an instance with `settings.workers.options` when the
+first value is stored or a reference is read. The daemon marks entries that are references; a reference is never recognized by
+its form.
 
     from asset_job.backends import BaseStateBackend
 
@@ -19,13 +20,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from .client import storable
-from .errors import AssetJobError
+from asset_job.client import storable
+from asset_job.errors import AssetJobError
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskScope:
-    """The state of one task instance; an unmapped task has `map_index` -1."""
+    """The task instance to which a value belongs. An unmapped task has `map_index` -1."""
 
     dag_id: str
     run_id: str
@@ -35,26 +36,27 @@ class TaskScope:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetScope:
-    """The state of one asset. Both names are given for the job's inlets and outlets, whichever the job used."""
+    """The asset to which a value belongs. For the job's inlets and outlets both fields are set, whichever the job used."""
 
     name: str | None = None
     uri: str | None = None
 
 
 class BaseStateBackend:
-    """Stores values elsewhere. What is not overridden leaves them in the database.
+    """Stores values outside of the daemon's database. A method that is not overridden leaves them in the database.
 
-    Values are JSON values. `serialize_…` stores one and returns its reference, a JSON value as well and always the same
-    for a scope and key; None, or the value itself, leaves the value in the database. `purge_…` removes what a reference leads to,
-    and does nothing where nothing is. Any of them may raise: the SDK tells the job in a sentence, and repeats a purge.
+    Values are JSON values. `serialize_…` stores a value and returns its reference, which is a JSON value too and always the
+    same for a scope and key. None, or the value itself, leaves the value in the database. `purge_…` removes the value of a
+    reference, and does nothing if there is none. Any method may raise: the SDK raises `AssetJobError` with a sentence in the
+    job, and repeats a purge.
     """
 
     def serialize_task_state_store_to_ref(self, *, value: Any, key: str, scope: TaskScope) -> Any:  # noqa: ARG002
-        """Store a task instance's value; returns its reference, or None."""
+        """Store a value of a task instance, and return its reference, or None to leave it in the database."""
         return None
 
     def serialize_asset_state_store_to_ref(self, *, value: Any, key: str, scope: AssetScope) -> Any:  # noqa: ARG002
-        """Store an asset's value; returns its reference, or None."""
+        """Store a value of an asset, and return its reference, or None to leave it in the database."""
         return None
 
     def deserialize_task_state_store_from_ref(self, stored: Any) -> Any:
@@ -79,18 +81,18 @@ _PAUSES = (0.2, 1.0, 3.0)
 
 
 class WorkerBackend:
-    """The configured backend, if there is one, made when it is first needed. `spec` is `{"path", "options"}`."""
+    """The configured backend, if any. It is made when it is first needed. `spec` is `{"path", "options"}`."""
 
     def __init__(self, spec: Mapping[str, Any] | None) -> None:
         self.configured = spec is not None
         self._path: str = spec["path"] if spec else ""
         self._options: Mapping[str, Any] = (spec and spec.get("options")) or {}
         self._warned = False
-        self.left: list[Any] = []
-        """References whose values could not be removed."""
+        self.not_removed: list[Any] = []
+        """The references whose values could not be removed."""
 
     def stored(self, scope: TaskScope | AssetScope, key: str, value: Any) -> tuple[Any, bool]:
-        """What is sent for a value, and whether it is a reference. Raises `AssetJobError`."""
+        """What to send to the daemon for a value, and whether that is a reference. Raises `AssetJobError`."""
         if not self.configured:
             return value, False
         method = getattr(self._backend, f"serialize_{_kind(scope)}_state_store_to_ref", None)
@@ -98,7 +100,10 @@ class WorkerBackend:
         return (value, False) if reference is None or reference is value else (storable(key, reference), True)
 
     def value(self, scope: TaskScope | AssetScope, key: str, stored: Any) -> Any:
-        """The value behind a reference; the reference itself, with one warning, when there is no backend. Raises `AssetJobError`."""
+        """The value of a reference. Raises `AssetJobError`.
+
+        Without a usable backend it is the reference itself, and one warning is logged.
+        """
         missing = "" if self.configured else "settings.workers names no backend"
         try:
             backend = self._backend if self.configured else None
@@ -107,19 +112,21 @@ class WorkerBackend:
         if missing:
             if not self._warned:
                 self._warned = True
-                log.warning("the value of %r is kept elsewhere, and its reference is given instead: %s", key, missing)
+                log.warning(
+                    "the value of %r is stored elsewhere, and its reference is returned instead: %s", key, missing
+                )
             return stored
         method = getattr(backend, f"deserialize_{_kind(scope)}_state_store_from_ref", None)
         return self._call(f"read {key!r} from {stored!r}", method, stored)
 
     def purge(self, scope: TaskScope | AssetScope, references: Iterable[Any]) -> None:
-        """Remove what references lead to; what stays behind is in the log and in `left`."""
+        """Remove the values of references. References whose values cannot be removed are logged and kept in `not_removed`."""
         for reference in references if self.configured else ():
             try:
                 self._purge(scope, reference)
             except AssetJobError as error:
-                self.left.append(reference)
-                log.error("left behind: %s", error)  # noqa: TRY400 - a trace would tell nothing more
+                self.not_removed.append(reference)
+                log.error("not removed: %s", error)  # noqa: TRY400 - a traceback would add nothing
 
     def _purge(self, scope: TaskScope | AssetScope, reference: Any) -> Any:
         method = getattr(self._backend, f"purge_{_kind(scope)}_state_store", None)
@@ -127,15 +134,17 @@ class WorkerBackend:
             try:
                 return self._call(f"remove {reference!r}", method, reference)
             except AssetJobError as error:
-                log.warning("%s; it is tried again", error)
+                log.warning("%s; this is retried", error)
                 time.sleep(pause)
         return self._call(f"remove {reference!r}", method, reference)
 
-    def _call(self, what: str, method: Any, /, *args: Any, **words: Any) -> Any:
+    def _call(self, action: str, method: Any, /, *args: Any, **keywords: Any) -> Any:
         try:
-            return method(*args, **words)
+            return method(*args, **keywords)
         except Exception as error:
-            raise AssetJobError(f"the worker-side backend {self._path} could not {what}: {_words(error)}") from error
+            raise AssetJobError(
+                f"the worker-side backend {self._path} could not {action}: {_message(error)}"
+            ) from error
 
     @cached_property
     def _backend(self) -> Any:
@@ -144,7 +153,7 @@ class WorkerBackend:
             return getattr(importlib.import_module(module), name)(**self._options)
         except Exception as error:
             raise AssetJobError(
-                f"the worker-side backend {self._path} cannot be made: {_words(error)}; send its module along by "
+                f"the worker-side backend {self._path} cannot be made: {_message(error)}; send its module along by "
                 "the job's spark.py_files, or correct settings.workers"
             ) from error
 
@@ -153,5 +162,5 @@ def _kind(scope: TaskScope | AssetScope) -> str:
     return "task" if isinstance(scope, TaskScope) else "asset"
 
 
-def _words(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return str(error) or type(error).__name__

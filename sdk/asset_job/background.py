@@ -1,4 +1,4 @@
-"""What runs beside the job: the token is renewed, progress is reported."""
+"""Threads that run beside the job: one renews the token, one reports progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from .client import Client, Transport
+from asset_job.client import Client, Transport
 
 if TYPE_CHECKING:
     from pyspark import SparkContext, StatusTracker
@@ -24,7 +24,7 @@ _RENEW_EVERY = 300.0
 
 
 class Background(threading.Thread, ABC):
-    """Acts periodically beside the job; its failures do not reach the job."""
+    """A thread that acts periodically beside the job. Its failures do not reach the job."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name=f"asset-job-{name}", daemon=True)
@@ -35,26 +35,27 @@ class Background(threading.Thread, ABC):
             self._safely()
 
     def stop(self) -> None:
+        """Ask the thread to end, and wait for it a few seconds at most."""
         self._ending.set()
-        self.join(timeout=_PROGRESS_EVERY)  # it may hang in a call of its own; the job goes on
+        self.join(timeout=_PROGRESS_EVERY)  # it may hang in a call of its own; the job continues
 
     @abstractmethod
     def pause(self) -> float:
-        """Seconds until the next act."""
+        """The seconds until the next `act`."""
 
     @abstractmethod
     def act(self) -> None:
-        """May raise anything."""
+        """Do what is due. May raise anything."""
 
     def _safely(self) -> None:
         try:
             self.act()
-        except Exception:  # Spark may be starting, stopping or gone: the job itself will notice
+        except Exception:  # Spark may be starting, stopping or gone; the job itself will notice
             log.debug("%s failed", self.name, exc_info=True)
 
 
-class Renewal(Background):
-    """Renews the token after a third of its life: by its own length, so that the clocks' difference does not matter."""
+class TokenRenewal(Background):
+    """Renews the token after a third of its lifetime. Only the lifetime counts, so the clocks of the machines may differ."""
 
     def __init__(self, client: Client) -> None:
         super().__init__("renewal")
@@ -67,7 +68,7 @@ class Renewal(Background):
         self._client.token = self._client.call("POST", "tries/token", body={})["token"]
 
 
-class Progress(Background):
+class ProgressReporter(Background):
     """Reports what Spark's StatusTracker counts, once there is a Spark session."""
 
     def __init__(self, client: Transport) -> None:
@@ -75,7 +76,7 @@ class Progress(Background):
         self._client = client
         self._stages: dict[int, tuple[int, int]] = {}
         self._settled: set[int] = set()
-        self._began: dict[str, str] = {}
+        self._first_action: dict[str, str] = {}
         self._application: dict[str, str] = {}
         self._costs: dict[str, int] = {}
         self._reported: dict[str, int | str] = {}
@@ -86,23 +87,26 @@ class Progress(Background):
     def act(self) -> None:
         if "pyspark.sql" in sys.modules:
             context = sys.modules["pyspark.sql"].SparkSession.active().sparkContext
-            self._add_costs(context, self.look(context.statusTracker()))
-            self._began = self._began or _began(context)
+            self._add_costs(context, self.count_stages(context.statusTracker()))
+            self._first_action = self._first_action or _first_action(context)
             self._application = self._application or {"application_id": context.applicationId}
         known = self._stages or self._application
         progress: dict[str, int | str] = {}
         if known:
-            progress = {**self.counts(), **self._began, **self._application, **self._costs}
+            progress = {**self.counts(), **self._first_action, **self._application, **self._costs}
         if progress != self._reported:
             self._client.call("POST", "tries/progress", body=progress, patience=0)
             self._reported = progress
 
     def run(self) -> None:
         super().run()
-        self._safely()  # the last counts, so that a bar ends where the job ended
+        self._safely()  # the last counts, so that a progress bar is complete at the end
 
-    def look(self, tracker: StatusTracker) -> list[int]:
-        """Of an ended job only finished tasks count: its skipped stages have none. Returns the stages of jobs that just ended."""
+    def count_stages(self, tracker: StatusTracker) -> list[int]:
+        """Take the counts from the tracker, and return the stages of jobs that have just ended.
+
+        Once a job has ended, only its finished tasks count, because its skipped stages never finish any.
+        """
         settled: list[int] = []
         for job in {*tracker.getJobIdsForGroup(None), *tracker.getActiveJobsIds()} - self._settled:
             info = tracker.getJobInfo(job)
@@ -117,10 +121,10 @@ class Progress(Background):
         return settled
 
     def _add_costs(self, context: SparkContext, stages: list[int]) -> None:
-        """Rows and bytes as Spark counts them, of stages that ended; it keeps the newest thousand."""
-        status = context._jsc.sc().statusStore()  # noqa: SLF001  Python has no other way to it
+        """Add the rows and bytes that Spark counted for stages that ended. Spark keeps the newest thousand stages."""
+        status = context._jsc.sc().statusStore()  # noqa: SLF001 - Python has no other access to it
         for stage in stages:
-            with suppress(Exception):  # a skipped one was never there
+            with suppress(Exception):  # a skipped stage has no attempt
                 data = status.lastStageAttempt(stage)
                 self._costs = {
                     "rows_read": self._costs.get("rows_read", 0) + data.inputRecords(),
@@ -130,14 +134,15 @@ class Progress(Background):
                 }
 
     def counts(self) -> dict[str, int]:
+        """How many stages and tasks there are, and how many tasks are done."""
         tasks, done = (sum(counts[column] for counts in self._stages.values()) for column in (0, 1))
         return {"stages": len(self._stages), "tasks": tasks, "tasks_done": done}
 
 
-def _began(context: SparkContext) -> dict[str, str]:
-    """When the first job began, by Spark's own clock; {} before there was one, or where Spark does not tell."""
+def _first_action(context: SparkContext) -> dict[str, str]:
+    """When the first Spark job began, by Spark's own clock; {} if none began yet, or Spark does not report it."""
     with suppress(Exception):
-        # Python has no other way to it. What a warm driver has done before it got its try is not the job's.
+        # Python has no other access to it. Jobs that a warm driver ran before it got its try do not count.
         first = int(context.getConf().get("spark.asset_job.first_job", "0") or 0)
         at = context._jsc.sc().statusStore().job(first).submissionTime().get()  # noqa: SLF001
         return {"first_action_at": datetime.fromtimestamp(at.getTime() / 1000, UTC).isoformat()}
@@ -145,7 +150,7 @@ def _began(context: SparkContext) -> dict[str, str]:
 
 
 def token_life(token: str) -> float:
-    """Seconds between `iat` and `exp` of a JWT; a guess for a token that does not say."""
+    """The seconds between `iat` and `exp` of a JWT; a default for a token without them."""
     try:
         payload = token.split(".")[1]
         claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

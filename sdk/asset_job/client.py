@@ -1,4 +1,4 @@
-"""What carries the SDK's calls: the Execution API over HTTP, or a folder that stands in for it."""
+"""Transports for the SDK's calls: the Execution API over HTTP, and the interface that a local folder implements too."""
 
 from __future__ import annotations
 
@@ -16,27 +16,39 @@ from http.client import HTTPException, HTTPResponse
 from typing import Any
 from uuid import uuid4
 
-from .errors import AssetJobError, Fenced, Forbidden, InvalidValue, NotFound, Refused, StoreConflict, Unreachable
+from asset_job.errors import (
+    AssetJobError,
+    Fenced,
+    Forbidden,
+    InvalidValue,
+    NotFound,
+    Refused,
+    StoreConflict,
+    Unreachable,
+)
 
 PATIENCE = 600.0
+"""Seconds for which a call is repeated while the daemon does not answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Answer:
+class ApiResponse:
+    """A successful response."""
+
     content: Any = None
-    """Decoded; None when it is empty."""
+    """The decoded JSON; None if the response is empty."""
     version: int | None = None
-    """Of the entry that was asked for, where entries have one."""
+    """The version of the requested entry; None if it has none."""
 
 
 class Transport(ABC):
-    """Paths, queries and bodies are the Execution API's, whoever answers. Used by several threads.
+    """Carries calls with paths, queries and bodies of the Execution API. Several threads use it.
 
-    Raises the errors of `errors`: a `Refused` has changed nothing, after `Unreachable` that is unknown.
+    Raises the errors of `errors`. A `Refused` call has changed nothing; after `Unreachable` that is unknown.
     """
 
     @abstractmethod
-    def answer(
+    def request(
         self,
         method: str,
         path: str,
@@ -44,22 +56,32 @@ class Transport(ABC):
         query: Mapping[str, str] | None = None,
         body: Any = None,
         patience: float = PATIENCE,
-    ) -> Answer:
-        """Takes effect once, however often it is repeated within `patience` seconds while nobody answers."""
+    ) -> ApiResponse:
+        """Make a call. It is repeated for `patience` seconds while nobody answers, and takes effect once."""
 
-    def call(self, method: str, path: str, **words: Any) -> Any:
-        """The content of the answer; `words` are those of `answer`."""
-        return self.answer(method, path, **words).content
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Any = None,
+        patience: float = PATIENCE,
+    ) -> Any:
+        """Make a call as `request` does, and return the content of the response."""
+        return self.request(method, path, query=query, body=body, patience=patience).content
 
 
 def storable(key: str, value: Any) -> Any:
-    """The value as JSON has it; dates and times become ISO text. Raises `InvalidValue`."""
+    """The value as JSON represents it. Dates and times become ISO text. Raises `InvalidValue`."""
     if value is None:
         raise InvalidValue(f"None cannot be stored as {key!r}: delete the key instead")
     try:
         return json.loads(json.dumps(value, allow_nan=False, default=_encode))
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"The value of {key!r} is not JSON: {error}") from error
+        raise InvalidValue(
+            f"the value of {key!r} is not JSON: {error}; store text, numbers, booleans, lists or objects"
+        ) from error
 
 
 def _encode(value: object) -> str:
@@ -69,26 +91,28 @@ def _encode(value: object) -> str:
 
 
 def now() -> datetime:
+    """The present time, in UTC."""
     return datetime.now(UTC)
 
 
 _REQUEST_TIMEOUT = 30.0
+"""Seconds for one attempt."""
 
 
 class _Transient(Exception):
-    """A failure that a repetition may cure."""
+    """A failure that may not happen again when the request is repeated."""
 
 
 class Client(Transport):
-    """The Execution API over HTTP; `patience` covers a daemon that is away, for instance while it restarts."""
+    """Calls the Execution API over HTTP. `patience` covers the time in which a daemon is away, for instance restarts."""
 
     def __init__(self, api: str, token: str) -> None:
         self._base = f"{api.rstrip('/')}/execution"
-        # The daemon is reached directly: a proxy of the environment would see the token.
+        # Connect to the daemon directly: a proxy of the environment would see the token.
         self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         self.token = token
 
-    def answer(
+    def request(
         self,
         method: str,
         path: str,
@@ -96,7 +120,7 @@ class Client(Transport):
         query: Mapping[str, str] | None = None,
         body: Any = None,
         patience: float = PATIENCE,
-    ) -> Answer:
+    ) -> ApiResponse:
         headers = {"Accept": "application/json"} if method == "GET" else {"Idempotency-Key": uuid4().hex}
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -105,20 +129,22 @@ class Client(Transport):
         give_up, pause = time.monotonic() + patience, 0.1
         while True:
             try:
-                return self._once(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
+                return self._attempt(urllib.request.Request(url, data, headers, method=method))  # noqa: S310 - our daemon
             except _Transient as error:
                 if time.monotonic() + pause > give_up:
-                    raise Unreachable(f"Asset Watcher did not answer at {self._base}: {error}") from error
+                    raise Unreachable(
+                        f"Asset Watcher did not answer at {self._base}: {error}; check that it runs and can be reached"
+                    ) from error
             time.sleep(pause)
             pause = min(2 * pause, 10.0)
 
-    def _once(self, request: urllib.request.Request) -> Answer:
+    def _attempt(self, request: urllib.request.Request) -> ApiResponse:
         request.add_header("Authorization", f"Bearer {self.token}")
         try:
-            with self._opener.open(request, timeout=_REQUEST_TIMEOUT) as answer:
-                content = self._read(answer)
-            return Answer(
-                content=json.loads(content) if content else None, version=_version(answer.headers.get("ETag"))
+            with self._opener.open(request, timeout=_REQUEST_TIMEOUT) as response:
+                content = self._read(response)
+            return ApiResponse(
+                content=json.loads(content) if content else None, version=_version(response.headers.get("ETag"))
             )
         except urllib.error.HTTPError as error:
             with error:
@@ -129,13 +155,13 @@ class Client(Transport):
         except (OSError, HTTPException, ValueError) as error:
             raise _Transient(str(error) or type(error).__name__) from error
 
-    def _read(self, answer: HTTPResponse | urllib.error.HTTPError) -> bytes:
-        self.token = answer.headers.get("Refreshed-API-Token") or self.token
-        return answer.read()
+    def _read(self, response: HTTPResponse | urllib.error.HTTPError) -> bytes:
+        self.token = response.headers.get("Refreshed-API-Token") or self.token
+        return response.read()
 
 
 def _version(tag: str | None) -> int | None:
-    """Of an ETag, which a proxy may have marked as weak."""
+    """The version in an ETag, which a proxy may have marked as weak; None if there is none."""
     match = re.fullmatch(r'(?:W/)?"(\d+)"', tag or "")
     return int(match[1]) if match else None
 
@@ -151,24 +177,27 @@ _BY_STATUS = {401: Fenced, 403: Forbidden, 404: NotFound, 409: Fenced, 422: Inva
 
 
 def _refusal(status: int, content: bytes) -> AssetJobError:
-    """The typed error of an answer `{"detail": sentence | {"reason", "message"} | [validation error]}`."""
+    """The error for a response `{"detail": sentence | {"reason", "message"} | [validation error]}`."""
     try:
         detail = json.loads(content)["detail"]
     except (ValueError, KeyError, TypeError):
         detail = f"HTTP {status}"
     if isinstance(detail, list):
-        detail = _fault(detail)
+        detail = _deepest_error(detail)
     reason = detail.get("reason") if isinstance(detail, dict) else None
     message = detail.get("message", reason) if isinstance(detail, dict) else detail
     kind: type[AssetJobError] = _BY_REASON.get(str(reason)) or _BY_STATUS.get(status, Refused)
     return kind(message if isinstance(message, str) else json.dumps(message))
 
 
-def _fault(faults: list[Any]) -> str:
-    """One sentence of what is wrong with a body: of a part that may have several forms, each is a fault, and the right form's is deepest."""
+def _deepest_error(errors: list[Any]) -> str:
+    """One sentence for the validation errors of a body.
+
+    A part that may have several forms has an error for each form; the error of the intended form is the deepest.
+    """
     try:
-        fault = max(faults, key=lambda fault: len(fault["loc"]))
-        given = f" {fault['input']!r}" if "input" in fault else ""
-        return f"{fault['loc'][-1]}{given}: {fault['msg'].removeprefix('Value error, ')}"
+        error = max(errors, key=lambda error: len(error["loc"]))
+        given = f" {error['input']!r}" if "input" in error else ""
+        return f"{error['loc'][-1]}{given}: {error['msg'].removeprefix('Value error, ')}"
     except (AttributeError, LookupError, TypeError, ValueError):
-        return json.dumps(faults)
+        return json.dumps(errors)

@@ -1,15 +1,15 @@
-"""What the SDK raises, and the sentence in what Spark reports. Each error is one sentence for people.
+"""The exceptions of the SDK, and how to find their sentences in what Spark reports. Each message is one sentence for people.
 
 AssetJobError
 ├── NoContext          the program was not started by Asset Watcher
 ├── InvalidValue       the value is not JSON, or is refused by the store
-├── SourceFailed       a file or table cannot be read as it was asked for
+├── SourceFailed       a file or table cannot be read as requested
 ├── TargetFailed       a table cannot be written
 ├── Unreachable        the daemon did not answer for ten minutes
-└── Refused            the daemon answered no; nothing was written
-    ├── Fenced         the try is superseded, stopped or ended: it may change nothing any more
-    ├── StoreConflict  the entry changed meanwhile, or is written by its watcher only
-    ├── Forbidden      the asset is none of the job's inlets and outlets, or the token is not accepted
+└── Refused            the daemon refused the call; nothing was written
+    ├── Fenced         the try is superseded, stopped or ended: it may not change anything any more
+    ├── StoreConflict  the entry has changed since it was read, or only its watcher may write it
+    ├── Forbidden      the asset is not among the job's inlets and outlets, or the token is not accepted
     └── NotFound       there is no such asset, key or task instance
 AssetJobSkip           raised by `r.skip()`; ends the try as skipped
 """
@@ -34,7 +34,7 @@ class InvalidValue(AssetJobError):
 
 
 class SourceFailed(AssetJobError):
-    """A file or table cannot be read as it was asked for; the sentence names it."""
+    """A file or table cannot be read as requested; the sentence names it."""
 
 
 class TargetFailed(AssetJobError):
@@ -42,23 +42,23 @@ class TargetFailed(AssetJobError):
 
 
 class Unreachable(AssetJobError):
-    """The daemon did not answer for as long as a job waits."""
+    """The daemon did not answer for ten minutes."""
 
 
 class Refused(AssetJobError):
-    """The daemon answered no; nothing was written."""
+    """The daemon refused the call; nothing was written."""
 
 
 class Fenced(Refused):
-    """The try is superseded, stopped or ended: it may change nothing any more."""
+    """The try is superseded, stopped or ended: it may not change anything any more."""
 
 
 class StoreConflict(Refused):
-    """The entry changed meanwhile, or is written by its watcher only."""
+    """The entry has changed since it was read, or only its watcher may write it."""
 
 
 class Forbidden(Refused):
-    """The asset is none of the job's inlets and outlets, or the token is not accepted."""
+    """The asset is not among the job's inlets and outlets, or the token is not accepted."""
 
 
 class NotFound(Refused):
@@ -71,35 +71,35 @@ class AssetJobSkip(Exception):
 
 _SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
-_NOT_THERE = re.compile(r"No module named '(\w+)")
-_OF_JAVA = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
-_OF_WORKER = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*([^ \t\n].*)")
-"""How a function of the job's own failed in a task."""
+_MISSING_MODULE = re.compile(r"No module named '(\w+)")
+_JAVA_EXCEPTION = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
+_WORKER_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*([^ \t\n].*)")
+"""The traceback of a function of the job itself that failed in a task."""
 _WRAPPER = re.compile(r"\[FAILED_READ_FILE\.NO_HINT|\[TASK_WRITE_FAILED|Job aborted")
-"""Exceptions of Spark's that only say where something failed."""
+"""Spark's exceptions that only say where something failed."""
 _LINES_OF_A_CAUSE = 4
-_NEEDED = {"pyarrow", "obstore", "adbc_driver_manager", "adbc_driver_postgresql"}
+_REQUIRED = {"pyarrow", "obstore", "adbc_driver_manager", "adbc_driver_postgresql"}
 
 
 def sentence_from(text: str) -> str | None:
-    """The SDK's own sentence in Spark's report of a failed task, which repeats its trace; None when it has none."""
+    """The SDK's sentence in Spark's report of a failed task, which contains the traceback; None if there is none."""
     if match := _SENTENCE.search(text):
         return _SQLSTATE.sub("", match[1]).strip()
-    lacking = _NOT_THERE.search(text)
-    return _lacking([lacking[1]]) if lacking and lacking[1] in _NEEDED else None
+    missing = _MISSING_MODULE.search(text)
+    return _missing_packages([missing[1]]) if missing and missing[1] in _REQUIRED else None
 
 
 def describe(error: BaseException) -> str:
-    """What went wrong, without the traces that Spark wraps around it."""
+    """What failed, without the traces that Spark wraps around it."""
     text = f"{type(error).__name__}: {error}"
-    java = _OF_JAVA.search(text) if text.startswith("Py4JJavaError") else None
-    if type(error).__name__ == "PythonException" and (worker := _OF_WORKER.search(text)):
+    java = _JAVA_EXCEPTION.search(text) if text.startswith("Py4JJavaError") else None
+    if type(error).__name__ == "PythonException" and (worker := _WORKER_TRACEBACK.search(text)):
         return sentence_from(text) or worker[1]
     return sentence_from(text) or _innermost(error) or (_SQLSTATE.sub("", java[1]) if java else text)
 
 
 def _innermost(error: BaseException) -> str | None:
-    """What failed, of an exception of Spark's that only wraps it, with the file that it names."""
+    """The cause inside an exception of Spark that only wraps it, with the file that the wrapper names; None for others."""
     cause = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     wrapper = "" if cause is None else str(cause.getMessage()).partition("\n")[0]
     if cause is None or not _WRAPPER.search(wrapper):
@@ -113,7 +113,7 @@ def _innermost(error: BaseException) -> str | None:
 
 
 def require(*modules: str) -> None:
-    """Raises `SourceFailed` where Python packages are missing."""
+    """Raise `SourceFailed` if Python packages are missing."""
     missing = []
     for module in modules:
         try:
@@ -121,22 +121,23 @@ def require(*modules: str) -> None:
         except ImportError:
             missing.append(module)
     if missing:
-        raise SourceFailed(_lacking(missing))
+        raise SourceFailed(_missing_packages(missing))
 
 
 def require_on_driver(module: str, table_format: str) -> None:
-    """Raises `TargetFailed` where the driver's Python lacks what commits to tables of a format."""
+    """Raise `TargetFailed` if the driver's Python lacks the package that commits to tables of a format."""
     try:
         importlib.import_module(module)
     except ImportError:
         raise TargetFailed(
-            f"{module} is missing in the Python of the driver, where it commits to tables of the format {table_format}: "
+            f"{module} is missing in the driver's Python, where it commits to tables of the format {table_format}: "
             f"install {module} there"
         ) from None
 
 
-def _lacking(modules: Sequence[str]) -> str:
+def _missing_packages(modules: Sequence[str]) -> str:
+    names = ", ".join(modules).replace("_", "-")
     return (
-        f"{', '.join(modules).replace('_', '-')} missing in the Python of driver or executors: install it there, or give the job Spark's "
-        "own way by spark.packages (hadoop-aws for S3, postgresql for tables)"
+        f"{names} missing in the Python of driver or executors: install it there, or let Spark itself read by "
+        "spark.packages (hadoop-aws for S3, postgresql for tables)"
     )

@@ -1,4 +1,4 @@
-"""Asset events: those that this run consumes, those of the past, and those that it gives its outlets."""
+"""Asset events: those that this run consumes, past ones, and those that it creates for its outlets."""
 
 from __future__ import annotations
 
@@ -9,29 +9,29 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any, overload
 
-from .client import Transport
-from .errors import AssetJobError
+from asset_job.client import Transport
+from asset_job.errors import AssetJobError
 
 
 @dataclass(frozen=True, kw_only=True)
 class Asset:
-    """An asset to name in an alias' event; it is created when it does not exist."""
+    """An asset to name in an event through an alias. It is created if it does not exist."""
 
     uri: str
     name: str = ""
-    """'' = the uri."""
+    """Empty: the uri."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Alias:
-    """An alias, where an asset's name would stand."""
+    """An alias, where an asset's name could stand."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Metadata:
-    """What one outlet event will say, for `r.outlet_events.add`; with an `alias` the asset is one known only now."""
+    """The content of an outlet event, for `r.outlet_events.add`. With an `alias`, the asset may be one that is only known now."""
 
     asset: str | Asset
     extra: Mapping[str, Any] | None = None
@@ -40,7 +40,7 @@ class Metadata:
 
 @dataclass(frozen=True, kw_only=True)
 class AssetEvent:
-    """One update of an asset; of a watcher's event `extra` holds the files or the id ranges."""
+    """One update of an asset. In a watcher's event, `extra` holds the files or the id ranges."""
 
     id: int
     asset: str
@@ -53,15 +53,15 @@ class AssetEvent:
     source_task_id: str | None = None
     source_map_index: int | None = None
     trace_id: str | None = None
-    """Follows it through the logs of the daemon, to what comes of it."""
+    """The id that connects the event with its effects in the logs of the daemon."""
     source_dag_run: Mapping[str, Any] | None = None
-    """Of a job's event: `dag_id`, `run_id`, `data_interval_start`, `data_interval_end` of the run that made it."""
+    """The run that created a job's event: `dag_id`, `run_id`, `data_interval_start`, `data_interval_end`."""
     source_task_instance: Mapping[str, Any] | None = None
-    """Likewise: `dag_id`, `run_id`, `task_id`, `map_index`."""
+    """The task instance that created a job's event: `dag_id`, `run_id`, `task_id`, `map_index`."""
 
 
 def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
-    """The name of a known asset (name -> uri) that is named by itself, by its uri or as an `Asset`; else that text."""
+    """The name of an asset in `known` (name -> uri) that is given by name, by uri or as an `Asset`; for others that text."""
     text = asset if isinstance(asset, str) else asset.name or asset.uri
     if text in known:
         return text
@@ -70,7 +70,7 @@ def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
 
 
 class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
-    """The events this run consumes: asset name -> its events, oldest first; `[uri]` and `[Asset(…)]` give the same."""
+    """The events that this run consumes: asset name -> its events, oldest first. `[uri]` and `[Asset(…)]` work as well."""
 
     def __init__(self, events: Mapping[str, list[dict[str, Any]]]) -> None:
         super().__init__({asset: sorted(map(asset_event, sent), key=_age) for asset, sent in events.items()})
@@ -79,15 +79,15 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         return super().__getitem__(self._name(asset))
 
     def files(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
-        """Of all events, or of one asset's, oldest event first; so too the other two."""
+        """The new files of all events, or of one asset's events, oldest event first: a mapping for each file."""
         return self._collect("files", asset)
 
     def ranges(self, asset: str | Asset | None = None) -> list[tuple[int, int]]:
-        """Ranges of ids, both ends inclusive, that hold exactly the new rows."""
+        """The ranges of ids, both ends inclusive, that hold exactly the new rows, oldest event first."""
         return [(first, last) for first, last in self._collect("ranges", asset)]
 
     def rows(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
-        """The new rows themselves; only of watchers with `columns`."""
+        """The new rows themselves, oldest event first. Only events of watchers with `columns` have them."""
         return self._collect("rows", asset)
 
     def _name(self, asset: str | Asset) -> str:
@@ -100,9 +100,9 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
 
 
 class PastEvents(Sequence[AssetEvent]):
-    """All events so far of an asset, or of those that came through an alias, oldest first; asked for when looked at.
+    """All events so far of an asset, or through an alias, oldest first. They are fetched when they are used.
 
-    `[-1]` and other places from either end fetch no more than they need.
+    An index such as `[-1]` fetches no more events than it needs, from either end.
     """
 
     def __init__(self, client: Transport, path: str, query: Mapping[str, str]) -> None:
@@ -139,14 +139,17 @@ class PastEvents(Sequence[AssetEvent]):
 
 
 class InletEvents:
-    """`inlet_events[asset]` by name or uri, `inlet_events[Alias(name=…)]`: their past events."""
+    """The past events of inlets: `inlet_events[asset]` by name or uri, `inlet_events[Alias(name=…)]`."""
 
     def __init__(self, client: Transport, inlets: list[dict[str, str]], known: Mapping[str, str]) -> None:
         self._client, self._known = client, known
         self._aliases = {inlet["alias"] for inlet in inlets if "alias" in inlet}
 
     def __getitem__(self, asset: str | Asset | Alias) -> PastEvents:
-        """A bare string that is no inlet's or outlet's name is an alias of the inlets, or else a uri."""
+        """The past events of an asset or alias.
+
+        A string is the name of an inlet or outlet, or else an alias among the inlets, or else a uri.
+        """
         if isinstance(asset, Asset):
             asset = asset_key(asset, self._known)
         if isinstance(asset, Alias) or (asset not in self._known and asset in self._aliases):
@@ -157,11 +160,22 @@ class InletEvents:
 
 
 def asset_event(sent: Mapping[str, Any]) -> AssetEvent:
-    """As the daemon, or a folder in its place, sends it."""
-    same = {name: sent.get(name) for name in AssetEvent.__dataclass_fields__}
-    asset, timestamp = sent["asset"], datetime.fromisoformat(sent["timestamp"])
-    shaped = {"asset": asset["name"], "uri": asset["uri"], "timestamp": timestamp, "extra": sent.get("extra") or {}}
-    return AssetEvent(**{**same, **shaped})
+    """The event that the daemon, or a local folder, sends."""
+    return AssetEvent(
+        id=sent["id"],
+        asset=sent["asset"]["name"],
+        uri=sent["asset"]["uri"],
+        timestamp=datetime.fromisoformat(sent["timestamp"]),
+        extra=sent.get("extra") or {},
+        source_watcher=sent.get("source_watcher"),
+        source_dag_id=sent.get("source_dag_id"),
+        source_run_id=sent.get("source_run_id"),
+        source_task_id=sent.get("source_task_id"),
+        source_map_index=sent.get("source_map_index"),
+        trace_id=sent.get("trace_id"),
+        source_dag_run=sent.get("source_dag_run"),
+        source_task_instance=sent.get("source_task_instance"),
+    )
 
 
 def _age(event: AssetEvent) -> tuple[datetime, int]:
@@ -169,54 +183,63 @@ def _age(event: AssetEvent) -> tuple[datetime, int]:
 
 
 @dataclass(kw_only=True)
-class OutletEvent:
-    """What the events of one outlet will say; they are sent when the job succeeds, never before."""
+class OutletEventAccessor:
+    """The events of one outlet. They are sent when the job succeeds, never before."""
 
     name: str
     is_alias: bool
     known: Mapping[str, str]
     extra: dict[str, Any] = field(default_factory=dict)
-    """Of the asset's event; of an alias, see `add`."""
+    """The `extra` of the asset's event. An alias has events of its own, see `add`."""
     _added: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, asset: str | Asset, extra: Mapping[str, Any] | None = None) -> None:
-        """Through an alias: one event of this asset; a bare string is an inlet's or outlet's name, or a uri."""
+        """Add an event of an asset through this alias. A string is the name of an inlet or outlet, or else a uri.
+
+        Raises `AssetJobError` if the outlet is an asset.
+        """
         if not self.is_alias:
-            raise AssetJobError(f"{self.name} is an asset, no alias: set r.outlet_events[{self.name!r}].extra instead")
+            raise AssetJobError(
+                f"{self.name} is an asset and not an alias: set r.outlet_events[{self.name!r}].extra instead"
+            )
         if isinstance(asset, str):
             asset = Asset(uri=self.known[asset], name=asset) if asset in self.known else Asset(uri=asset)
         named = {"name": asset.name, "uri": asset.uri}
         self._added.append({"alias": self.name, "asset": named, "extra": dict(extra or {})})
 
     def to_send(self) -> list[dict[str, Any]]:
+        """The events as the daemon takes them."""
         return self._added if self.is_alias else [{"asset": self.name, "extra": self.extra}]
 
 
 class OutletEvents:
-    """`outlet_events[asset].extra = {…}` and `outlet_events[alias].add(asset, extra)`, for the job's outlets.
+    """The events of the job's outlets: `outlet_events[asset].extra = {…}`, `outlet_events[alias].add(asset, extra)`.
 
-    An asset by name, by uri, or as an `Asset`; an alias by name, or as an `Alias`.
+    An asset is given by name, by uri, or as an `Asset`; an alias by name, or as an `Alias`.
     """
 
     def __init__(self, outlets: list[dict[str, str]], known: Mapping[str, str], *, any_asset: bool = False) -> None:
-        """`any_asset`: nobody has declared outlets, so whatever is named is one."""
+        """`any_asset`: no outlets are declared, so every asset is an outlet."""
         self._known, self._any_asset = known, any_asset
         self._outlets = {outlet.get("name") or outlet["alias"]: "alias" in outlet for outlet in outlets}
-        self._touched: dict[str, OutletEvent] = {}
+        self._touched: dict[str, OutletEventAccessor] = {}
 
-    def __getitem__(self, outlet: str | Asset | Alias) -> OutletEvent:
+    def __getitem__(self, outlet: str | Asset | Alias) -> OutletEventAccessor:
         name = outlet.name if isinstance(outlet, Alias) else asset_key(outlet, self._known)
         if name not in self._outlets and not self._any_asset:
-            raise AssetJobError(f"{name} is no outlet of this job: add it to the job's `outlets` in the configuration")
-        fresh = OutletEvent(name=name, is_alias=self._outlets.get(name, False), known=self._known)
+            raise AssetJobError(
+                f"{name} is not an outlet of this job: add it to the job's `outlets` in the configuration"
+            )
+        fresh = OutletEventAccessor(name=name, is_alias=self._outlets.get(name, False), known=self._known)
         return self._touched.setdefault(name, fresh)
 
     def add(self, metadata: Metadata) -> None:
-        """One event more through its alias, or more to say in the one event of an outlet."""
+        """Add an event through an alias; without an alias, add to the `extra` of the outlet's event."""
         if metadata.alias is not None:
             self[metadata.alias].add(metadata.asset, metadata.extra)
         else:
             self[metadata.asset].extra.update(metadata.extra or {})
 
     def to_send(self) -> list[dict[str, Any]]:
+        """The events as the daemon takes them."""
         return [item for event in self._touched.values() for item in event.to_send()]

@@ -1,17 +1,17 @@
-"""The files of a local run: what its author writes, checked, and what the run leaves there.
+"""The files of a local run: its author writes some, which are checked, and the run writes others.
 
     job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend", "conf", "logical_date",
                       "data_interval_start", "data_interval_end"}, each optional; an inlet or outlet is a name,
-                      {"name", "uri"} or {"alias"}. Without `outlets` every asset is one.
-    events.json       {asset: [{"extra": {…}}, …]}; an event may say whatever the daemon's say, such as "timestamp"
-    past_events.json  the same, by asset or alias, for `inlet_events`; without it they are those of events.json
+                      {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
+    events.json       {asset: [{"extra": {…}}, …]}; an event may have any member of the daemon's events, such as "timestamp"
+    past_events.json  the same, by asset or alias, for `inlet_events`; without it, those of events.json are used
 
     asset_store.json  {asset: {key: {"value", "version"}}}; an entry without a value was deleted
     task_store.json   {key: {"value", "expires_at"}}
     run.json          which run and try this is, and how many transactions it has made
     finish.json       how the try ended: {"state", "outlet_events", "message"}
 
-Of the first three none has to be there. Whatever is not as described raises an `AssetJobError` that names the file.
+The first three are optional. Anything that is not as described raises an `AssetJobError` that names the file.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .client import now
-from .errors import AssetJobError
+from asset_job.client import now
+from asset_job.errors import AssetJobError
 
 _Kind = TypeVar("_Kind")
-_WORDS = {dict: "object", list: "list", str: "text", int: "whole number"}
+_JSON_NAMES = {dict: "an object", list: "a list", str: "a text", int: "a whole number"}
 
 
 class _Unusable(Exception):
-    """Why a file cannot be used."""
+    """A file cannot be used; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """What a configuration would say, and whoever asks for a run; times are ISO text."""
+class LocalJob:
+    """The content of job.json: what a configuration and a request for a run would state. Times are ISO text."""
 
     dag_id: str = "local"
     task_id: str = "job"
     inlets: list[dict[str, str]] = field(default_factory=list)
     outlets: list[dict[str, str]] | None = None
-    """None: not declared."""
+    """None: not declared, so every asset is an outlet."""
     connections: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     worker_backend: Mapping[str, Any] | None = None
     conf: Mapping[str, Any] = field(default_factory=dict)
@@ -53,28 +53,30 @@ class Job:
 
     @property
     def assets(self) -> Mapping[str, str]:
-        return {one["name"]: one["uri"] for one in [*self.inlets, *(self.outlets or ())] if "name" in one}
+        """The assets among inlets and outlets: name -> uri."""
+        return {each["name"]: each["uri"] for each in [*self.inlets, *(self.outlets or ())] if "name" in each}
 
     @property
     def any_asset(self) -> bool:
-        """Whether assets that are not declared are in reach: none is declared, or an alias may lead to them."""
-        return self.outlets is None or any("alias" in one for one in [*self.inlets, *self.outlets])
+        """Whether the job may use undeclared assets: no outlets are declared, or an alias may lead to them."""
+        return self.outlets is None or any("alias" in each for each in [*self.inlets, *self.outlets])
 
 
 @dataclass(frozen=True)
 class LocalFiles:
-    """One folder, which is made when something is written."""
+    """The files in one folder, which is created when a file is written."""
 
     folder: Path
 
-    def job(self) -> Job:
+    def job(self) -> LocalJob:
         return self.read("job.json", _job)
 
     def events(self, uris: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
+        """The events that the run consumes, by asset. `uris`: name -> uri."""
         return self.read("events.json", lambda content: _events(content, uris))
 
     def past_events(self, uris: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-        """Oldest first."""
+        """The past events by asset or alias, oldest first. `uris`: name -> uri."""
         name = "past_events.json" if self.has("past_events.json") else "events.json"
         by_asset = self.read(name, lambda content: _events(content, uris))
         return {asset: sorted(events, key=_age) for asset, events in by_asset.items()}
@@ -88,23 +90,26 @@ class LocalFiles:
         return self.read("task_store.json", _entries)
 
     def run(self) -> dict[str, Any]:
-        """The last run; its `number` is 0 when there was none."""
+        """The last run; its `number` is 0 if there was none."""
         return self.read("run.json", _run)
 
     def has(self, name: str) -> bool:
         return (self.folder / name).exists()
 
-    def read(self, name: str, understand: Callable[[dict[str, Any]], _Kind]) -> _Kind:
-        """What the object in a file means, or an empty one when it is not there. `understand` raises `_Unusable`."""
+    def read(self, name: str, parse: Callable[[dict[str, Any]], _Kind]) -> _Kind:
+        """The parsed object of a file; an empty object stands in for a missing file. `parse` may raise `_Unusable`.
+
+        Raises `AssetJobError`, which names the file.
+        """
         path = self.folder / name
         try:
             content = json.loads(path.read_bytes()) if path.exists() else {}
-            return understand(_is(dict, "the file", content))
+            return parse(_is(dict, "the file", content))
         except (OSError, ValueError, _Unusable) as error:
             raise AssetJobError(f"{path} cannot be used: {error}; see 'Local runs' in docs/writing-a-job.md") from error
 
     def write(self, name: str, content: Mapping[str, Any]) -> None:
-        """The file is there in whole, or as it was before."""
+        """Replace a file. Whenever that is interrupted, the file is complete, or as it was before."""
         self.folder.mkdir(parents=True, exist_ok=True)
         unfinished = self.folder / f".{name}.tmp"
         unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -118,15 +123,15 @@ def _run(content: dict[str, Any]) -> dict[str, Any]:
     first = {"number": 0, "run_id": "", "try_number": 0, "transactions": {}}
     run = {**first, **content}
     if any(type(run[name]) is not type(value) for name, value in first.items()):
-        raise _Unusable(f"its members are like {json.dumps(first)}; without the file the next run is the first")
+        raise _Unusable(f"its members must be like {json.dumps(first)}; delete the file to begin with the first run")
     return run
 
 
-def _job(content: dict[str, Any]) -> Job:
+def _job(content: dict[str, Any]) -> LocalJob:
     content = {name: value for name, value in content.items() if value is not None}
-    members = Job.__dataclass_fields__
+    members = LocalJob.__dataclass_fields__
     if unknown := content.keys() - members.keys():
-        raise _Unusable(f"{', '.join(sorted(unknown))} is none of its members, which are {', '.join(members)}")
+        raise _Unusable(f"{', '.join(sorted(unknown))} is not among its members, which are {', '.join(members)}")
     for name in content.keys() & {"dag_id", "task_id"}:
         _is(str, name, content[name])
     for name in content.keys() & {"connections", "worker_backend", "conf"}:
@@ -135,8 +140,23 @@ def _job(content: dict[str, Any]) -> Job:
         _check_moment(name, content[name])
     if "path" not in content.get("worker_backend", {"path": ""}):
         raise _Unusable("worker_backend has no path")
-    roles = content.keys() & {"inlets", "outlets"}
-    return Job(**{**content, **{role: [_asset(one) for one in _is(list, role, content[role])] for role in roles}})
+    outlets = content.get("outlets")
+    return LocalJob(
+        dag_id=content.get("dag_id", LocalJob.dag_id),
+        task_id=content.get("task_id", LocalJob.task_id),
+        inlets=_assets("inlets", content.get("inlets", [])),
+        outlets=None if outlets is None else _assets("outlets", outlets),
+        connections=content.get("connections", {}),
+        worker_backend=content.get("worker_backend"),
+        conf=content.get("conf", {}),
+        logical_date=content.get("logical_date"),
+        data_interval_start=content.get("data_interval_start"),
+        data_interval_end=content.get("data_interval_end"),
+    )
+
+
+def _assets(role: str, content: Any) -> list[dict[str, str]]:
+    return [_asset(each) for each in _is(list, role, content)]
 
 
 def _asset(given: Any) -> dict[str, str]:
@@ -147,11 +167,11 @@ def _asset(given: Any) -> dict[str, str]:
             return {"alias": alias}
         case {"name": str(name), "uri": str(uri), **rest} if not rest:
             return {"name": name, "uri": uri}
-    raise _Unusable(f'{given!r} is no inlet or outlet: write a name, {{"name", "uri"}} or {{"alias"}}')
+    raise _Unusable(f'{given!r} is not an inlet or outlet: write a name, {{"name", "uri"}} or {{"alias"}}')
 
 
 def _events(content: dict[str, Any], uris: Mapping[str, str]) -> dict[str, list[dict[str, Any]]]:
-    """What the events do not say is filled in: numbers in the order of the file, and the present as their time."""
+    """The events of a file. Missing members are filled in: ids in the order of the file, and the present as the timestamp."""
     numbers, moment = count(1), now().isoformat()
     return {
         asset: [
@@ -171,18 +191,18 @@ def _events(content: dict[str, Any], uris: Mapping[str, str]) -> dict[str, list[
 
 def _check_moment(name: str, text: Any) -> None:
     if not isinstance(text, str) or datetime.fromisoformat(text).tzinfo is None:
-        raise _Unusable(f"the {name} {text!r} is no ISO text with a time zone")
+        raise _Unusable(f"the {name} {text!r} is not ISO text with a time zone")
 
 
 def _event(event: dict[str, Any]) -> dict[str, Any]:
     _check_moment("timestamp", event["timestamp"])
     if not isinstance(event["id"], int) or not {"name", "uri"} <= _is(dict, "`asset`", event["asset"]).keys():
-        raise _Unusable('`id` is a number and `asset` has "name" and "uri"; leave them out, and they are filled in')
+        raise _Unusable('`id` must be a number and `asset` must have "name" and "uri"; without them they are filled in')
     extra = _is(dict, "`extra`", {} if event.get("extra") is None else event["extra"])
     for what in extra.keys() & {"files", "ranges", "rows"}:
         _is(list, what, extra[what])
     if not all(isinstance(ends, list) and len(ends) == 2 for ends in extra.get("ranges", ())):  # noqa: PLR2004
-        raise _Unusable("a range is [first id, last id]")
+        raise _Unusable("a range must be [first id, last id]")
     return event
 
 
@@ -197,6 +217,7 @@ def _entries(content: Any) -> dict[str, Any]:
 
 
 def _is(kind: type[_Kind], what: str, content: Any) -> _Kind:
+    """The content, if it is of this kind. Raises `_Unusable` otherwise."""
     if not isinstance(content, kind):
-        raise _Unusable(f"{what} is no {_WORDS[kind]}")
+        raise _Unusable(f"{what} is not {_JSON_NAMES[kind]}")
     return content

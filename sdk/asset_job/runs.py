@@ -1,39 +1,35 @@
-"""One try of a job, from its claim to its end."""
+"""Run one try of a job, from its claim to its end."""
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
 from uuid import uuid4
 
-from .backends import WorkerBackend
-from .background import Background, Progress, Renewal
-from .client import Client, Transport, now, storable
-from .errors import AssetJobError, AssetJobSkip, Fenced, NoContext, describe
-from .events import InletEvents, OutletEvents, TriggeringAssetEvents
-from .local import LocalFolder
-from .stores import AssetStores, TaskStore
+from asset_job.backends import WorkerBackend
+from asset_job.background import Background
+from asset_job.client import Transport, now, storable
+from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe
+from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
+from asset_job.stores import AssetStores, TaskStore
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from .tables.columns import SchemaEvolution
-    from .tables.layout import Place, Table
-    from .tables.parts import Appended
-    from .tables.targets import TableFormat, Target
+    from asset_job.tables.columns import SchemaEvolution
+    from asset_job.tables.layout import TableLocation, TargetTable
+    from asset_job.tables.parts import AppendedPart
+    from asset_job.tables.targets import TableFormat, Target
 
 log = logging.getLogger("asset_job")
 
 CLAIMED_BY_ANOTHER = 75
+"""The exit code of a process whose try another process has claimed."""
 _LONGEST_MESSAGE = 2000
 
 
@@ -46,13 +42,13 @@ class Run:
     map_index: int
     try_number: int
     conf: Mapping[str, Any]
-    """What whoever asked for the run gave it; empty for runs of a schedule."""
+    """The `conf` that was given when the run was requested; empty for scheduled runs."""
     logical_date: datetime | None
-    """A scheduled run's tick, or as it was asked for; so too the data interval."""
+    """The tick of a scheduled run, or as it was requested. The same holds for the data interval."""
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     partition_key: str | None
-    """None: no run has one yet."""
+    """Always None: partitions are not built."""
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
@@ -63,12 +59,12 @@ class Run:
     options: Mapping[str, Any]
     """The job's `spark.options`."""
     connections: Mapping[str, Mapping[str, Any]]
-    """The connections that `spark.connections` names, with their credentials: not for printing."""
+    """The connections that `spark.connections` names, with their credentials: do not print them."""
 
     def __init__(
         self, client: Transport, *, connections: Mapping[str, Mapping[str, Any]], background: Sequence[Background] = ()
     ) -> None:
-        """`background` runs until the block ends."""
+        """The threads in `background` run until the block ends."""
         self.connections = connections
         self._client, self._background = client, background
 
@@ -83,7 +79,7 @@ class Run:
         self.partition_key = claim.get("partition_key")
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
-        self._appended: set[Place] = set()
+        self._appended: set[TableLocation] = set()
         self._warnings: list[str] = []
         self.triggering_asset_events = TriggeringAssetEvents(claim["triggering_asset_events"])
         self.options = claim["options"]
@@ -111,12 +107,14 @@ class Run:
         try:
             self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [])
         except AssetJobError as unreported:
-            log.warning("the failure could not be reported: %s", unreported)  # and must not hide the job's own error
+            log.warning(
+                "the failure could not be reported: %s", unreported
+            )  # raising it would hide the job's own error
         return False
 
     @cached_property
     def spark(self) -> SparkSession:
-        """The job's SparkSession, made when first asked for."""
+        """The job's SparkSession, which is created on first use."""
         from pyspark.sql import SparkSession  # noqa: PLC0415 - the module itself needs no Spark
 
         return SparkSession.builder.getOrCreate()
@@ -132,15 +130,15 @@ class Run:
         missing: Literal["fail", "skip"] = "fail",
         **options: Any,
     ) -> DataFrame:
-        """Exactly these files, ranges of ids, or rows and files of these events, as a DataFrame.
+        """A DataFrame of exactly these files, these ranges of ids, or the files or rows of these events.
 
-        `format` is json, csv, text or parquet, by default as the files' names say; `schema` is Spark's DDL, by default
-        inferred; `options` are those of Spark's reader. `table` and `connection` are needed only where there are several.
-        A file that was deleted or overwritten meanwhile fails the job, or with `missing="skip"` is left out. Raises
-        `AssetJobError`; what executors meet comes as Spark's exception when the DataFrame is used.
+        `format` is json, csv, text or parquet, by default as the files' names imply; `schema` is Spark's DDL, by default
+        inferred; `options` are those of Spark's reader. `table` and `connection` are needed only if there are several.
+        A file that was deleted or overwritten since it was detected fails the job; with `missing="skip"` it is skipped.
+        Raises `AssetJobError`. Errors in executors come as Spark's exceptions when the DataFrame is used.
         """
-        from .sources.readers import read  # noqa: PLC0415 - only jobs that read need it
-        from .sources.request import ReadRequest  # noqa: PLC0415
+        from asset_job.sources.readers import read  # noqa: PLC0415 - only jobs that read need it
+        from asset_job.sources.request import ReadRequest  # noqa: PLC0415
 
         request = ReadRequest(
             spark=self.spark,
@@ -163,68 +161,80 @@ class Run:
         partition_by: str | Sequence[str] = (),
         schema_evolution: SchemaEvolution = "strict",
         connection: str | None = None,
-    ) -> Appended:
-        """Make the frame this run's part of a table; a later try of the run replaces it as a whole.
+    ) -> AppendedPart:
+        """Make the frame this run's part of a table. A later try of the run replaces the whole part.
 
-        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL; of an Iceberg table
-        `<namespace>.<table>`. The part of a Parquet table is `<target>/run=<run_id>`, with dots for colons; into the other
-        formats a run's rows come by one commit. A frame with columns that such a table lacks is refused, unless
-        `schema_evolution` is `add_columns`. `connection` is needed only where there are several for S3, or several
-        catalogs. Raises `AssetJobError`, and `Fenced` before anything is changed when this try was superseded.
+        `target` is an outlet's name, whose uri is used, an absolute path, or a `file:` or `s3:` URL; for an Iceberg table
+        `<namespace>.<table>`. The part of a Parquet table is `<target>/run=<run_id>`, with dots for colons; in the other
+        formats a run's rows are added by one commit. A frame with columns that such a table lacks is rejected, unless
+        `schema_evolution` is `add_columns`. `connection` is needed only if there are several for S3, or several
+        catalogs. Raises `AssetJobError`, and `Fenced` before anything is changed if this try was superseded.
         """
-        from .tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
-        from .tables.targets import Target  # noqa: PLC0415
+        from asset_job.tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
+        from asset_job.tables.targets import Target  # noqa: PLC0415
 
         table = self.table(Target(name=target, format=format, connection=connection, schema_evolution=schema_evolution))
-        if table.place in self._appended:
+        if table.location in self._appended:
             raise AssetJobError(
-                f"{table.place} was appended to before, and a run has one part of a table: unite the frames"
+                f"{table.location} was appended to before, and a run has one part of a table: union the frames first"
             )
         columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        appended = stage(table, frame, columns, self.check_still_ours)
-        commit([appended], self.check_still_ours)
-        self._appended.add(table.place)
+        appended = stage(table, frame, columns, self.check_not_superseded)
+        commit([appended], self.check_not_superseded)
+        self._appended.add(table.location)
         return appended
 
-    def table(self, target: Target) -> Table:
-        """The way of this try to a table. Raises `AssetJobError`."""
-        from .tables.targets import open_table  # noqa: PLC0415 - only jobs that write need it
+    def table(self, target: Target) -> TargetTable:
+        """The table that a target names, for this try to write. Raises `AssetJobError`."""
+        from asset_job.tables.layout import Owner  # noqa: PLC0415 - only jobs that write need these
+        from asset_job.tables.targets import TableContext, open_table  # noqa: PLC0415
 
-        return open_table(target, self)
+        owner = Owner(dag_id=self.dag_id, run_id=self.run_id, task_id=self.task_id, map_index=self.map_index)
+        context = TableContext(
+            owner=owner,
+            try_number=self.try_number,
+            outlets=self.outlets,
+            connections=self.connections,
+            check_not_superseded=self.check_not_superseded,
+            warn=self.warn,
+        )
+        return open_table(target, context)
 
     def warn(self, sentence: str) -> None:
-        """In the log, and with the run when it has succeeded."""
+        """Log a sentence as a warning, and show it with the run if that succeeds."""
         log.warning("%s", sentence)
         self._warnings.append(sentence)
 
-    def check_still_ours(self) -> None:
-        """Raises `Fenced` when the try was superseded, stopped or has ended."""
+    def check_not_superseded(self) -> None:
+        """Raise `Fenced` if the try was superseded, was stopped or has ended."""
         self._client.call("POST", "tries/token", body={})
 
     @property
     def spark_app_id(self) -> str:
+        """The id of the Spark application."""
         return self.spark.sparkContext.applicationId
 
     def now(self) -> datetime:
-        """The present moment, in UTC; stored as ISO text."""
+        """The present time, in UTC. It is stored as ISO text."""
         return now()
 
     def skip(self, message: str = "") -> NoReturn:
+        """End the block as skipped: no outlet events, no retry."""
         raise AssetJobSkip(message)
 
     def _claim(self) -> dict[str, Any]:
         try:
             claim: dict[str, Any] = self._client.call("POST", "tries/claim", body={"nonce": uuid4().hex})
         except Fenced as error:
-            log.error("this try is not ours to run: %s", error)  # noqa: TRY400 - a trace would tell nothing more
+            log.error("this process may not run the try: %s", error)  # noqa: TRY400 - a traceback would add nothing
             raise SystemExit(CLAIMED_BY_ANOTHER) from None
         return claim
 
     def _succeed(self) -> None:
-        """With `clear_on_success` the daemon forgets the references, so their values are removed after it accepted the end."""
+        """Report success, then remove the values of references that the daemon forgets because of `clear_on_success`."""
         references = self.task_store.references() if self._clear_on_success else {}
-        left = ", ".join(map(str, self._worker.left))
-        warnings = [*self._warnings, *([f"values that could not be removed: {left}"] if left else [])]
+        not_removed = ", ".join(map(str, self._worker.not_removed))
+        warnings = [*self._warnings, *([f"values that could not be removed: {not_removed}"] if not_removed else [])]
         self._finish("success", "; ".join(warnings)[:_LONGEST_MESSAGE], self.outlet_events.to_send())
         self._worker.purge(self.task_store.scope, references.values())
 
@@ -235,55 +245,3 @@ class Run:
 
 def _moment(text: str | None) -> datetime | None:
     return None if text is None else datetime.fromisoformat(text)
-
-
-def run(local: str | os.PathLike[str] | None = None) -> Run:
-    """The run this program was started for, to be entered by `with`. Raises `NoContext`.
-
-    Where Asset Watcher did not start it, the folder `local`, or else that of ASSET_JOB_LOCAL, stands in for the daemon.
-    """
-    context = context_path(sys.argv, os.environ)
-    folder = local or os.environ.get("ASSET_JOB_LOCAL")
-    if context is not None:
-        return submitted_run(json.loads(context.read_bytes()))
-    if folder:
-        return local_run(Path(folder))
-    raise NoContext(
-        "there is no run context: start the job through Asset Watcher, give --run-context FILE, or run it alone with "
-        "ASSET_JOB_LOCAL=FOLDER"
-    )
-
-
-def submitted_run(context: Mapping[str, Any]) -> Run:
-    """The run that a context file tells of."""
-    client = Client(context["api"], context["token"])
-    return Run(client, connections=context.get("connections", {}), background=[Renewal(client), Progress(client)])
-
-
-def local_run(folder: Path) -> Run:
-    """A run without the daemon. Raises `AssetJobError` when a file in the folder cannot be used."""
-    client = LocalFolder(folder)
-    return Run(client, connections=client.job.connections)
-
-
-def context_path(argv: list[str], environ: Mapping[str, str]) -> Path | None:
-    """The context file as Spark's configuration names it, else the arguments, else the environment."""
-    path = _from_spark(environ) or _from_arguments(argv) or environ.get("ASSET_JOB_CONTEXT")
-    return Path(path) if path else None
-
-
-def _from_spark(environ: Mapping[str, str]) -> str | None:
-    """Read only below spark-submit, whose JVM already runs: elsewhere asking would start one."""
-    if "PYSPARK_GATEWAY_PORT" not in environ:
-        return None
-    from pyspark import SparkConf  # noqa: PLC0415 - the module itself needs no Spark
-
-    return SparkConf().get("spark.asset_job.context")
-
-
-def _from_arguments(argv: list[str]) -> str | None:
-    for word, following in zip(argv, [*argv[1:], ""], strict=True):
-        option, equals, value = word.partition("=")
-        if option == "--run-context":
-            return value if equals else following
-    return None

@@ -1,11 +1,11 @@
-"""A worker-side backend that keeps values as objects: on S3, in a folder, or wherever else fsspec reaches.
+"""A worker-side backend that stores values as objects: on S3, in a folder, or in any other storage that fsspec supports.
 
     workers:
       state_store_backend: asset_job.storage.ObjectStorageStateBackend
       options: {url: "s3://state/asset-watcher", threshold_bytes: 10000, compression: gzip}
 
-Needs `fsspec` in the driver's Python, and `s3fs` for s3:. Credentials and endpoint are the job's own: for S3 those that
-AWS's libraries find (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, a profile, a role); they are never part of the options.
+Needs `fsspec` in the driver's Python, and `s3fs` for s3:. Credentials and endpoint come from the job's environment: for S3
+those that AWS's libraries find (AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, a profile, a role). They are never part of the options.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dataclasses import astuple
 from functools import cached_property
 from typing import Any
 
-from .backends import AssetScope, BaseStateBackend, TaskScope
+from asset_job.backends import AssetScope, BaseStateBackend, TaskScope
 
 _Codec = tuple[str, Callable[[bytes], bytes], Callable[[bytes], bytes]]
 _CODECS: dict[str | None, _Codec] = {
@@ -32,13 +32,14 @@ _CODECS: dict[str | None, _Codec] = {
     "xz": (".xz", lzma.compress, lzma.decompress),
 }
 _READABLE = 60
+"""Characters of a name that a path repeats."""
 
 
 class ObjectStorageStateBackend(BaseStateBackend):
-    """One object per scope and key below `url`; an object is there in whole or not at all.
+    """Stores one object per scope and key below `url`. An object exists as a whole or not at all.
 
-    Values whose JSON has at most `threshold_bytes` stay in the database; 0 sends all away. `compression` is None, gzip,
-    bz2 or xz; whichever it is, what another one wrote can be read. References outside of `url` are refused.
+    Values whose JSON has at most `threshold_bytes` stay in the database; 0 stores all values as objects. `compression` is
+    None, gzip, bz2 or xz; objects with any of these can be read. References outside of `url` are rejected.
     """
 
     def __init__(self, *, url: str, threshold_bytes: int = 0, compression: str | None = None) -> None:
@@ -62,7 +63,7 @@ class ObjectStorageStateBackend(BaseStateBackend):
         path = self._path(reference)
         if "file" in self._storage.protocol:
             self._storage.makedirs(path.rpartition("/")[0], exist_ok=True)
-        with self._storage.transaction, self._storage.open(path, "wb") as file:  # seen only when it is complete
+        with self._storage.transaction, self._storage.open(path, "wb") as file:  # visible only when it is complete
             file.write(self._compress(data))
         return reference
 
@@ -83,7 +84,7 @@ class ObjectStorageStateBackend(BaseStateBackend):
     purge_asset_state_store = purge_task_state_store
 
     def _path(self, reference: Any) -> str:
-        """As the storage names it. Nobody reaches anything else by a reference that was made up."""
+        """The storage's path of a reference. Raises ValueError for a forged reference that leads outside of `url`."""
         inside = isinstance(reference, str) and reference.startswith(f"{self._url}/")
         if not inside or ".." in reference[len(self._url) :].split("/"):
             raise ValueError(f"the reference does not lie in {self._url}: correct settings.workers.options.url")
@@ -93,13 +94,13 @@ class ObjectStorageStateBackend(BaseStateBackend):
     @cached_property
     def _storage(self) -> Any:
         try:
-            from fsspec.core import url_to_fs  # noqa: PLC0415 - only who uses this needs fsspec
+            from fsspec.core import url_to_fs  # noqa: PLC0415 - only this backend needs fsspec
         except ImportError:
-            raise RuntimeError("there is no fsspec: install it into the Python of the job's driver") from None
+            raise RuntimeError("fsspec is missing: install it in the Python of the job's driver") from None
         return url_to_fs(self._url)[0]
 
 
 def _part(name: str) -> str:
-    """A part of a path: readable as far as that is safe, and unique."""
+    """A part of a path that is unique to the name, and repeats it as far as that is safe."""
     readable = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:_READABLE]
     return f"{readable}-{hashlib.sha256(name.encode()).hexdigest()[:32]}"

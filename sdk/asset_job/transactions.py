@@ -1,4 +1,4 @@
-"""What a transaction on an asset's entries collects, and how transactions are counted."""
+"""Transactions on an asset's entries, and the ordinals by which the daemon recognizes them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,24 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from .client import storable
-from .errors import AssetJobError, InvalidValue
+from asset_job.client import storable
+from asset_job.errors import AssetJobError, InvalidValue
 
 
 @dataclass(frozen=True, kw_only=True)
 class Read:
-    """An entry as a transaction found it; version 0 = it was not there."""
+    """An entry as a transaction read it."""
 
     version: int
+    """0: there was no entry."""
     value: Any = None
 
 
 class Transaction:
     """Changes of one asset's entries that take effect together when the block ends, or not at all.
 
-    What is read is read once: the same key gives the same value until the end, and a key that somebody else has changed
-    by then raises `StoreConflict`. What the block itself has changed is read as it will be.
+    A key is read once: it gives the same value until the block ends. If somebody else has changed it by then,
+    `StoreConflict` is raised. A key that the block itself has changed is read with the value that it will have.
     """
 
     def __init__(self, read: Callable[[str], Read]) -> None:
@@ -37,9 +38,10 @@ class Transaction:
         self.increments: dict[str, float] = {}
         self.deletes: set[str] = set()
         self.values: Mapping[str, Any] = {}
-        """After the block: what the incremented keys hold now; None where a repetition found none."""
+        """After the block, the values of the incremented keys; None for a key that a repeated transaction did not find."""
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, or `default` if there is none. Raises `InvalidValue` for an incremented key without a number."""
         self._check()
         if key in self.deletes:
             return default
@@ -58,7 +60,7 @@ class Transaction:
         self.sets[key] = value
 
     def increment(self, key: str, n: float = 1) -> None:
-        """Computed by the daemon, so that it conflicts with nobody's; a key that is not there counts as 0."""
+        """Let the daemon add `n`, so that increments never conflict. A missing key counts as 0. Raises `InvalidValue`."""
         self._check()
         n = number(key, storable(key, n))
         if key in self.deletes:
@@ -69,6 +71,7 @@ class Transaction:
             self.increments[key] = self.increments.get(key, 0) + n
 
     def delete(self, key: str) -> None:
+        """Delete the entry of a key, if there is one."""
         self._forget(key)
         self.deletes.add(key)
 
@@ -76,19 +79,20 @@ class Transaction:
 
     @property
     def reads(self) -> Mapping[str, int]:
-        """Of each key that was read from the store: which version."""
+        """The keys that were read from the store, each with the version that was read."""
         return {key: read.version for key, read in self._entries.items()}
 
     @property
     def changed(self) -> set[str]:
+        """The keys that the block changes."""
         return {*self.sets, *self.increments, *self.deletes}
 
     def end(self) -> None:
-        """Refuse further changes, which would be lost."""
+        """Reject further changes, which would be lost."""
         self._ended = True
 
     def _forget(self, key: str) -> None:
-        """Drop earlier changes of a key: the last one counts."""
+        """Drop earlier changes of a key: only the last change counts."""
         self._check()
         self.sets.pop(key, None)
         self.increments.pop(key, None)
@@ -100,7 +104,7 @@ class Transaction:
 
 
 class Ordinals:
-    """Numbers the transactions of this run, per asset: by its number the daemon recognizes one that an earlier try made."""
+    """Numbers the transactions of this run, per asset. By the number the daemon recognizes one that an earlier try made."""
 
     def __init__(self) -> None:
         self._ended: Counter[str] = Counter()
@@ -108,13 +112,17 @@ class Ordinals:
 
     @contextmanager
     def next(self, asset: str) -> Iterator[int]:
-        """Used up when the block ends without an exception: a failed transaction changed nothing and keeps its number."""
+        """The next number of an asset. It is used up when the block ends without an exception.
+
+        A failed transaction has changed nothing, so its number is used again.
+        """
         with self._one_at_a_time:
             yield self._ended[asset]
             self._ended[asset] += 1
 
 
 def number(key: str, value: Any) -> Any:
+    """The value, if it is a number that can be incremented. Raises `InvalidValue` otherwise."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise InvalidValue(f"{key!r} cannot be incremented, because {value!r} is no number")
+        raise InvalidValue(f"{key!r} cannot be incremented, because {value!r} is not a number: set a number first")
     return value

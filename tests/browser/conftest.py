@@ -1,4 +1,4 @@
-"""Chromium of this machine, driven by Playwright, and one daemon for all tests of a worker."""
+"""This machine's Chromium, driven by Playwright, and one daemon for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.site import Site, running_site
 
 REBOUND = "rebound.example"
-"""A foreign name that leads to this machine, as DNS rebinding can make it."""
+"""A host name that leads to this machine, like the rebound name of another site's page."""
 
 
 @pytest.fixture(scope="session")
-async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  without a browser no daemon is needed
+async def site(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Site]:  # noqa: ARG001  no daemon without a browser
     async with running_site(tmp_path_factory.mktemp("site")) as running:
         yield running
 
@@ -31,7 +31,7 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 def program() -> dict[str, Any]:
-    """Return Playwright's options: which Chromium, and how it is started."""
+    """The path and the arguments of Chromium."""
     names = ("chromium", "chromium-browser", "google-chrome")
     path = next(filter(None, map(shutil.which, names)), None)
     if path is None:

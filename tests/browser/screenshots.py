@@ -1,6 +1,6 @@
 """The pictures of docs/web.md, light and dark, wide and phone: `python -m tests.browser.screenshots docs/pictures/pages`.
 
-With `--all` it makes pictures of every page, for work on the pages.
+With `--all` it takes pictures of every page, for people who work on the pages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def main(folder: Path, *, everything: bool) -> None:
 
 
 async def something_of_everything(site: Site) -> dict[str, str]:
-    """Make events, successful runs, a failed run, and values of all kinds of writers. Return the pages by name."""
+    """Create events, successful runs, a failed run, and values of all writer kinds. Return the pages by name."""
     for number in range(3):
         site.put_file(f"orders-{number}.json")
         await site.rows("Kyiv", "Porto")
@@ -84,7 +84,7 @@ async def photograph(browser: Browser, site: Site, pages: dict[str, str], folder
 
 
 async def picture(page: Page) -> bytes:
-    """Return a picture as WebP, which Playwright itself does not write."""
+    """Convert a picture to WebP, which Playwright cannot write."""
     session = await page.context.new_cdp_session(page)
     taken = await session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
     return base64.b64decode(taken["data"])

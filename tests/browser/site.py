@@ -1,4 +1,4 @@
-"""A daemon for tests in a browser: PostgreSQL for its metadata and its watched tables, an S3 server, tokens."""
+"""A daemon for people with a browser: PostgreSQL as its database and as a source, an S3 server, and tokens."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ FAIL = "raise ValueError('the table orders has no column city')\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """A daemon with its sources. Its methods act beside the browser: as the administrator, and in the sources."""
+    """Actions outside the browser: as the administrator, and in the sources."""
 
     url: str
     client: httpx.AsyncClient
@@ -94,7 +94,7 @@ class Site:
     put_file: Callable[[str], None]
     shop_dsn: str
     admin: str
-    """A token of the administrator."""
+    """Return a new token with this role."""
 
     async def get(self, path: str) -> Any:
         return (await self.client.get(path)).raise_for_status().json()
@@ -115,14 +115,14 @@ class Site:
             await connection.close()
 
     async def until(self, condition: Callable[[], Any]) -> Any:
-        """Wait until the condition returns something true, and return that."""
+        """Wait until the function returns a true value, and return it."""
         with anyio.fail_after(PATIENCE):
             while not (result := await condition()):
                 await anyio.sleep(0.1)
         return result
 
     async def entry(self, asset: str, key: str) -> Any:
-        """Wait until the entry exists, and return it."""
+        """Wait until the value exists, and return it."""
         path = f"/api/v2/assets/{await self.asset_id(asset)}/store/{key}"
 
         async def stored() -> Any:

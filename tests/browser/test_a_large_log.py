@@ -1,6 +1,6 @@
-"""A log of 1 GB of real lines: from the overview to a line in its middle, and how long each page takes. Long form only.
+"""A log of 1 GB with realistic lines: the way from the overview to a line in its middle, and the time of each page.
 
-The short form of this is in unit/logs, which counts the bytes that are read.
+It runs in the long form only. The short form is in unit/logs, which counts the bytes that are read.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ pytestmark = [
 MINUTE = timedelta(minutes=1)
 PER_MINUTE = 300
 HALF = 500_000_000
-"""Bytes of other lines on each side of the line that is searched."""
+"""Bytes of other lines on each side of the requested line."""
 
 
 def minutes_of(record: Mapping[str, Any], since: datetime) -> Iterator[bytes]:
-    """Yield `HALF` bytes of lines like those of a watcher that polls for days, a minute's at a time."""
+    """Yield `HALF` bytes of lines like those of a watcher that polls for days, a minute's lines at a time."""
     number, written = 0, 0
     while written < HALF:
         at = (since + number * MINUTE).isoformat().replace("+00:00", "Z")
@@ -65,7 +65,7 @@ async def timed(what: str, times: dict[str, float]) -> AsyncIterator[None]:
     times[what] = round(monotonic() - began, 3)
 
 
-async def test_people_get_from_the_overview_to_a_line_in_the_middle_of_a_large_log(page: Page, site: Site) -> None:
+async def test_the_overview_leads_to_a_line_in_the_middle_of_a_log(page: Page, site: Site) -> None:
     site.put_file("large.json")
     entry = await site.entry("landing_orders", "landing_files.watermark")
     write_id = entry["last_updated_by"]["write_id"]
@@ -86,6 +86,6 @@ async def test_people_get_from_the_overview_to_a_line_in_the_middle_of_a_large_l
         async with timed("a time", times):
             await page.goto(f"/watchers/landing_files/log?at={entry['updated_at']}")
             await expect(page.locator("#line")).to_be_visible()
-        print(f"{aside.stat().st_size:,} bytes: {times}")  # noqa: T201  the test's figures are its purpose
+        print(f"{aside.stat().st_size:,} bytes: {times}")  # noqa: T201  its figures are what it is for
     finally:
         aside.unlink()

@@ -1,4 +1,4 @@
-"""Foreign pages in the browser of a signed-in person read nothing and change nothing."""
+"""Pages of other sites in the browser of a person who has signed in can read nothing and change nothing."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ async def paused(site: Site) -> bool:
 
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:3000"], ids=["other site", "other port"])
-async def test_a_foreign_page_can_do_nothing(page: Page, site: Site, origin: str) -> None:
-    """From another port of this machine, the browser sends the cookie with every request."""
+async def test_a_page_of_another_site_can_do_nothing(page: Page, site: Site, origin: str) -> None:
+    """For another port of this machine, the browser sends the cookie with every request."""
     await page.context.route(
         f"{origin}/", lambda route: route.fulfill(body=FOREIGN.replace("{url}", site.url), content_type="text/html")
     )
@@ -53,8 +53,8 @@ async def test_a_foreign_page_can_do_nothing(page: Page, site: Site, origin: str
     assert not await paused(site)
 
 
-async def test_a_name_that_was_rebound_to_the_daemon_is_refused(page: Page, site: Site) -> None:
-    """This holds even if the browser sent the session, which belongs to another name, and even with a valid token."""
+async def test_a_host_name_that_was_rebound_to_the_daemon_is_refused(page: Page, site: Site) -> None:
+    """The name is refused even with a session cookie, and even if the person enters a token there."""
     rebound = site.url.replace("127.0.0.1", REBOUND)
     (session,) = await page.context.cookies(site.url)
     await page.context.add_cookies([{"name": session["name"], "value": session["value"], "url": rebound}])

@@ -1,4 +1,4 @@
-"""People work with a real daemon in a browser: read, pause, rewind, start, sign in; by keyboard, and without JavaScript."""
+"""People use a real daemon in a browser: read, pause, rewind, start, sign in, with the keyboard, and without JavaScript."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.effort import PATIENCE
 
 pytestmark = [pytest.mark.browser, pytest.mark.service]
 SOON = PATIENCE * 1000
-"""The patience in milliseconds, for Playwright."""
+"""Milliseconds that a page may take to show a change."""
 
 
 async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page, site: Site) -> None:
@@ -54,7 +54,7 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
         await expect(page.get_by_text(action, exact=True).first).to_be_visible()
 
 
-async def test_an_open_log_shows_new_lines(page: Page, site: Site) -> None:
+async def test_an_open_log_page_shows_new_lines(page: Page, site: Site) -> None:
     await page.goto("/watchers/landing_files/log")
     lines = page.locator("ol.log li")
     count = await lines.count()
@@ -63,7 +63,7 @@ async def test_an_open_log_shows_new_lines(page: Page, site: Site) -> None:
     await expect(page.locator("ol.log .event", has_text="store.written").last).to_be_visible()
 
 
-async def test_events_appear_without_reloading_the_page(page: Page, site: Site) -> None:
+async def test_events_appear_without_a_reload_of_the_page(page: Page, site: Site) -> None:
     await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
     await page.evaluate("document.body.dataset.kept = 'yes'")
     events = page.locator("#events tbody tr")
@@ -73,8 +73,8 @@ async def test_events_appear_without_reloading_the_page(page: Page, site: Site) 
     assert await page.evaluate("document.body.dataset.kept") == "yes"
 
 
-async def test_a_page_is_refreshed_by_the_stream_and_not_by_a_timer(page: Page, site: Site) -> None:
-    await page.add_init_script("window.setInterval = () => 0")  # the page does not refresh at intervals
+async def test_a_page_is_refreshed_by_the_stream_and_not_by_the_clock(page: Page, site: Site) -> None:
+    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
     async with page.expect_request("**/api/v2/events/stream**"):
         await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
     events = page.locator("#events tbody tr")
@@ -83,8 +83,8 @@ async def test_a_page_is_refreshed_by_the_stream_and_not_by_a_timer(page: Page, 
     await expect(page.locator("#events tbody tr").first).not_to_have_id(newest or "none", timeout=SOON)
 
 
-async def test_events_that_arrive_while_a_page_loads_are_shown(page: Page, site: Site) -> None:
-    asset_id, told = await site.asset_id("customers"), list[int]()
+async def test_changes_while_a_page_loads_are_shown(page: Page, site: Site) -> None:
+    asset_id, event_ids = await site.asset_id("customers"), list[int]()
 
     async def tell_first(route: Route) -> None:
         async with site.client.stream("GET", "/api/v2/events/stream?types=asset_event") as others:
@@ -93,14 +93,14 @@ async def test_events_that_arrive_while_a_page_loads_are_shown(page: Page, site:
             answer = await site.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
             event_id = answer.raise_for_status().json()["id"]
             while f'"id":{event_id},' not in await anext(lines):
-                pass  # a later subscriber does not get this event
-        told.append(event_id)
+                pass  # a client that comes later does not get it
+        event_ids.append(event_id)
         await route.continue_()
 
     async def was_told() -> list[int]:
-        return told
+        return event_ids
 
-    await page.add_init_script("window.setInterval = () => 0")  # the page does not refresh at intervals
+    await page.add_init_script("window.setInterval = () => 0")  # nothing is read now and then
     await page.route("**/api/v2/events/stream**", tell_first, times=1)
     await page.goto(f"/assets/{asset_id}/events")
     [event_id] = await site.until(was_told)
@@ -121,7 +121,7 @@ async def test_a_run_is_started_by_hand_and_a_failed_run_shows_its_reason(page: 
 
 @pytest.mark.spark
 @pytest.mark.slow
-async def test_the_progress_bar_of_a_spark_run_moves_to_its_end(page: Page) -> None:
+async def test_the_progress_bar_of_a_spark_run_reaches_its_end(page: Page) -> None:
     await page.goto("/jobs/counts")
     await page.get_by_role("button", name="Start a run").click()
     bar = page.get_by_role("progressbar")
@@ -135,7 +135,7 @@ async def test_the_progress_bar_of_a_spark_run_moves_to_its_end(page: Page) -> N
     assert await bar.evaluate(share) == 1
 
 
-async def test_a_viewer_sees_no_button_that_the_api_would_refuse(chromium: Browser, site: Site) -> None:
+async def test_a_viewer_sees_no_button_that_would_be_refused(chromium: Browser, site: Site) -> None:
     context = await chromium.new_context(base_url=site.url)
     page = await context.new_page()
     await page.goto("/watchers/customers_rows")
@@ -153,7 +153,7 @@ async def test_a_viewer_sees_no_button_that_the_api_would_refuse(chromium: Brows
     await context.close()
 
 
-async def test_the_log_line_of_a_write_is_reached_by_keyboard_alone(page: Page, site: Site) -> None:
+async def test_the_log_line_is_reached_with_the_keyboard_alone(page: Page, site: Site) -> None:
     site.put_file("by-keyboard.json")
     await site.entry("landing_orders", "landing_files.watermark")
     await page.goto(f"/assets/{await site.asset_id('landing_orders')}")
@@ -193,7 +193,7 @@ async def test_pages_are_complete_without_javascript(scriptless: Page, site: Sit
 
 @cache
 def axe(folder: Path) -> str:
-    """Install axe-core from the registry that npm is configured with. Return its script."""
+    """The path of axe-core, installed from npm's configured registry."""
     npm = shutil.which("npm")
     if npm is None:
         pytest.skip("there is no npm on this machine, which brings axe-core")
@@ -216,7 +216,7 @@ RUN_AXE = """
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
-async def test_axe_finds_no_violation_on_any_page(
+async def test_axe_finds_no_fault_on_any_page(
     chromium: Browser, site: Site, tmp_path_factory: pytest.TempPathFactory, scheme: str, width: int
 ) -> None:
     script = axe(tmp_path_factory.getbasetemp())

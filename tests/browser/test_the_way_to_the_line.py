@@ -1,4 +1,4 @@
-"""A person gets from a suspicious watermark to the log line of its write, with a mouse and a real daemon."""
+"""A suspicious watermark leads to the log line of its write, with a mouse and a real daemon."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.service]
 
 
 async def to_the_marked_line(page: Page, site: Site, asset: str, key: str) -> str:
-    """Open the asset as a person does, and click on the writer of the entry. Return the text of the marked and visible line."""
+    """Open the asset like a person, click on the writer of the entry, and return the text of the marked line in view."""
     await site.entry(asset, key)
     await page.goto("/")
     await page.get_by_role("link", name="Assets").click()
@@ -28,20 +28,20 @@ async def to_the_marked_line(page: Page, site: Site, asset: str, key: str) -> st
     return await line.inner_text()
 
 
-async def test_the_log_line_of_a_watchers_write_is_marked(page: Page, site: Site) -> None:
+async def test_a_watchers_value_leads_to_its_log_line(page: Page, site: Site) -> None:
     site.put_file("first.json")
     line = await to_the_marked_line(page, site, "landing_orders", "landing_files.watermark")
     assert "store.writing" in line
     assert f"write_id={re.search('around=(.*)#', page.url)[1]}" in line
 
 
-async def test_the_log_line_of_a_jobs_write_is_marked(page: Page, site: Site) -> None:
+async def test_a_jobs_value_leads_to_its_log_line(page: Page, site: Site) -> None:
     site.put_file("second.json")
     line = await to_the_marked_line(page, site, "orders_table", "files_loaded")
     assert "store.writing" in line
 
 
-async def test_the_log_line_of_a_persons_write_is_marked(page: Page, site: Site) -> None:
+async def test_a_persons_value_leads_to_its_audit_entry(page: Page, site: Site) -> None:
     path = f"/api/v2/assets/{await site.asset_id('orders_table')}/store/note"
     (await site.client.put(path, json={"value": "seen"})).raise_for_status()
     line = await to_the_marked_line(page, site, "orders_table", "note")

@@ -1,4 +1,4 @@
-"""What every submitter owes, whoever wrote it (docs/writing-a-submitter.md): a class to be subclassed, see test_submitters.py."""
+"""What every submitter must do (docs/writing-a-submitter.md): test classes to subclass, as test_submitters.py does."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ import asset_job
 
 
 async def ended(submitter: Submitter, handle: Handle) -> Status:
-    """What `poll` says at the end, as a dispatcher would wait for it."""
+    """Wait for the final status, as a dispatcher would."""
     with anyio.fail_after(PATIENCE):
         while (status := await submitter.poll(handle)).phase != "exited":
             await anyio.sleep(0.05)
@@ -36,7 +36,7 @@ async def log_of(submitter: Submitter, handle: Handle, offset: int = 0) -> str:
 
 
 class ProcessesContract:
-    """The part of it that whatever starts the processes can break."""
+    """The part of the contract that depends on how the processes are started."""
 
     factory: ClassVar[str]
     """`module:function`, a function of the home folder that makes the submitter, here or in a process to be killed."""
@@ -77,7 +77,7 @@ call(sys.argv[1], "main")
         assert not isinstance(handle, Attachment)
         assert await submitter.attach(submission.key, submission.tag, handle) == handle
         assert (await submitter.poll(handle)).phase == "running"
-        main.let_go()
+        main.release()
         assert (await ended(submitter, handle)).exit_code == 5
         assert switchboard.nobody_waits()
 
@@ -100,7 +100,7 @@ class SubmitterContract(ProcessesContract):
         assert handles[1] == handle
         assert (await submitter.poll(handle)).phase == "running"
         assert "secret-token" not in "".join(_command_lines(main))
-        main.let_go()
+        main.release()
         status = await ended(submitter, handle)
         log = await log_of(submitter, handle)
         assert (status.exit_code, status.reason) == (0, ""), log
@@ -124,30 +124,30 @@ class SubmitterContract(ProcessesContract):
         log = await log_of(submitter, handle)
         assert log.index("first") < log.index("RuntimeError: on purpose")
 
-    async def test_what_is_gone_without_a_word_is_lost_never_absent(
+    async def test_a_try_that_is_gone_without_an_exit_code_is_lost_never_absent(
         self, submitter: Submitter, new_try: NewTry
     ) -> None:
-        """A handle proves that it was started, though nothing else is left of it."""
+        """A handle proves that the try was started, even if nothing else is left of it."""
         submission, other = new_try(""), new_try("")
         handle = await submitter.submit(submission)
         await ended(submitter, handle)
         nowhere = {name: self.renamed(value, submission, other) for name, value in handle.items()}
         assert await submitter.attach(other.key, other.tag, nowhere) is Attachment.LOST
 
-    def test_what_admission_asks_is_answered_at_once(self, submitter: Submitter, new_try: NewTry) -> None:
+    def test_needs_are_known_without_waiting(self, submitter: Submitter, new_try: NewTry) -> None:
         assert isinstance(submitter.needs(new_try("").application), Needs)
         assert isinstance(type(submitter).ends_with_home, bool)
 
     @staticmethod
     def renamed(value: object, submission: Submission, other: Submission) -> object:
-        """A handle of a try that nobody has: what names the first try names the other one."""
+        """Replace the name of the first try by that of the other one, to get a handle of a try that does not exist."""
         if not isinstance(value, str):
             return value
         return value.replace(submission.key.task_instance_id, other.key.task_instance_id)
 
 
 def _command_lines(caller: Caller) -> Iterator[str]:
-    """Of a process and all above it, as every user of the machine can read them."""
+    """The command lines of a process and all its ancestors, which every user of the machine can read."""
     process = caller.process
     while process > 1:
         folder = Path(f"/proc/{process}")

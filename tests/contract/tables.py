@@ -1,4 +1,4 @@
-"""Tables of formats that commit versions, with their real libraries and without Spark: files are written by the tasks' own writer."""
+"""Tables that commit versions, with their real libraries and without Spark: the writer for Spark's tasks writes the files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 import duckdb
@@ -26,32 +26,32 @@ from asset_job.sources.s3_objects import S3Access, s3_access
 from asset_job.tables.data_files import DataFile
 from asset_job.tables.delta_table import DeltaLakeTable
 from asset_job.tables.iceberg_table import IcebergTable
-from asset_job.tables.layout import Owner, Place, place_of
-from asset_job.tables.replacement import Writer
+from asset_job.tables.layout import Owner, TableLocation, location_of
+from asset_job.tables.replacement import WritingTry
 from asset_job.tables.versioned_table import VersionedTable
 from tests.servers import S3Server
 
-Rows = pa.Table
+Rows: TypeAlias = pa.Table
 
 
-def still_ours() -> None:
-    """The daemon's answer as long as nobody superseded the try."""
+def check_not_superseded() -> None:
+    """Accept the try, as the daemon does until it is superseded."""
 
 
 @dataclass(kw_only=True)
 class Kind(ABC):
-    """A format, and where its table lies."""
+    """A format, and the location of its table."""
 
     warnings: list[str] = field(default_factory=list)
 
     @abstractmethod
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> VersionedTable: ...
 
     @abstractmethod
     def by_library(self) -> Rows:
-        """All columns, as the format's own library reads them."""
+        """All columns as the format's own library reads them."""
 
     @abstractmethod
     def by_duckdb(self) -> Rows: ...
@@ -61,17 +61,11 @@ class Kind(ABC):
 
     @abstractmethod
     def smallest_ids(self) -> list[int]:
-        """Of each file, as the table tells it."""
+        """The smallest id of each file, by the table's metadata."""
 
-    def words(self, run: str, try_number: int) -> dict[str, Any]:
+    def writer(self, run: str, try_number: int) -> WritingTry:
         owner = Owner(dag_id="load", run_id=run, task_id="load", map_index=-1)
-        return {
-            "owner": owner,
-            "writer": Writer(owner=owner, try_number=try_number),
-            "attempt": uuid4().hex,
-            "warn": self.warnings.append,
-            "pause": lambda _: None,
-        }
+        return WritingTry(owner=owner, try_number=try_number)
 
     def ids(self) -> list[int]:
         return sorted(self.by_library()["id"].to_pylist())
@@ -79,18 +73,28 @@ class Kind(ABC):
 
 @dataclass(kw_only=True)
 class Delta(Kind):
-    place: Place
+    location: TableLocation
     access: S3Access | None = None
     options: dict[str, str] | None = None
 
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> DeltaLakeTable:
-        words = self.words(run, try_number)
-        return DeltaLakeTable(place=self.place, access=self.access, still_ours=ask, evolution=evolution, **words)
+        writer = self.writer(run, try_number)
+        return DeltaLakeTable(
+            location=self.location,
+            access=self.access,
+            owner=writer.owner,
+            writer=writer,
+            attempt=uuid4().hex,
+            evolution=evolution,
+            check_not_superseded=ask,
+            warn=self.warnings.append,
+            pause=lambda _: None,
+        )
 
     def drop(self) -> None:
-        rmtree(self.place.path)
+        rmtree(self.location.path)
 
     def open(self) -> DeltaTable:
         return DeltaTable(self.url, storage_options=self.options)
@@ -100,7 +104,7 @@ class Delta(Kind):
 
     @property
     def url(self) -> str:
-        return str(self.place) if self.place.bucket else Path(self.place.path).as_uri()
+        return str(self.location) if self.location.bucket else Path(self.location.path).as_uri()
 
     def by_library(self) -> Rows:
         return self.open().to_pyarrow_table()
@@ -116,7 +120,7 @@ class Delta(Kind):
 
 @dataclass(kw_only=True)
 class Iceberg(Kind):
-    """With a catalog in SQLite, or one that answers at `rest`."""
+    """An Iceberg table, with a catalog in SQLite or at the address `rest`."""
 
     folder: Path
     rest: str | None = None
@@ -132,16 +136,21 @@ class Iceberg(Kind):
         return SqlCatalog("ice", **words)
 
     def table(
-        self, run: str, try_number: int, *, ask: Callable[[], None] = still_ours, evolution: Any = "strict"
+        self, run: str, try_number: int, *, ask: Callable[[], None] = check_not_superseded, evolution: Any = "strict"
     ) -> IcebergTable:
+        writer = self.writer(run, try_number)
         return IcebergTable(
             name=("shop", "orders"),
-            place=Place(bucket=None, path="shop.orders"),
+            location=TableLocation(bucket=None, path="shop.orders"),
             catalog=self.catalog(),
             access=self.access,
-            still_ours=ask,
+            owner=writer.owner,
+            writer=writer,
+            attempt=uuid4().hex,
             evolution=evolution,
-            **self.words(run, try_number),
+            check_not_superseded=ask,
+            warn=self.warnings.append,
+            pause=lambda _: None,
         )
 
     def smallest_ids(self) -> list[int]:
@@ -170,7 +179,7 @@ class Iceberg(Kind):
 
 
 def iceberg_on(server: S3Server, bucket: str, folder: Path, rest: str | None = None) -> Iceberg:
-    """Its catalog is a file in the folder, or the one that answers at `rest`."""
+    """An Iceberg table on S3. Its catalog is a file in the folder, or at the address `rest`."""
     lake = delta_on(server, bucket)
     properties = {
         "warehouse": f"s3://{bucket}/warehouse",
@@ -195,7 +204,7 @@ def secret(options: dict[str, str]) -> str:
 
 
 def delta_in(folder: str) -> Delta:
-    return Delta(place=place_of(folder, {}))
+    return Delta(location=location_of(folder, {}))
 
 
 def delta_on(server: S3Server, bucket: str) -> Delta:
@@ -212,13 +221,15 @@ def delta_on(server: S3Server, bucket: str) -> Delta:
         "aws_secret_access_key": server.secret_key,
         "aws_allow_http": "true",
     }
-    return Delta(place=place_of(f"s3://{bucket}/tables/orders", {}), access=s3_access(connection), options=options)
+    return Delta(
+        location=location_of(f"s3://{bucket}/tables/orders", {}), access=s3_access(connection), options=options
+    )
 
 
 def files_of(table: VersionedTable, rows: Rows, partition_by: Sequence[str] = ()) -> list[DataFile]:
-    """The table is made ready for the rows, and their files are written, as tasks do."""
+    """Prepare the table for the rows, and write their files as tasks do."""
     version = table.ready(rows.schema, partition_by)
-    if version.columns.tells_runs:
+    if version.columns.has_run_column:
         rows = rows.append_column("run", pa.array([table.owner.run_id] * rows.num_rows, pa.string()))
     kept = rows.select([name for name in rows.column_names if table.is_in_files(name, version)])
     for at, name in enumerate(partition_by):
@@ -235,7 +246,7 @@ def _batches(rows: Rows) -> Iterator[pa.RecordBatch]:
 
 
 def append(table: VersionedTable, rows: Rows | None, partition_by: Sequence[str] = ()) -> None:
-    """What `r.append` does around the frame."""
+    """Do what `r.append` does, without Spark."""
     table.prepare()
     files = [] if rows is None else files_of(table, rows, partition_by)
     table.replace(files)

@@ -34,7 +34,7 @@ _CREDENTIAL: Final = re.compile("secret|password|token|dsn|access_key|private|cr
 @pytest.fixture(params=CONNECTIONS)
 def written(request: pytest.FixtureRequest) -> Mapping[str, Any]:
     """A connection as it stands in the YAML; no server answers at its address."""
-    vocabulary().add_plugins(PLUGINS)
+    vocabulary().add_plugins(PLUGINS, frozenset())
     return {"type": request.param, **CONNECTIONS[request.param]}
 
 

@@ -20,13 +20,13 @@ from triggers.local_folder.folder import FolderFile
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
-from triggers.postgres.checks import TableFacts
 from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.facts import TableFacts
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reader import Reader
 from triggers.postgres.session import Server
-from triggers.postgres.source import Source
+from triggers.postgres.watched_table import WatchedTable
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 from triggers.s3.objects import Selection
@@ -166,7 +166,8 @@ async def new_rows(mode: str) -> Any:
     async with PostgresConnection(host="localhost").open() as client:
         trigger = NewRows(options, client, TriggerContext(watcher="orders_rows"))
         lane = client.lane("orders_rows", options.lock_timeout, is_alone=False)
-        trigger._source = Source(options=options, facts=FACTS, client=client, session=lane, server=SERVER)
+        table = WatchedTable(options=options, facts=FACTS, client=client, session=lane, server=SERVER)
+        trigger._examiner._table = table
         yield trigger
 
 
@@ -174,7 +175,7 @@ async def new_rows(mode: str) -> Any:
 async def test_positions_of_postgres_new_rows(mode: str, new_rows: NewRows) -> None:
     reader, state, rows, watermark = MODES[mode]
     stored = StoredPosition(state=json.loads(state), rows=rows)
-    position = reader.resume(new_rows._checked(), stored).position()
+    position = reader.resume(new_rows._examiner.table, stored).progress.position()
     assert (to_json(position.state), to_json(position.watermark)) == (state, watermark)
 
 

@@ -1,4 +1,4 @@
-"""The contract's suite over every submitter that is here, and over an author's.
+"""The contract's suite for every submitter of ours, and for an author's.
 
 `WATCHER_TEST_SUBMITTER=module:function` names a function of a home folder that makes an author's submitter.
 """
@@ -50,7 +50,7 @@ class TestWarmDriversWithAStandIn(TestSparkSubmitWithAStandIn):
 
 @pytest.mark.spark
 class TestSparkSubmit(ProcessesContract):
-    """What the JVMs between the shim and the job could change; the rest is the same with the stand-in."""
+    """The part that the JVMs between the shim and the job could change; the rest is the same with the stand-in."""
 
     factory = SPARK_SUBMIT
 
@@ -61,7 +61,7 @@ class TestWarmDrivers(ProcessesContract):
 
 
 class TestRemoteCluster(SubmitterContract):
-    """A third party's, whose drivers do not live where the daemon does."""
+    """A third party's submitter, whose drivers run on another machine than the daemon."""
 
     factory = "tests.contract.test_submitters:remote_cluster"
 

@@ -1,4 +1,4 @@
-"""What every format of tables owes that commits versions: a try replaces what its task instance wrote; a superseded one writes nothing."""
+"""The contract of tables that commit versions: a try replaces what its task instance wrote, and a superseded try writes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FOLDERS = ["delta in a folder", "iceberg in a folder"]
 ON_S3 = [pytest.param(name, marks=[pytest.mark.service, pytest.mark.slow]) for name in ("delta on s3", "iceberg on s3")]
 on_s3 = pytest.mark.parametrize("kind", ON_S3, indirect=True)
 on_s3_too = pytest.mark.parametrize("kind", [*FOLDERS, "iceberg by REST", *ON_S3], indirect=True)
-"""Where storage or catalog make a difference: what lies where, and whose commit comes first."""
+"""Also on S3 and by REST, for tests in which storage or catalog make a difference."""
 
 
 @pytest.fixture(params=FOLDERS)
@@ -82,7 +82,7 @@ def test_each_try_replaces_what_its_run_wrote_and_nothing_else(kind: Kind) -> No
 
 
 @on_s3_too
-def test_a_commit_whose_answer_was_lost_is_not_made_again(kind: Kind) -> None:
+def test_a_commit_whose_response_was_lost_is_not_repeated(kind: Kind) -> None:
     table = kind.table("manual__1", 1)
     files = files_of(table, rows(1, 2))
     table.replace(files)
@@ -90,16 +90,16 @@ def test_a_commit_whose_answer_was_lost_is_not_made_again(kind: Kind) -> None:
     assert kind.ids() == [1, 2]
 
 
-def test_rows_for_a_table_that_was_dropped_meanwhile_are_not_silently_lost(kind: Kind) -> None:
+def test_rows_for_a_table_that_was_dropped_are_not_silently_lost(kind: Kind) -> None:
     table = kind.table("manual__1", 1)
     files = files_of(table, rows(1))
     kind.drop()
-    with pytest.raises(TargetFailed, match="was dropped while the run wrote to it: repeat the run"):
+    with pytest.raises(TargetFailed, match="was dropped while the run wrote to it: retry the run"):
         table.replace(files)
     table.replace([])
 
 
-def test_a_try_that_was_made_twice_by_hand_is_not_silently_left_out(kind: Kind) -> None:
+def test_a_try_that_was_started_twice_by_hand_is_rejected(kind: Kind) -> None:
     append(kind.table("local__1", 1), rows(1))
     again = kind.table("local__1", 1)
     [file] = files_of(again, rows(2))
@@ -109,10 +109,10 @@ def test_a_try_that_was_made_twice_by_hand_is_not_silently_left_out(kind: Kind) 
 
 @pytest.mark.parametrize("later", [rows(7), NONE], ids=["with rows", "without rows"])
 @pytest.mark.parametrize("earlier", [0, 2], ids=["at first", "after another"])
-def test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answered(
+def test_a_driver_that_is_superseded_after_the_daemon_answered_adds_no_row(
     kind: Kind, later: pa.Table, earlier: int
 ) -> None:
-    """It is stopped between the answer and its commit, the next try finishes, and it goes on."""
+    """The driver is stopped between the answer and its commit, the next try finishes, and then the driver continues."""
     append(kind.table("manual__0", 1), rows(99))
     if earlier:
         append(kind.table("manual__1", earlier), rows(50, 51))
@@ -132,11 +132,11 @@ def test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answere
 
 
 @pytest.mark.parametrize("kind", ["iceberg by REST", *ON_S3], indirect=True)
-def test_nor_on_s3_or_by_rest(kind: Kind) -> None:
-    test_no_row_appears_of_a_driver_that_was_superseded_after_the_daemon_answered(kind, rows(7), 2)
+def test_a_superseded_driver_adds_no_row_on_s3_or_by_rest(kind: Kind) -> None:
+    test_a_driver_that_is_superseded_after_the_daemon_answered_adds_no_row(kind, rows(7), 2)
 
 
-def test_what_the_daemon_refuses_changes_nothing(kind: Kind, fenced: Callable[[], None]) -> None:
+def test_a_commit_that_the_daemon_refuses_changes_nothing(kind: Kind, fenced: Callable[[], None]) -> None:
     append(kind.table("manual__1", 1), rows(1))
     with pytest.raises(Fenced, match="superseded"):
         append(kind.table("manual__1", 2, ask=fenced), rows(2))
@@ -144,7 +144,7 @@ def test_what_the_daemon_refuses_changes_nothing(kind: Kind, fenced: Callable[[]
 
 
 @on_s3_too
-def test_runs_that_append_at_the_same_time_all_do(kind: Kind) -> None:
+def test_runs_can_append_at_the_same_time(kind: Kind) -> None:
     append(kind.table("manual__0", 1), rows(0))
     failures: list[BaseException] = []
 
@@ -164,14 +164,14 @@ def test_runs_that_append_at_the_same_time_all_do(kind: Kind) -> None:
     assert kind.ids() == sorted([0, *range(1, 5), *range(101, 105)])
 
 
-def test_a_commit_that_always_meets_another_gives_up_in_a_sentence(kind: Kind) -> None:
+def test_a_commit_that_always_conflicts_fails_with_a_sentence(kind: Kind) -> None:
     append(kind.table("manual__0", 1), rows(0))
     others = iter(range(1, 100))
 
     def another_run_is_quicker() -> None:
         append(kind.table(f"manual__{next(others)}", 1), NONE)
 
-    with pytest.raises(TargetFailed, match="was changed by others each of 10 times"):
+    with pytest.raises(TargetFailed, match="was changed by other writers at each of 10 attempts"):
         append(kind.table("mine", 1, ask=another_run_is_quicker), rows(1))
     assert kind.ids() == [0]
     assert next(others) == 11
@@ -198,7 +198,7 @@ def everything(*ids: int) -> pa.Table:
 
 
 def in_order(table: pa.Table) -> list[dict[str, object]]:
-    """Rows by id, with their columns by name; NaN as text, which equals itself."""
+    """The rows ordered by id, with their columns ordered by name, and NaN as text, because it does not equal itself."""
     found = sorted(table.to_pylist(), key=lambda row: row["id"])
     return [{name: "NaN" if row[name] != row[name] else row[name] for name in sorted(row)} for row in found]
 
@@ -221,10 +221,12 @@ def test_every_column_is_read_back_from_s3(kind: Kind) -> None:
     test_every_column_is_read_back_as_it_was_written(kind, ["region"])  # with signs that folders cannot have
 
 
-def test_a_new_column_is_added_before_the_rows_when_asked_for(kind: Kind) -> None:
+def test_a_new_column_is_added_on_request(kind: Kind) -> None:
     append(kind.table("manual__1", 1), rows(1))
     wider = rows(2).append_column("colour", pa.array(["red"]))
-    with pytest.raises(TargetFailed, match="has no column colour: leave it out, or append with schema_evolution"):
+    with pytest.raises(
+        TargetFailed, match="has no column colour: drop it from the frame, or append with schema_evolution"
+    ):
         append(kind.table("manual__2", 1), wider)
     append(kind.table("manual__2", 1, evolution="add_columns"), wider)
     append(kind.table("manual__3", 1), rows(3))
@@ -235,15 +237,15 @@ def test_a_new_column_is_added_before_the_rows_when_asked_for(kind: Kind) -> Non
 
 
 @pytest.mark.parametrize("evolution", ["strict", "add_columns"])
-def test_a_type_that_changed_is_refused(kind: Kind, evolution: str) -> None:
+def test_a_changed_type_is_rejected(kind: Kind, evolution: str) -> None:
     append(kind.table("manual__1", 1), rows(1))
     changed = pa.table({"id": ["two"], "amount": [1.0]})
-    with pytest.raises(TargetFailed, match=r"the column id of .* and the frame's is string: cast it"):
+    with pytest.raises(TargetFailed, match=r"the column id of .* and the frame's column has string: cast it"):
         append(kind.table("manual__2", 1, evolution=evolution), changed)
     assert kind.ids() == [1]
 
 
-def test_a_table_that_is_partitioned_otherwise_is_refused(kind: Kind) -> None:
+def test_another_partitioning_is_rejected(kind: Kind) -> None:
     append(kind.table("manual__1", 1), everything(1, 2), ["day"])
     with pytest.raises(TargetFailed, match="is partitioned by day, not by nothing"):
         append(kind.table("manual__2", 1), everything(3, 4))
@@ -254,7 +256,7 @@ def delta(tmp_path: Path) -> Delta:
     return delta_in(str(tmp_path / "orders"))
 
 
-def test_rows_that_others_rewrote_are_not_replaced_before_somebody_deletes_them(tmp_path: Path) -> None:
+def test_rewritten_rows_are_not_replaced_until_they_are_deleted(tmp_path: Path) -> None:
     kind = delta(tmp_path)
     append(kind.table("manual__1", 1), rows(1, 2))
     append(kind.table("manual__2", 1), rows(3))
@@ -275,18 +277,18 @@ def test_rows_that_others_rewrote_are_not_replaced_before_somebody_deletes_them(
     assert kind.ids() == [3, 7], "a run that wrote nothing was not rewritten"
 
 
-def test_a_table_of_others_is_appended_to_as_it_is(tmp_path: Path) -> None:
+def test_an_existing_table_keeps_its_columns(tmp_path: Path) -> None:
     kind = delta(tmp_path)
     write_deltalake(kind.url, rows(1))
     append(kind.table("manual__1", 1), rows(2))
     append(kind.table("manual__1", 2), rows(3))
     assert sorted(kind.by_duckdb().to_pylist(), key=lambda row: row["id"]) == rows(1, 3).to_pylist()
     kind.open().optimize.compact()
-    with pytest.raises(TargetFailed, match="without a column `run` nobody can tell which they are"):
+    with pytest.raises(TargetFailed, match="the table has no column `run` that tells which they are"):
         append(kind.table("manual__1", 3), rows(4))
 
 
-def test_checkpoints_keep_what_a_table_records(tmp_path: Path) -> None:
+def test_checkpoints_keep_the_record_of_tries(tmp_path: Path) -> None:
     kind = delta(tmp_path)
     append(kind.table("manual__1", 3), rows(1))
     kind.open().create_checkpoint()
@@ -297,7 +299,7 @@ def test_checkpoints_keep_what_a_table_records(tmp_path: Path) -> None:
     assert kind.ids() == [4]
 
 
-def test_what_only_spark_can_write_is_refused_in_a_sentence(tmp_path: Path) -> None:
+def test_a_table_that_only_spark_can_write_is_rejected_with_a_sentence(tmp_path: Path) -> None:
     kind = delta(tmp_path)
     append(kind.table("manual__1", 1), rows(1))
     kind.open().alter.add_constraint({"positive": "id > 0"})
@@ -312,7 +314,7 @@ def test_what_only_spark_can_write_is_refused_in_a_sentence(tmp_path: Path) -> N
         append(delta_in(str(tmp_path / "parts")).table("manual__1", 1), rows(1))
 
 
-def test_files_tell_their_smallest_and_largest_values(tmp_path: Path) -> None:
+def test_the_log_has_the_smallest_and_largest_values_of_files(tmp_path: Path) -> None:
     kind = delta(tmp_path)
     append(kind.table("manual__1", 1), everything(1, 2, 3, 4))
     [file] = pa.table(kind.open().get_add_actions(flatten=True)).to_pylist()
@@ -323,7 +325,7 @@ def test_files_tell_their_smallest_and_largest_values(tmp_path: Path) -> None:
     assert file.get("max.rate") is None, "a NaN is larger than any number"
 
 
-def test_a_moment_that_python_has_not_is_written_without_its_bounds(tmp_path: Path) -> None:
+def test_a_timestamp_outside_of_pythons_years_is_written_without_bounds(tmp_path: Path) -> None:
     kind, late = delta(tmp_path), pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", "UTC"))
     append(kind.table("manual__1", 1), pa.table({"id": [1, 2], "ts": late}))
     [file] = pa.table(kind.open().get_add_actions(flatten=True)).to_pylist()
@@ -332,7 +334,7 @@ def test_a_moment_that_python_has_not_is_written_without_its_bounds(tmp_path: Pa
 
 
 @pytest.mark.parametrize("mode", ["none", "counts"])
-def test_rows_are_in_their_partition_whatever_a_table_measures_of_its_columns(tmp_path: Path, mode: str) -> None:
+def test_rows_are_in_their_partition_whatever_metrics_a_table_keeps(tmp_path: Path, mode: str) -> None:
     kind = Iceberg(folder=tmp_path / "warehouse")
     append(kind.table("manual__1", 1), everything(1, 2), ["region"])
     with kind.open().transaction() as transaction:

@@ -19,9 +19,9 @@ from ruamel.yaml import YAML
 from sqlalchemy import select
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
 from config.models import Configuration
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
@@ -270,7 +270,7 @@ def problems(folder: Path, words: Vocabulary, *, connection: str = "", watcher: 
         ("{type: broken_board.Raises}", ".key: is missing; add it"),
         (
             "{type: broken_board.Raises, key: a-secret}",
-            ": cannot be checked: `broken_board.Raises` raised KeyError; mend the class",
+            ": cannot be checked: `broken_board.Raises` raised KeyError; correct the class",
         ),
         ("{type: broken_board.Mute, more: 1}", ".more: is not a key here; "),
         ("{type: [s3]}", ".type: must name a type of connection; "),
@@ -292,7 +292,7 @@ def test_a_connection_that_cannot_be_used_is_one_sentence(
             "broken_board.NoOptions",
             ".trigger: `broken_board.NoOptions` has no `Options`, the pydantic model of its keys",
         ),
-        ("broken_board.RaisesDefaults", ": the trigger's `defaults` raised RuntimeError; mend the class"),
+        ("broken_board.RaisesDefaults", ": the trigger's `defaults` raised RuntimeError; correct the class"),
     ],
 )
 def test_a_trigger_that_cannot_be_used_is_one_sentence(
@@ -322,5 +322,5 @@ def test_a_connection_that_hands_no_json_to_jobs_keeps_the_daemon_from_starting(
         "jobs: {j: {spark: {application: a.py, connections: [board]}, schedule: null}}\n"
     )
     configuration = load(path, words, {})
-    with pytest.raises(StartRefused, match=r"connection board: .*Mute. gives no JSON"):
+    with pytest.raises(StartRefused, match=r"connection board: .*Mute. returns no JSON"):
         jobs_to_start(configuration)

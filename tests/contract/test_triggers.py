@@ -41,7 +41,7 @@ SOURCES = [
 
 @pytest.fixture(params=SOURCES)
 def source(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Source]:
-    vocabulary().add_plugins(PLUGINS)
+    vocabulary().add_plugins(PLUGINS, frozenset())
     with _source(request, tmp_path) as source:
         yield source
 

@@ -27,7 +27,7 @@ from pyarrow import parquet
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from ruamel.yaml import YAML
 
-from asset_job.tables.layout import place_of
+from asset_job.tables.layout import location_of
 from tests.contract.tables import Kind, delta_on, iceberg_on
 from tests.effort import LONG, PATIENCE
 from tests.iceberg_rest import running_catalog
@@ -186,7 +186,7 @@ async def world(folder: Path) -> AsyncIterator[World]:
             )
         names = iceberg_on(server, bucket, folder).properties
         catalog = services.enter_context(running_catalog(folder, **names))
-        delta = replace(delta_on(server, bucket), place=place_of(f"s3://{bucket}/tables/customers", {}))
+        delta = replace(delta_on(server, bucket), location=location_of(f"s3://{bucket}/tables/customers", {}))
         port, file = free_port(), folder / "watchers.yaml"
         with file.open("w") as text:
             YAML().dump(configuration(port), text)

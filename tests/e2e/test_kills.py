@@ -121,7 +121,9 @@ class World:
     async def kill_shim(self) -> bool:
         """Kill a shim and, in half of the cases, all other processes of its try. Return False if none runs."""
         living = [
-            one for one in map(TryFolder, self.folder.glob("home/runs/*/*/*")) if one.started() and not one.exit()
+            one
+            for one in map(TryFolder, self.folder.glob("home/runs/*/*/*"))
+            if one.started() and not one.exit_record()
         ]
         self.random.shuffle(living)
         living.sort(key=lambda one: one.path.parts[-3] != ON_SPARK)

@@ -30,12 +30,12 @@ ENDS: dict[str, tuple[str, dict[str, Any], str]] = {
     "heap_used_up": (
         SPARK + "spark.range(1).selectExpr('sequence(1, 100000000) x').collect()",
         {},
-        "the driver ran out of memory (Java heap space): raise the job's driver_memory, or bring less to the driver (",
+        "the driver ran out of memory (Java heap space): raise the job's driver_memory, or collect less data in the driver (",
     ),
     "heap_too_small": (
         SPARK,
         {"driver_memory": "64m"},
-        "the driver's heap is too small for Spark: raise the job's driver_memory, 512m is the usual (log line ",
+        "the driver's heap is too small for Spark: raise the job's driver_memory; the default is 512m (log line ",
     ),
     "no_such_master": (
         SPARK,

@@ -53,9 +53,9 @@ class Driver:
         with self.log.open("wb") as output:
             argv = [sys.executable, *order["arguments"]]
             self.process = subprocess.Popen(argv, env=environment, stdout=output, stderr=output, start_new_session=True)
-        threading.Thread(target=self._bury, daemon=True).start()
+        threading.Thread(target=self._reap, daemon=True).start()
 
-    def _bury(self) -> None:
+    def _reap(self) -> None:
         self.process.wait()
         self._signal(signal.SIGKILL)
         (self.folder / "context.json").unlink()

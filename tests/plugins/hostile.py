@@ -32,7 +32,7 @@ from triggers.errors import ConfigurationError
 from triggers.options import Duration
 
 
-class Options(BaseOptions):
+class HostileOptions(BaseOptions):
     interval: Duration = timedelta(milliseconds=100)
     behaviour: str = ""
     """The misbehaviour, '' for none."""
@@ -44,13 +44,13 @@ class Options(BaseOptions):
     """The number at which the trigger stops counting."""
 
 
-class Counter(IncrementalTrigger[Options, None]):
+class Counter(IncrementalTrigger[HostileOptions, None]):
     """Yields 1, 2, 3, …, one event and one row of its position for each poll."""
 
-    Options = Options
+    Options = HostileOptions
     _count: int | None = None
 
-    def __init__(self, options: Options, client: None, context: Any) -> None:
+    def __init__(self, options: HostileOptions, client: None, context: Any) -> None:
         super().__init__(options, client, context)
         if options.at == "init":
             self.misbehave()

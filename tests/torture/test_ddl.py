@@ -58,10 +58,10 @@ class Fuzzer:
         while not await self.host.poll():
             pass
         assert self.host.trigger is not None
-        self.host.trigger.look_again_every = timedelta(0)
+        self.host.trigger.check_again_every = timedelta(0)
         while not await self.host.poll():
             pass
-        self.host.trigger.look_again_every = NewRows.look_again_every
+        self.host.trigger.check_again_every = NewRows.check_again_every
 
     async def answer(self, error: TriggerError, moves: list[str]) -> None:
         """Do what the error's sentence asks for. The sentence must name what was done, and nothing else."""

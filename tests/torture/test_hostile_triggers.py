@@ -97,7 +97,7 @@ def test_beside_isolated_hostile_triggers_the_witness_never_misses_two_polls(
 def kept_busy_by(world: World, behaviours: Iterable[str]) -> set[str]:
     """Return which of these watchers were reported for blocking the event loop."""
     names = {record.get("watcher") for record in world.daemons.records("loop.blocked")}
-    return names & {name_of(does) for does in behaviours}
+    return {name_of(does) for does in behaviours} & names
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)

@@ -97,7 +97,7 @@ def test_each_process_hosts_the_watchers_it_knows_as_applied_and_a_reload_reache
         assert processes.readiness("one").is_success
         refused = processes.readiness("two")
         assert refused.status_code == 503
-        assert "another configuration than the one that was applied" in refused.json()["reasons"][0]
+        assert "another configuration than the applied one" in refused.json()["reasons"][0]
 
         processes.write("one", theirs)
         answer = processes.reload("one")

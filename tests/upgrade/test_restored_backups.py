@@ -42,14 +42,14 @@ def backed_up(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[Wo
     """Yield a world and two functions that back up and restore its database while no daemon runs."""
     if request.param == "sqlite":
         world = World(folder=folder, database=None)
-        database, copy = folder / "home" / "watcher.db", folder / "backup.db"
+        file, backup = folder / "home" / "watcher.db", folder / "backup.db"
 
         def restore() -> None:
-            for file in database.parent.glob("watcher.db*"):
-                file.unlink()
-            shutil.copy(copy, database)
+            for part in file.parent.glob("watcher.db*"):
+                part.unlink()
+            shutil.copy(backup, file)
 
-        yield world, lambda: vacuumed(database, copy), restore
+        yield world, lambda: vacuumed(file, backup), restore
         return
     with running_postgres() as server, server.database() as database:
         migrate(database.sqlalchemy_url)

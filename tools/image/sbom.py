@@ -1,15 +1,17 @@
-"""Prints what an image is made of, as CycloneDX JSON: Debian's packages, Python's distributions, Spark's jars.
+"""Prints what an image or a release is made of, as CycloneDX JSON: Debian's packages, Python's distributions, Spark's jars.
 
-Run while the image is built, by a Python that has cyclonedx-python-lib, with the folder of the installed environment, dpkg's
-own as it is in the image and as it is where Java was made of its package, and the image's version as arguments.
+Run by a Python that has cyclonedx-python-lib. For an image, while it is built: the arguments are the folder of the installed
+environment, dpkg's own as it is in the image and as it is where Java was made of its package, and the version. For a release:
+the file of the pinned requirements, an environment that has Spark, and the version.
 """
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Final
@@ -22,10 +24,23 @@ from packageurl import PackageURL
 _JAVA: Final = "openjdk-17-jdk-headless"
 
 
-def main(environment: Path, dpkg: Path, with_java: Path, version: str) -> None:
+_PIN: Final = re.compile(r"^([\w.-]+)(?:\[[^\]]*\])?==([^\s;]+)", re.MULTILINE)
+
+
+def main(*arguments: str) -> None:
+    *paths, version = arguments
+    match [*map(Path, paths)]:
+        case [environment, dpkg, with_java]:
+            urls = [*_of_debian(dpkg, with_java), *_of_python(environment), *_of_spark(environment)]
+            _print(urls, version, ComponentType.CONTAINER)
+        case [pins, environment]:
+            _print([*_of_pins(pins.read_text()), *_of_spark(environment)], version, ComponentType.APPLICATION)
+
+
+def _print(urls: Iterable[PackageURL], version: str, kind: ComponentType) -> None:
     bom = Bom()
-    bom.metadata.component = Component(name="asset-watcher", version=version, type=ComponentType.CONTAINER)
-    for url in sorted({*_of_debian(dpkg, with_java), *_of_python(environment), *_of_spark(environment)}, key=str):
+    bom.metadata.component = Component(name="asset-watcher", version=version, type=kind)
+    for url in sorted(set(urls), key=str):
         bom.components.add(
             Component(
                 group=url.namespace if url.type == "maven" else None,
@@ -55,6 +70,12 @@ def _of_python(environment: Path) -> Iterator[PackageURL]:
         yield PackageURL("pypi", None, distribution.metadata["Name"].lower().replace("_", "-"), distribution.version)
 
 
+def _of_pins(text: str) -> Iterator[PackageURL]:
+    """Every pinned version, also those for another Python or system."""
+    for name, version in _PIN.findall(text):
+        yield PackageURL("pypi", None, name.lower().replace("_", "-"), version)
+
+
 def _of_spark(environment: Path) -> Iterator[PackageURL]:
     for jar in environment.glob("lib/python3*/site-packages/pyspark/jars/*.jar"):
         name, version = _divided(jar.stem)
@@ -78,4 +99,4 @@ def _group(jar: Path, name: str) -> str | None:
 
 
 if __name__ == "__main__":
-    main(*map(Path, sys.argv[1:4]), sys.argv[4])
+    main(*sys.argv[1:])

@@ -94,7 +94,7 @@ class FolderProbes:
         self._listings = anyio.CapacityLimiter(LISTINGS)
         self._no_limit = anyio.CapacityLimiter(math.inf)
         self._given_up: dict[str, anyio.Event] = {}
-        """By folder: set when the listing ends that its watcher no longer waits for."""
+        """Events by folder. Each is set when the listing ends that its watcher no longer waits for."""
 
     async def list_files(self, root: str, matcher: Matcher) -> FolderListing:
         """Call `folder.list_files` in a thread, which cannot be stopped: a caller that is cancelled leaves it behind.

@@ -1,8 +1,8 @@
-"""Rows that cannot be told: a value fails where it is computed, sent or decoded. They are found by halving.
+"""Rows that cannot be reported, because computing, sending or decoding a value fails. They are found by halving.
 
-One such row fails the statement that reads a thousand. Only errors that a row's values make lead here: SQLSTATE class 22,
-54001, and our own decoding. All else is the watcher's error. With `on_bad_row: stop` the watcher stops at the first of
-them; with `report` it keeps them aside and tells the others.
+One such row fails the statement that reads a thousand rows. Only errors that a row's values cause lead here: SQLSTATE class
+22, SQLSTATE 54001, and our own decoding. Everything else is the watcher's error. With `on_bad_row: stop` the watcher stops at
+the first such row; with `report` it rejects these rows and reports the others.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.failures import UnreadableRows
 
 MOST_LEVELS: Final = 190
-"""Of lists and objects in a row. What is stored may have 200, and the row stands within an event."""
+"""How deep lists and objects in a row may be nested. Stored JSON may have 200 levels, and the row is nested in an event."""
 MOST_BAD_ROWS: Final = 100
-"""In one batch."""
+"""How many rows of one batch may be rejected."""
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 _SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -28,7 +28,7 @@ KeyT = TypeVar("KeyT")
 
 
 def refuse_unreadable(texts: Iterable[str | None]) -> None:
-    """Raise `UnreadableRows` if one of these JSON texts of PostgreSQL is none that everybody can read."""
+    """Raise `UnreadableRows` if some JSON readers cannot read one of these JSON texts of PostgreSQL."""
     for text in texts:
         if text is None:
             continue
@@ -47,7 +47,7 @@ def _depth(text: str) -> int:
 
 
 def _has_lone_surrogate(text: str) -> bool:
-    """Escapes are decoded first, because an escaped pair is the one character it stands for."""
+    """Return whether a lone surrogate is left once escapes are decoded: an escaped pair is one character."""
     try:
         json.dumps(json.loads(text, parse_int=str), ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -56,7 +56,7 @@ def _has_lone_surrogate(text: str) -> bool:
 
 
 async def first_unreadable(keys: Sequence[KeyT], read: Callable[[Sequence[KeyT]], Awaitable[object]]) -> int:
-    """How many of the keys come before the first whose row `read` does not get, by halving; one of them is such a key."""
+    """Return, by halving, how many keys come before the first whose row `read` cannot read. There is such a key."""
     readable, unreadable = 0, len(keys)
     while unreadable - readable > 1:
         middle = (readable + unreadable) // 2
@@ -72,7 +72,7 @@ async def first_unreadable(keys: Sequence[KeyT], read: Callable[[Sequence[KeyT]]
 async def all_unreadable(
     keys: Sequence[KeyT], read: Callable[[Sequence[KeyT]], Awaitable[object]]
 ) -> Mapping[KeyT, UnreadableRows]:
-    """Those whose rows `read` does not get, by halving, and why; at most one more than a batch may have."""
+    """Return, by halving, the keys whose rows `read` cannot read, and why; at most one more than a batch may have."""
     unreadable: dict[KeyT, UnreadableRows] = {}
     pending = [keys]
     while pending and len(unreadable) <= MOST_BAD_ROWS:
@@ -89,8 +89,8 @@ async def all_unreadable(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """What of a row is read for itself, and how: a column, or the condition `where`."""
+class RowPart:
+    """A part of a row that can be read alone, and how: a column, or the condition `where` (column None)."""
 
     column: str | None
     read: Callable[[], Awaitable[object]]
@@ -101,10 +101,10 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fault:
-    """Why a row cannot be told; no `part` of it fails where it is all of them together."""
+class RowFailure:
+    """Why a row cannot be reported. `part` is None if each part alone can be read and only all of them together cannot."""
 
-    part: Part | None
+    part: RowPart | None
     cause: UnreadableRows
 
     def rejected(self, key: JsonValue, version: str = "") -> RejectedItem:
@@ -115,34 +115,34 @@ class Fault:
         )
 
 
-async def fault_of(parts: Iterable[Part], whole: UnreadableRows) -> Fault:
-    """Which of the parts of a row cannot be read by itself."""
+async def failure_of(parts: Iterable[RowPart], whole: UnreadableRows) -> RowFailure:
+    """Return which part of a row cannot be read alone; `whole` is the error that reading the whole row raised."""
     for part in parts:
         try:
             await part.read()
         except UnreadableRows as cause:
-            return Fault(part=part, cause=cause)
-    return Fault(part=None, cause=whole)
+            return RowFailure(part=part, cause=cause)
+    return RowFailure(part=None, cause=whole)
 
 
 class BadRow(ConfigurationError):
-    """The row that cannot be told is the next one: the watcher stops at it, and everything before it is told."""
+    """The next row cannot be reported: the watcher stops at it, and everything before it is reported."""
 
-    def __init__(self, table: str, key: str, fault: Fault) -> None:
+    def __init__(self, table: str, key: str, failure: RowFailure) -> None:
         super().__init__(
-            f"the row with {key} of {table} cannot be told"
-            + (f", because of {fault.part.words}" if fault.part else "")
-            + f": {fault.cause}; everything before it is told. Mend or delete the row, or change `columns` and `where` so that"
-            " they do without it, or have such rows kept aside with on_bad_row: report"
+            f"the row with {key} of {table} cannot be reported"
+            + (f", because of {failure.part.words}" if failure.part else "")
+            + f": {failure.cause}; everything before it is reported. Fix or delete the row, or change `columns` and `where` so"
+            " that they do not need it, or have such rows rejected with on_bad_row: report"
         )
 
 
 class HugeRow(ConfigurationError):
-    """A row that is too large for any batch."""
+    """A row is too large for any batch."""
 
     def __init__(self, table: str, key: str, size: int, most: int) -> None:
         super().__init__(
-            f"the row with {key} of {table} holds {size} bytes, and a batch {most} at most: leave its large columns out of"
+            f"the row with {key} of {table} holds {size} bytes, and a batch at most {most}: leave its large columns out of"
             " `columns`, or raise settings.triggerer.batch.max_bytes"
         )
 
@@ -151,12 +151,12 @@ class HugeRow(ConfigurationError):
 
 
 def refuse_many(table: str, rows: int, rejected: Sequence[RejectedItem]) -> None:
-    """Where so many cannot be told, it is no matter of single rows. Raises `SourceChanged`."""
+    """Raise `SourceChanged` if so many rows are rejected that the fault is not in single rows."""
     if len(rejected) > MOST_BAD_ROWS or (rows > 1 and len(rejected) == rows):
         how_many = f"more than {MOST_BAD_ROWS}" if len(rejected) > MOST_BAD_ROWS else f"all {rows}"
         column = rejected[0].column
         raise SourceChanged(
-            f"{how_many} rows of one batch of {table} cannot be told, the first with the key {rejected[0].key}"
+            f"{how_many} rows of one batch of {table} cannot be reported, the first with the key {rejected[0].key}"
             + (f" because of the column {column}" if column else "")
-            + f": {rejected[0].reason}. Mend what they have in common, or change `columns` and `where` so that they do without it"
+            + f": {rejected[0].reason}. Fix what they have in common, or change `columns` and `where` so that they do not need it"
         )

@@ -1,11 +1,11 @@
-"""What the catalogues say of a watched table, who locks it, and whether it is still as it was examined."""
+"""Statements on the catalog: what a watched table is, which sessions lock it, and whether it was altered."""
 
 from __future__ import annotations
 
 from typing import Final
 
 ANY_SEQUENCE: Final = 0
-"""Among relations: whichever sequence of the database it is."""
+"""Stands among relations for every sequence of the database."""
 
 LOCKS: Final = f"""
 SELECT pg_postmaster_start_time()::text AS boot,
@@ -17,7 +17,8 @@ SELECT pg_postmaster_start_time()::text AS boot,
                AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
                AND (relation = ANY($1::oid[]) OR is_sequence)) AS locks
 """  # noqa: S608
-"""Who writes to the relations `$1` now; pid is null for a prepared transaction. A relation that is not visible yet may be a sequence."""
+"""The transactions that write to the relations `$1` now; pid is null for a prepared transaction. A relation that is not visible yet
+is taken for a sequence."""
 
 LOCK_HOLDER: Final = """
 SELECT l.pid, l.granted, a.application_name AS application, a.usename AS "user", coalesce(a.xact_start, p.prepared)::text AS since,
@@ -35,8 +36,9 @@ WHERE l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock'
            OR l.relation IN (SELECT reltoastrelid FROM pg_class WHERE oid = ANY ($1::oid[])))
 ORDER BY l.granted DESC, l.waitstart NULLS FIRST LIMIT 1
 """
-"""Who keeps readers from the relations `$1`, which an ACCESS EXCLUSIVE lock alone does, be it granted or awaited; who awaits one does
-so behind whoever holds any lock, a reader among them. Of a query no more than its first words, since texts may quote rows."""
+"""The session that blocks readers of the relations `$1`. Only an ACCESS EXCLUSIVE lock does, granted or awaited. A session that awaits
+one waits behind any lock, even a reader's; `behind` describes the session it waits for. Only the first words of queries are read,
+because their texts may quote rows."""
 
 RELATIONS: Final = """
 WITH RECURSIVE tree(oid) AS (
@@ -44,7 +46,7 @@ WITH RECURSIVE tree(oid) AS (
     UNION SELECT i.inhrelid FROM pg_inherits i JOIN tree ON i.inhparent = tree.oid)
 SELECT oid::int8 FROM tree
 """
-"""The table `$1.$2` and its partitions: asked for without a lock on them, which `FACTS` waits for where it shows expressions."""
+"""The table `$1.$2` and its partitions. This statement needs no lock on them; `FACTS` waits for one where it shows expressions."""
 
 HOLDER: Final = """
 SELECT a.usename AS "user", a.application_name AS application, a.datname AS database, a.state, left(a.query, 200) AS query,
@@ -55,13 +57,13 @@ LEFT JOIN pg_locks x ON x.virtualtransaction = l.virtualtransaction AND x.lockty
 LEFT JOIN pg_prepared_xacts p ON p.transaction = x.transactionid
 WHERE l.virtualtransaction = $1 LIMIT 1
 """
-"""What may be known about one virtual transaction; what belongs to other users is null without pg_read_all_stats."""
+"""What may be known about one virtual transaction. For other users' sessions members are null without pg_read_all_stats."""
 
 XID_HOLDER: Final = """
 SELECT virtualtransaction AS transaction, pid FROM pg_locks
 WHERE locktype = 'transactionid' AND transactionid = $1::text::xid AND mode = 'ExclusiveLock' AND granted
 """
-"""Whose xid it is, in whatever database; no row once it has ended."""
+"""The transaction with the xid `$1`, in any database; no row if it has ended."""
 
 MARK: Final = """
 CROSS JOIN LATERAL (SELECT (
@@ -78,8 +80,8 @@ CROSS JOIN LATERAL (SELECT (
     + (SELECT count(*) FROM unnest(r.oids) o(oid) WHERE row_security_active(o.oid)))::int8
     & 9223372036854775807 AS mark) m
 """
-"""A number, 0 or more, that is another once somebody has altered one of the relations `r.oids`: each of these rows has a new
-version then. It is read in the snapshot that shows the rows written after that."""
+"""A number, 0 or more, that changes when one of the relations `r.oids` is altered, because these catalog rows then have new
+versions. It is read in the snapshot that shows the rows written after the change."""
 
 FACTS: Final = """
 WITH RECURSIVE
@@ -145,7 +147,7 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
        (SELECT mark FROM (SELECT ARRAY(SELECT oid FROM tree UNION SELECT seqrelid FROM sequences) AS oids) r {mark}) AS mark
 FROM watched w LEFT JOIN pg_attribute a ON a.attrelid = w.oid AND a.attname = $3 AND a.attnum > 0 AND NOT a.attisdropped
 """.replace("{mark}", MARK)
-"""What the catalogue knows about table `$1.$2` and its column `$3`: no row when there is no such table."""
+"""What the catalog says about the table `$1.$2` and its column `$3`; no row if there is no such table."""
 
 TYPES: Final = """
 WITH RECURSIVE used(oid) AS (SELECT reltype FROM pg_class WHERE oid = $1::oid UNION
@@ -161,17 +163,17 @@ SELECT t.oid::int8 AS oid, t.oid = (SELECT reltype FROM pg_class WHERE oid = $1:
         WHERE t.typtype = 'c' AND attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped) AS fields
 FROM used JOIN pg_type t ON t.oid = used.oid
 """
-"""The type of the rows of table `$1`, and all types that its values are made of."""
+"""The row type of the table `$1`, and all types that its values consist of."""
 
 MARKS: Final = """
 SELECT r.number, mark
 FROM (SELECT number, array_agg(oid) AS oids FROM unnest($1::int4[], $2::oid[]) u(number, oid) GROUP BY number) r {mark}
 """.replace("{mark}", MARK)
-"""The mark of each numbered set of relations, of which `$2` holds the oids and `$1` to which set each belongs."""
+"""The mark of each numbered set of relations: `$2` holds the oids, and `$1` the number of the set to which each belongs."""
 
 MARK_OF_ALL: Final = f"SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK}"  # noqa: S608
 """The mark of the relations `$1` together."""
 
 
 PARTITION_BOUNDS: Final = "SELECT pg_get_partition_constraintdef($1::oid) AS bounds"
-"""An expression by which the planner finds the partition `$1`: the role may read it through the table only."""
+"""The bounds of the partition `$1` as an expression. It lets the planner find the partition: the role may read it only through the table."""

@@ -1,7 +1,8 @@
-"""A connection to PostgreSQL as all watchers of it share it: few sessions that only read, one list of lock holders for all.
+"""A connection to PostgreSQL, shared by all of its watchers: a few read-only sessions, and one list of lock holders for all.
 
-`pool_size` sessions poll, one of them what takes long or is locked (with a `pool_size` of 1 that one comes on top); one reads
-lists of lock holders, one probes and one listens. Each is opened when it is first needed: `pool_size` and three at most.
+`pool_size` sessions poll, and one of them is for statements that are slow or locked (with a `pool_size` of 1 it comes in
+addition). One session reads lists of lock holders, one probes and one listens. Each is opened when it is first needed, so there
+are at most `pool_size` and three.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
 from triggers.postgres.catalog import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
-from triggers.postgres.lanes import LONGEST, Lane
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
 from triggers.postgres.probes import Probes
-from triggers.postgres.session import Session
+from triggers.postgres.session import LONGEST, Lane, Session
 
 CONNECT_TIMEOUT: Final = 15.0
 SETTINGS: Final = {
@@ -36,18 +36,18 @@ SETTINGS: Final = {
     "idle_in_transaction_session_timeout": str(LONGEST // timedelta(milliseconds=1)),
     "TimeZone": "UTC",
     "DateStyle": "ISO",
-    # Rows are read along the index: what a limit cuts off is then never looked at. A bitmap or a sort would read all of a
-    # large gap for each part of it. Compiling costs more than any statement here.
+    # Rows are read along the index, so rows beyond a limit are never touched. A bitmap scan or a sort would read all of a
+    # large gap for each part of it. JIT compilation costs more than any statement here.
     "enable_bitmapscan": "off",
     "enable_sort": "off",
     "jit": "off",
-    # A set of xids becomes a hash table if the planner thinks that it fits: beyond, each row is compared with each of them.
+    # A set of xids becomes a hash table if the planner expects it to fit. Otherwise each row is compared with each of them.
     "work_mem": "64MB",
 }
 
 
 PROBING: Final = {"lock_timeout": "50", "statement_timeout": "1000", "plan_cache_mode": "force_generic_plan"}
-"""Nobody waits for long for a table that another has locked, or that is slow; a hundred tables are planned once."""
+"""Settings of the session that probes: it gives up quickly on a table that is locked or slow, and plans a hundred tables once."""
 
 
 class PostgresConnection(BaseConnection):
@@ -92,7 +92,7 @@ class PostgresConnection(BaseConnection):
             yield PostgresClient(quick, patient, locks, Probes(probing, tasks), notifications)
 
     async def connect(self, **settings: str) -> asyncpg.Connection:
-        """A connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
+        """Open a connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
         address = {
             "dsn": self.dsn and self.dsn.get_secret_value(),
             "host": self.host,
@@ -106,7 +106,8 @@ class PostgresConnection(BaseConnection):
             **{name: value for name, value in address.items() if value is not None},
             target_session_attrs="primary",
             timeout=CONNECT_TIMEOUT,
-            command_timeout=LONGEST.total_seconds() + 5,  # the server's own limit comes first, unless it is gone
+            command_timeout=LONGEST.total_seconds()
+            + 5,  # the server's own limit comes first, unless the server is gone
             statement_cache_size=1000,
             max_cached_statement_lifetime=0,
             max_cacheable_statement_size=0,
@@ -115,7 +116,7 @@ class PostgresConnection(BaseConnection):
 
 
 class PostgresClient:
-    """What the triggers of one connection share."""
+    """The sessions that the triggers of one connection share."""
 
     def __init__(
         self, quick: Sequence[Session], patient: Session, locks: Session, probes: Probes, notifications: Notifications
@@ -130,30 +131,30 @@ class PostgresClient:
 
     @property
     def most_sessions(self) -> int:
-        """Those and the one that listens; each is opened when it is first needed."""
+        """The most sessions this client opens, the one that listens included."""
         return len({*self._sessions}) + 1
 
     def lane(self, key: Hashable, lock_timeout: timedelta, *, is_alone: bool) -> Lane:
-        """To the same quick session for the same key; who is alone needs no second session."""
+        """Return a lane to the same quick session for the same key. A watcher that is alone needs no second session."""
         quick = self.session(key)
         return Lane(
             quick=None if is_alone else quick, patient=quick if is_alone else self.patient, lock_timeout=lock_timeout
         )
 
     def session(self, key: Hashable) -> Session:
-        """The same quick session for the same key."""
+        """Return the same quick session for the same key."""
         if key not in self._pinned:
             self._pinned[key] = next(self._next)
         return self._pinned[key]
 
     def reconnect(self) -> None:
-        """All sessions anew: some may still lead to a server that is no longer the one."""
+        """Reopen all sessions: some may still lead to a server that was replaced."""
         for session in self._sessions:
             session.reconnect()
 
 
 class LockHolders:
-    """Lists of lock holders, read once for all who wait for one."""
+    """Lists of lock holders; one read serves all callers that wait for a list."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -161,7 +162,7 @@ class LockHolders:
         self._gathering = _LockQuery()
 
     async def read(self, relations: Iterable[int]) -> LockSet:
-        """Who writes to `relations`, read after this call began: whoever comes while a list is being read gets the next."""
+        """List the transactions that write to `relations`. The list is read after this call began: a call during a read gets the next list."""
         watched = frozenset(relations)
         query = self._gathering
         query.relations |= watched
@@ -179,14 +180,14 @@ class LockHolders:
         return LockSet(boot=row["boot"], at=row["at"], holders=holders)
 
     async def exclusive(self, relations: Sequence[int]) -> Mapping[str, Any] | None:
-        """Who keeps all others from one of the relations, or waits to; None: nobody does now."""
+        """Return the session that holds an exclusive lock on one of the relations, or waits for one; None if there is none now."""
         rows = (await self._session.fetch(LOCK_HOLDER, relations)).rows
         return dict(rows[0]) if rows else None
 
 
 @dataclass(eq=False)
 class _LockQuery:
-    """A list to be read, and for which relations; `row` None: not read yet."""
+    """A list of lock holders of these relations; `row` is None until it is read."""
 
     relations: frozenset[int] = frozenset()
     row: Any = None
@@ -194,7 +195,7 @@ class _LockQuery:
 
 @asynccontextmanager
 async def _tasks_beside() -> AsyncIterator[TaskGroup]:
-    """For tasks, which raise nothing, as long as the block runs; its errors come out as they are."""
+    """A task group that runs beside the block, for tasks that raise nothing. The block's own errors are raised unchanged."""
     try:
         async with anyio.create_task_group() as tasks:
             yield tasks

@@ -1,4 +1,4 @@
-"""What the driver and PostgreSQL raise, told apart: what a person must mend, and what may pass by itself."""
+"""Errors of the driver and of PostgreSQL, divided into those that a person must fix and those that may pass by themselves."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import asyncpg
 from triggers.errors import ConfigurationError, SourceUnavailable
 
 UNREADABLE_ADDRESS: Final = (
-    "the connection's address is not understood: percent-encode special characters in the dsn's user and password"
+    "the connection's address cannot be parsed: percent-encode special characters in the dsn's user and password"
 )
 CLOSE_TIMEOUT: Final = 5.0
 READ_ONLY_TRANSACTION: Final = "25006"
@@ -22,24 +22,24 @@ LOCK_TIMEOUT: Final = "55P03"
 STATEMENT_TIMEOUT: Final = "57014"
 DATA_EXCEPTION: Final = "22"
 TOO_COMPLEX: Final = "54001"
-"""The server's stack is too small for it, as for JSON that is nested very deeply."""
+"""SQLSTATE of a statement for which the server's stack is too small, for example because of very deeply nested JSON."""
 
 
 class NotPrimary(SourceUnavailable):
-    """A standby answered: it lists no lock holders and may be behind."""
+    """The server is a standby: it lists no lock holders and may be behind."""
 
 
 class UnreadableRows(ConfigurationError):
-    """A value of one of the rows that were asked for cannot be computed, sent or decoded; which one is not said."""
+    """A value of one of the requested rows cannot be computed, sent or decoded; the error does not say which."""
 
     def __init__(self, sentence: str, code: str = "") -> None:
         super().__init__(sentence)
         self.code = code
-        """SQLSTATE; '' where it is our own decoding that refused."""
+        """The SQLSTATE; '' if our own decoding refused the value."""
 
 
 async def close_connection(connection: Any) -> None:
-    """Close an asyncpg connection, also one whose server is gone or in the middle of an answer."""
+    """Close an asyncpg connection, even if its server is gone or is in the middle of a result."""
     with (
         anyio.move_on_after(CLOSE_TIMEOUT, shield=True),
         suppress(OSError, asyncpg.PostgresError, asyncpg.InterfaceError),
@@ -50,33 +50,33 @@ async def close_connection(connection: Any) -> None:
 
 @contextmanager
 def driver_errors() -> Iterator[None]:
-    """Only a person mends refused names, rights and expressions; all else may pass by itself.
+    """Raise the driver's errors as `TriggerError`s: refused names, rights and expressions are for a person to fix, others may pass.
 
-    Texts of the driver about the address are not repeated: they may quote a part of a password.
+    The driver's messages about the address are not repeated, because they may quote a part of a password.
     """
     try:
         yield
     except asyncpg.TargetServerAttributeNotMatched as error:
         raise NotPrimary("the server is a standby: connect to the primary") from error
     except asyncpg.PostgresError as error:
-        raise _judged(error) from error
+        raise _translated(error) from error
     except ssl.SSLCertVerificationError as error:
         raise ConfigurationError(f"the server's certificate was refused: {error}") from error
     except OSError as error:
         raise SourceUnavailable(f"PostgreSQL did not answer: {str(error) or 'timeout'}") from error
-    except ValueError:  # the driver's, of addresses; statements and their arguments are ours
+    except ValueError:  # from the driver, about the address; statements and arguments are ours and raise none
         raise ConfigurationError(UNREADABLE_ADDRESS) from None
     except (asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
         raise SourceUnavailable(f"the connection to PostgreSQL was lost: {error}") from error
 
 
 def sqlstate_of(error: BaseException) -> str | None:
-    """Of what `driver_errors` raised; None where PostgreSQL did not say."""
+    """Return the SQLSTATE of an error that `driver_errors` raised; None if PostgreSQL gave none."""
     return getattr(error.__cause__, "sqlstate", None)
 
 
-def _judged(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:
-    """By SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
+def _translated(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:
+    """Translate an error by its SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
     code = error.sqlstate or ""
     sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
     if code[:2] == DATA_EXCEPTION or code == TOO_COMPLEX:

@@ -1,13 +1,13 @@
-"""Mode `id`, the pure core: which ids are accounted for, and who may still bring those that were missing.
+"""Mode `id`, the pure core: which ids are accounted for, and which transactions may still insert the missing ones.
 
 An id that is missing from a snapshot was drawn by a transaction that took RowExclusiveLock on the table or its sequence
-before it drew, and keeps that lock to its end (PostgreSQL manual, 13.3.1 and 9.17: nextval locks the sequence too). So
-the transaction is in every list of lock holders read after that snapshot, or it had ended before the list was read; and
-COMMIT makes rows visible before it releases locks. Hence a missing id is dead once it is still missing from a read
-that began after all transactions of the first such list had left it. Only writers of this table hold a gap open.
+before it drew the id, and keeps that lock to its end (PostgreSQL manual, 13.3.1 and 9.17: nextval locks the sequence too).
+So the transaction is in every list of lock holders read after that snapshot, or it ended before the list was read. COMMIT
+makes rows visible before it releases locks. Hence a missing id is dead once it is still missing from a read that began
+after all transactions of the first such list had ended. Only writers of this table hold a gap open.
 
-The order of one poll: `locked` with a list of holders read after the last rows, then `read` with rows read after that
-list. While nothing is missing (`settled`) the list is not needed.
+One poll calls `locked` with a list of holders read after the last rows, then `read` with rows read after that list. While
+nothing is missing (`settled`) the list is not needed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-if TYPE_CHECKING:
-    from triggers.base import JsonObject
+from triggers.base import JsonObject, JsonValue, RowChanges
 
 Range: TypeAlias = tuple[int, int]
 """Ids from low to high, both inclusive."""
@@ -28,20 +27,24 @@ Range: TypeAlias = tuple[int, int]
 LARGEST_ID: Final = 2**63 - 1
 
 MOST_GAPS: Final = 10_000
-"""With so many gaps open no id above the highest is read: the state stays small JSON, nothing is lost, and it goes on
-when the transactions that hold the gaps end. Two bulk loads that interleave their ids come close; little else does."""
+"""The number of open gaps at which no id above the highest is read, so that the state stays small JSON.
+
+Nothing is lost: reading continues when the transactions that hold the gaps end. Two bulk loads that interleave their ids come
+close to this number; little else does.
+"""
 
 MOST_LATE_ROWS: Final = 10_000
-"""Rows one statement may bring out of all gaps together (one each when there are more gaps than that)."""
+"""The most rows that one statement reads from all gaps together (one for each when there are more gaps than this)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class LockSet:
-    """Who held a certain lock at one moment: RowExclusiveLock on the table, its partitions or its sequences (mode `id`).
+    """The transactions that held a certain lock at one moment.
 
-    In mode `updated_at` the lock on their own transaction, which all have that are alive. `holders` maps the virtual
-    transaction to its process, None for a prepared transaction. `boot` tells one life of the server from the next, `at`
-    is the server's clock as ISO 8601 text. Whoever begins later has a now() above `since`, if that is earlier than `at`.
+    In mode `id` it is RowExclusiveLock on the table, its partitions or its sequences. In mode `updated_at` it is the lock that
+    every open transaction has on itself. `holders` maps a virtual transaction to its process, None for a prepared transaction.
+    `boot` changes when the server is restarted. `at` is the server's clock as ISO 8601 text. A transaction that begins later has
+    a now() above `at`, or above `since` if that is earlier.
     """
 
     boot: str
@@ -50,10 +53,10 @@ class LockSet:
     since: str | None = None
 
     def remaining(self, earlier: frozenset[str], boot: str) -> frozenset[str]:
-        """Who of `earlier`, from a list of the server's life `boot`, may hold it still: whoever left the list does not.
+        """Return the holders in `earlier` (listed while the server's boot id was `boot`) that may still hold the lock.
 
-        A prepared transaction may trade its virtual transaction for `-1/xid` (a restart does that), so one that is found
-        under such a name may be anybody who left: it is always among them. A virtual transaction does not outlive the server.
+        A prepared transaction may change its virtual transaction to `-1/xid` (a restart does that). So a holder with such a name
+        may be any that left the list, and is always returned. Other virtual transactions do not survive a restart.
         """
         prepared = frozenset(holder for holder in self.holders if holder.startswith("-1/"))
         return (earlier & frozenset(self.holders)) | prepared if boot == self.boot else prepared
@@ -61,7 +64,7 @@ class LockSet:
 
 @dataclass(frozen=True, kw_only=True)
 class Holder:
-    """A transaction that keeps gaps open: its process (None when prepared), and when it was first found doing so."""
+    """A transaction that keeps gaps open: its process (None when prepared), and when it was first listed."""
 
     pid: int | None
     since: str
@@ -69,16 +72,16 @@ class Holder:
 
 @dataclass(frozen=True, kw_only=True)
 class Gap:
-    """Ids from `low` to `high`, inclusive, that nobody but `holders` may still bring."""
+    """Ids from `low` to `high`, inclusive, that only the transactions `holders` may still insert."""
 
     low: int
     high: int
     holders: frozenset[str]
 
     def after(self, hits: Sequence[int], limit: int) -> Iterator[Gap]:
-        """What is left once a read of at most `limit` rows found `hits`.
+        """Yield what is left of the gap after a read of at most `limit` rows returned `hits`.
 
-        With nobody left to bring more, that is the part which a cut read did not reach.
+        When no holder is left, that is the part that a read cut off by its limit did not reach.
         """
         if self.holders:
             ranges = holes_between(self.low - 1, (*hits, self.high + 1))
@@ -92,10 +95,10 @@ class Gap:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ledger:
-    """Every id up to `highest` outside `gaps` and `holes` is accounted for: emitted, filtered or dead.
+    """Every id up to `highest` outside `gaps` and `holes` is accounted for: reported, filtered or dead.
 
-    `holes` are the ids missing from the newest rows, of which no list of holders is known yet. `ahead` are ids above `highest`
-    that were given by hand, and are accounted for; between them and `highest` lie what others draw. All of these ascend.
+    `holes` are the ids missing from the newest rows, for which no list of holders was read yet. `ahead` are ids above `highest`
+    that were given by hand and are accounted for; the ids between them and `highest` are still to be drawn. All of these ascend.
     """
 
     highest: int
@@ -111,24 +114,24 @@ class Ledger:
 
     @property
     def open_ids(self) -> int:
-        """How many ids may still come."""
+        """How many missing ids may still be inserted."""
         return sum(high - low + 1 for low, high in [*((gap.low, gap.high) for gap in self.gaps), *self.holes])
 
     @property
     def oldest(self) -> tuple[str, Holder] | None:
-        """The virtual transaction that holds gaps open for longest."""
+        """The virtual transaction that has held gaps open for the longest time."""
         return min(self.holders.items(), key=lambda item: item[1].since, default=None)
 
     def fresh_limit(self, batch_size: int) -> int:
-        """How many rows above `highest` the next statement may read."""
+        """Return how many rows above `highest` the next statement may read."""
         return batch_size if len(self.gaps) < MOST_GAPS else 0
 
     def late_limit(self) -> int:
-        """How many rows of each gap the next statement may read."""
+        """Return how many rows of each gap the next statement may read."""
         return max(1, MOST_LATE_ROWS // max(1, len(self.gaps)))
 
     def locked(self, locks: LockSet) -> Ledger:
-        """Whoever left the list holds nothing any more; the holes become gaps of all who are on it."""
+        """Release what transactions that are no longer listed held, and turn the holes into gaps of all that are listed."""
         now = {holders: locks.remaining(holders, self.boot) for holders in {gap.holders for gap in self.gaps}}
         everybody = frozenset(locks.holders)
         gaps = (
@@ -136,17 +139,17 @@ class Ledger:
             *(Gap(low=low, high=high, holders=everybody) for low, high in self.holes),
         )
         named = frozenset[str]().union(*{gap.holders for gap in gaps})
-        seen = self.holders if locks.boot == self.boot else {}
-        holders = {name: seen.get(name) or Holder(pid=locks.holders[name], since=locks.at) for name in sorted(named)}
+        known = self.holders if locks.boot == self.boot else {}
+        holders = {name: known.get(name) or Holder(pid=locks.holders[name], since=locks.at) for name in sorted(named)}
         return Ledger(highest=self.highest, gaps=gaps, boot=locks.boot, holders=holders, ahead=self.ahead)
 
     def read(
         self, ids: Sequence[int], *, fresh_limit: int, late_limit: int, gaps_read: int | None = None
     ) -> tuple[Ledger, bool]:
-        """The ledger after one snapshot's rows, ascending; and whether a limit cut the read, so that more is waiting.
+        """Return the ledger after one snapshot's ids, ascending, and whether a limit cut the read off, so that more is waiting.
 
-        Of the ids above `highest` the lowest `fresh_limit` were asked for, and the lowest `late_limit` of each of the first
-        `gaps_read` gaps (None: of all); the other gaps stay as they are.
+        The read asked for the lowest `fresh_limit` ids above `highest`, and for the lowest `late_limit` of each of the first
+        `gaps_read` gaps (None: of all gaps); the other gaps stay as they are.
         """
         if self.holes:
             raise ValueError("holes need a list of lock holders before the next rows are read")
@@ -166,7 +169,7 @@ class Ledger:
         return after.with_ahead(()), cut or bool(unread)
 
     def with_ahead(self, ids: Sequence[int]) -> Ledger:
-        """These were given by hand and are accounted for; what lies at or below `highest` needs no such mark any more."""
+        """Add ids that were given by hand and are accounted for, and drop those at or below `highest`, which need no such mark."""
         if not self.ahead and not ids:
             return self
         ranges = [(max(low, self.highest + 1), high) for low, high in self.ahead if high > self.highest]
@@ -177,7 +180,7 @@ class Ledger:
         return place > 0 and number <= self.ahead[place - 1][1]
 
     def accounts_for(self, low: int, high: int) -> bool:
-        """Whether every id from `low` to `high` is accounted for."""
+        """Return whether every id from `low` to `high` is accounted for."""
         if high > self.highest:
             return any(first <= low and high <= last for first, last in self.ahead)
         is_open = (*((gap.low, gap.high) for gap in self.gaps), *self.holes)
@@ -191,15 +194,31 @@ class Ledger:
         return [(low, high) for low, high in pairs if low <= high]
 
     def rewound(self, highest: int) -> Ledger:
-        """Every id above `highest` is to come, whether it was seen or not; what is open at or below it stays open."""
+        """Return a ledger that reads every id above `highest` again; what is open at or below it stays open."""
         gaps = tuple(replace(gap, high=min(gap.high, highest)) for gap in self.gaps if gap.low <= highest)
         holes = tuple((low, min(high, highest)) for low, high in self.holes if low <= highest)
         named = frozenset[str]().union(*(gap.holders for gap in gaps))
         holders = {name: holder for name, holder in self.holders.items() if name in named}
         return replace(self, highest=highest, gaps=gaps, holes=holes, holders=holders, ahead=())
 
+    def has_moved_since(self, written: Ledger) -> bool:
+        """Return whether gaps opened or closed, or `where` left rows out."""
+        return self != written
+
+    def has_aged_since(self, written: Ledger) -> bool:  # noqa: ARG002  see `ReaderMemory`
+        return False
+
+    def changes_since(self, written: Ledger) -> RowChanges:  # noqa: ARG002  see `ReaderMemory`
+        return RowChanges()
+
+    def watermark(self) -> dict[str, JsonValue]:
+        oldest = self.oldest
+        holder = oldest and {"transaction": oldest[0], "pid": oldest[1].pid, "since": oldest[1].since}
+        gaps = len(self.gaps) + len(self.holes)
+        return {"up_to": self.highest, "gaps": gaps, "open_ids": self.open_ids, "oldest": holder}
+
     def to_state(self) -> JsonObject:
-        """Small JSON; gaps with the same holders share one group."""
+        """Return small JSON; gaps with the same holders share one group."""
         groups = {holders: number for number, holders in enumerate(dict.fromkeys(gap.holders for gap in self.gaps))}
         return {
             "m": self.highest,
@@ -225,7 +244,7 @@ class Ledger:
 
 
 def holes_between(after: int, ids: Sequence[int]) -> Iterator[Range]:
-    """The ids that ascending `ids` leave out, above `after`."""
+    """Yield the ranges of ids above `after` that the ascending `ids` leave out."""
     if ids and ids[-1] - after == len(ids):
         return  # none, as usual
     for number in ids:
@@ -235,7 +254,7 @@ def holes_between(after: int, ids: Sequence[int]) -> Iterator[Range]:
 
 
 def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
-    """Ascending, none of them next to another."""
+    """Yield the ranges in ascending order, with overlapping and adjacent ones joined."""
     last: Range | None = None
     for low, high in sorted(ranges):
         if last is not None and low <= last[1] + 1:
@@ -249,7 +268,7 @@ def _merged(ranges: Iterable[Range]) -> Iterator[Range]:
 
 
 def ranges_of(ids: Sequence[int]) -> list[Range]:
-    """Ascending ids as the fewest ranges that hold exactly them."""
+    """Return the fewest ranges that hold exactly these ascending ids."""
     if ids and ids[-1] - ids[0] == len(ids) - 1:
         return [(ids[0], ids[-1])]
     ranges: list[Range] = []

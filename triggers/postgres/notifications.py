@@ -1,7 +1,7 @@
-"""`listen: true`: PostgreSQL says that a table was written to, so that the next poll need not wait for its interval.
+"""`listen: true`: PostgreSQL notifies the watcher when its table is written to, so the next poll need not wait for the interval.
 
-A notification is a hint. One that is lost, while the connection is made anew or because writes went around the trigger,
-costs an interval and no row.
+A notification is a hint. One that is lost, while the connection is reopened or because writes bypassed the trigger, costs an
+interval and no row.
 """
 
 from __future__ import annotations
@@ -9,37 +9,34 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import anyio
 import structlog
 
 from triggers.hosting import listen_for_ever
 from triggers.postgres.failures import close_connection, driver_errors
+from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
 
-if TYPE_CHECKING:
-    from triggers.postgres.connection import PostgresConnection
-    from triggers.postgres.options import NewRowsOptions
-
 PROBE_EVERY: Final = 30.0
-"""A network that is gone says nothing by itself."""
+"""Seconds between two statements that find out whether the connection is still alive: a network that is gone reports nothing."""
 
 log = structlog.get_logger()
 
 
 class Notifications:
-    """One connection for all watchers of a database, made when the first wants it, and again whenever it is lost."""
+    """One connection for all watchers of a database, opened for the first that listens, and again whenever it is lost."""
 
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
-        """`connect` gives an asyncpg connection, whose commands time out."""
+        """`connect` returns an asyncpg connection whose commands time out."""
         self._connect = connect
         self._needed = anyio.Event()
         self._wakes: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
 
     @contextmanager
     def waking(self, table_oid: int, wake: Callable[[], None]) -> Iterator[None]:
-        """Call `wake` when the table may have been written to, also when notifications may have been lost."""
+        """While the block runs, call `wake` when the table may have been written to, or when notifications may have been lost."""
         wakes = self._wakes[str(table_oid)]
         wakes.add(wake)
         self._needed.set()
@@ -49,12 +46,12 @@ class Notifications:
             wakes.discard(wake)
 
     async def run(self) -> None:
-        """Until cancelled. Nothing that goes wrong leaves it: polls have connections of their own."""
+        """Listen until cancelled. Raises nothing: polls have connections of their own, so a failure here is only logged."""
         await self._needed.wait()
         await listen_for_ever(self._listen, log, "postgres.listen_lost")
 
     async def _listen(self, works: Callable[[], None]) -> None:
-        """Until the connection is lost. Raises a TriggerError."""
+        """Listen until the connection is lost, then raise a TriggerError."""
         with driver_errors():
             connection = await self._connect()
             try:
@@ -79,9 +76,9 @@ class Notifications:
 
 _EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE"}
 _DEFINITION: Final = """\
--- From then on PostgreSQL refuses PREPARE TRANSACTION to whoever wrote to the table: what notifies cannot be prepared.
+-- After this, PostgreSQL refuses PREPARE TRANSACTION in transactions that wrote to the table: one that notifies cannot be prepared.
 BEGIN;
-SET LOCAL lock_timeout = '5s';  -- writers wait meanwhile
+SET LOCAL lock_timeout = '5s';  -- writers wait while the trigger is created
 CREATE OR REPLACE FUNCTION {function}() RETURNS trigger LANGUAGE plpgsql AS $function$
 BEGIN
   PERFORM pg_catalog.pg_notify('{channel}', TG_RELID::text);
@@ -95,10 +92,10 @@ COMMIT;
 
 
 def definition(options: NewRowsOptions) -> str:
-    """The script that makes the trigger which notifies, for the table's owner; running it again changes nothing.
+    """Return the script with which the table's owner creates the trigger that notifies. Running it again changes nothing.
 
-    It is all that is ever written to the watched database, and only on request. One trigger per mode, one function per
-    schema.
+    This trigger is the only thing that is ever written to the watched database, and only on request. There is one trigger per
+    mode and one function per schema.
     """
     table = options.source
     return _DEFINITION.format(
@@ -110,8 +107,14 @@ def definition(options: NewRowsOptions) -> str:
     )
 
 
-async def install(connection: PostgresConnection, options: NewRowsOptions) -> None:
-    """Run the script. Raises ConfigurationError or SourceUnavailable."""
+class Connects(Protocol):
+    """A configured connection: `connect` opens an asyncpg connection with these settings of the session."""
+
+    async def connect(self, **settings: str) -> Any: ...
+
+
+async def install(connection: Connects, options: NewRowsOptions) -> None:
+    """Run the script of `definition`. Raises ConfigurationError or SourceUnavailable."""
     with driver_errors():
         session = await connection.connect(default_transaction_read_only="off")
         try:

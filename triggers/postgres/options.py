@@ -9,18 +9,19 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
+from triggers.errors import ConfigurationError
 from triggers.options import BatchOptions, Duration, parse_time
-from triggers.postgres.sql import Table, quoted
+from triggers.postgres.sql import TableName, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
-"""Where to begin; a time is in UTC."""
+"""A place to begin at; a time is in UTC."""
 
 SMALLEST_ID: Final = -(2**63)
 _LARGEST_ID: Final = 2**63 - 1
 
 
 def parse_place(value: Any) -> Any:
-    """A text as the place it names, a time in UTC, all else as it is. Raises ValueError."""
+    """Return the place that a text names, with a time in UTC, and every other value unchanged. Raises ValueError."""
     if isinstance(value, str) and re.fullmatch("-?[0-9]{1,30}", value):
         return int(value)
     if not isinstance(value, str | datetime) or value in ("now", "all"):
@@ -32,7 +33,7 @@ def parse_place(value: Any) -> Any:
 
 
 def check_place(place: Place, mode: str) -> None:
-    """Raises ValueError for a place that a table watched in this mode does not have."""
+    """Raise ValueError for a place that a table watched in this mode does not have."""
     if mode == "id" and isinstance(place, datetime):
         raise ValueError("a timestamp needs mode: updated_at; with mode: id write now, all or an id")
     if mode == "updated_at" and isinstance(place, int):
@@ -41,13 +42,26 @@ def check_place(place: Place, mode: str) -> None:
         raise ValueError("no id is that large: ids have 64 bits")
 
 
+def place_of_rewind(to: str, mode: str) -> Place:
+    """Return the place that a person wrote after `watcher rewind --to`. Raises ConfigurationError."""
+    try:
+        place: Place = parse_place("all" if to == "start" else to)
+        check_place(place, mode)
+    except ValueError as error:
+        other = "an id" if mode == "id" else "an ISO timestamp like 2026-11-20T09:00:00Z"
+        raise ConfigurationError(
+            f"with mode: {mode} there is no rewind to {to!r}: write start, now or {other}"
+        ) from error
+    return place
+
+
 class RowBatch(BatchOptions):
     max_rows: int = Field(default=1000, ge=1, le=100_000)
-    """The most rows one event stands for, and one statement reads above the highest id."""
+    """The most rows that one event stands for, and that one statement reads above the highest id."""
 
 
 class GapAlarm(BaseOptions):
-    """Warn when so many gaps are open, or one writer has kept gaps open for so long."""
+    """Warn when `count` gaps are open, or when one writer has kept gaps open for `age`."""
 
     count: int = Field(default=1000, ge=1)
     age: Duration = timedelta(minutes=10)
@@ -78,7 +92,7 @@ class NewRowsOptions(BaseOptions):
     @field_validator("table")
     @classmethod
     def _names_a_table(cls, value: str) -> str:
-        return str(Table.parse(value))
+        return str(TableName.parse(value))
 
     @field_validator("column", "columns")
     @classmethod
@@ -96,5 +110,5 @@ class NewRowsOptions(BaseOptions):
         return self
 
     @property
-    def source(self) -> Table:
-        return Table.parse(self.table)
+    def source(self) -> TableName:
+        return TableName.parse(self.table)

@@ -1,7 +1,7 @@
-"""Mode `id`: as many rows of a portion as make a batch, none that cannot be told, all in one snapshot.
+"""Mode `id`: as many rows of a portion as make a batch, without those that cannot be reported, all in one snapshot.
 
-What is read to find bad rows is thrown away. The rows that count are read by one statement at the end, which looks into no
-row that is left out: so the ledger's step is that statement alone.
+What is read to find bad rows is discarded. The rows that count are read by one statement at the end, which evaluates nothing of
+the rows that are left out. So the ledger's step is that statement alone.
 """
 
 from __future__ import annotations
@@ -9,33 +9,36 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from operator import itemgetter
 from typing import Any, Final
 
 from triggers.base import RejectedItem
-from triggers.errors import SourceChanged
 from triggers.postgres.bad_rows import (
     BadRow,
-    Fault,
     HugeRow,
-    Part,
+    RowFailure,
+    RowPart,
     all_unreadable,
-    fault_of,
+    failure_of,
     first_unreadable,
     refuse_unreadable,
 )
 from triggers.postgres.failures import UnreadableRows
+from triggers.postgres.id_selection import IdSelection
+from triggers.postgres.id_statements import DrawnIds, RowsById
 from triggers.postgres.ledger import Ledger
-from triggers.postgres.portions import Portion, Sized, length_of, portion_of, size_of
-from triggers.postgres.source import Source
-from triggers.postgres.sql import SET_BACK, Drawn, RowsById, condition, quoted, row_as_json
+from triggers.postgres.portions import Portion, Sized, length_of, portion_of
+from triggers.postgres.sql import row_as_json
+from triggers.postgres.watched_table import WatchedTable
 
-_NONE: Final[Mapping[int, RejectedItem]] = {}
+_SHARE_BY_SIZES: Final = 4
+"""The share of a batch's bytes, one in so many, that sizes before reading may fill: JSON may be longer than what it stands for."""
+_SHARE_BY_TEXTS: Final = 2
+"""The share of a batch's bytes, one in so many, that JSON texts may fill."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadRows:
-    """What one statement read: `rows` are accounted for by now, `kept` those of them that are told."""
+    """What one statement read: all of `rows` are accounted for, and `kept` are those of them that are reported."""
 
     portion: Portion
     rows: Sequence[Any]
@@ -44,20 +47,18 @@ class ReadRows:
 
 
 class PortionReader:
-    """`drawn` tells ids that were given by hand; `reports`: rows that cannot be told are left out, else `BadRow` is raised."""
+    """Reads portions. If it `reports`, rows that cannot be reported are rejected; else `BadRow` or `HugeRow` is raised."""
 
-    def __init__(self, source: Source, *, drawn: Drawn | None, reports: bool) -> None:
-        self._source = source
-        self._drawn = drawn
+    __slots__ = ("_bad_rows", "_reports", "_selection", "_table")
+
+    def __init__(self, table: WatchedTable, *, drawn: DrawnIds | None, reports: bool) -> None:
+        self._table = table
         self._reports = reports
-        options, facts = source.options, source.facts
-        self._row = row_as_json(options.columns, facts.types) if options.columns else None
-        self._size = size_of(options.columns, facts.columns)
-        self._sql = self._statements(options.where, self._row)
-        self._sizes = None if self._size is None else self._statements(options.where, self._size)
+        self._selection = IdSelection(table, drawn)
+        self._bad_rows = BadIdSearch(table, self._selection)
 
     async def read(self, ledger: Ledger, whole: Portion) -> ReadRows:
-        """As many rows as make a batch. Raises `BadRow` or `HugeRow` if the next one cannot be told and nothing is reported."""
+        """Read as many rows as make a batch. Raises `BadRow` or `HugeRow` if the next row cannot be reported or rejected."""
         left_out: dict[int, RejectedItem] = {}
         while True:
             try:
@@ -68,160 +69,147 @@ class PortionReader:
                 left_out[huge.number] = huge.error.rejected(huge.number)
             except UnreadableRows as error:
                 if self._reports:
-                    left_out |= await self._bad_rows(ledger, whole, left_out, error)
+                    left_out |= await self._bad_rows.all(ledger, whole, left_out, error)
                 else:
-                    whole = await self._before_bad_row(ledger, whole, error)
+                    whole = await self._bad_rows.portion_before_first(ledger, whole, error)
             else:
-                return self._told(portion, rows, left_out)
+                return self._kept(portion, rows, left_out)
 
-    def _told(self, portion: Portion, rows: Sequence[Any], left_out: Mapping[int, RejectedItem]) -> ReadRows:
-        is_chosen = bool(left_out) or self._source.options.where is not None
-        kept = [row for row in rows if row["keep"]] if is_chosen else rows
+    def _kept(self, portion: Portion, rows: Sequence[Any], left_out: Mapping[int, RejectedItem]) -> ReadRows:
+        has_keep = bool(left_out) or self._table.options.where is not None
+        kept = [row for row in rows if row["keep"]] if has_keep else rows
         rejected = [left_out[row[0]] for row in rows if row[0] in left_out]
         return ReadRows(portion=portion, rows=rows, kept=kept, rejected=rejected)
 
-    async def _before_bad_row(self, ledger: Ledger, whole: Portion, error: UnreadableRows) -> Portion:
-        """The part of it that can be read. Raises `BadRow` if there is none."""
-        ids = await self._ids(ledger, whole)
-        count = await first_unreadable(ids, partial(self._read_some, ledger, whole)) if ids else 0
-        if not count:
-            key = f"{self._source.options.column} {ids[0]}" if ids else "an id"
-            raise BadRow(self._source.options.table, key, await self._fault(ledger, whole, ids[:1], error)) from error
-        return portion_of([(number, 1) for number in ids], ledger, whole, budget=count)
-
-    async def _bad_rows(
-        self, ledger: Ledger, whole: Portion, known: Collection[int], error: UnreadableRows
-    ) -> Mapping[int, RejectedItem]:
-        ids = [number for number in await self._ids(ledger, whole) if number not in known]
-        unreadable = await all_unreadable(ids, partial(self._read_some, ledger, whole))
-        if not unreadable:
-            raise error
-        return {
-            number: (await self._fault(ledger, whole, [number], cause)).rejected(number)
-            for number, cause in unreadable.items()
-        }
-
-    async def _ids(self, ledger: Ledger, whole: Portion) -> Sequence[int]:
-        return [row[0] for row in await self._fetch(self._statements(None, None), ledger, whole)]
-
-    async def _read_some(self, ledger: Ledger, whole: Portion, ids: Sequence[int]) -> None:
-        """Compute, send and decode no other rows of this portion. Raises `UnreadableRows`."""
-        where = self._source.options.where
-        parts: Sequence[Sequence[int]] = [ids]
-        if self._size is not None:
-            sized = await self._fetch(self._only(ids, where, self._size), ledger, whole)
-            parts = self._parts(ids, {each[0]: each["row"] or 0 for each in sized})
-        for part in parts:
-            rows = await self._fetch(self._only(part, where, self._row), ledger, whole)
-            refuse_unreadable(each["row"] for each in rows if self._row is not None)
-
-    def _parts(self, ids: Sequence[int], sizes: Mapping[int, int]) -> Sequence[Sequence[int]]:
-        """As many ids as are read at a time; the others of these are too large to be read at all."""
-        parts: list[list[int]] = [[]]
-        used = 0
-        for number in ids:
-            size = sizes.get(number, 0)
-            if size > self._source.max_batch_bytes:
-                continue
-            used += size
-            if parts[-1] and used > self._source.max_batch_bytes // 4:
-                parts.append([])
-                used = size
-            parts[-1].append(number)
-        return parts
-
-    async def _fault(self, ledger: Ledger, whole: Portion, ids: Sequence[int], error: UnreadableRows) -> Fault:
-        async def read(where: str | None, row: str | None) -> None:
-            rows = await self._fetch(self._only(ids, where, row), ledger, whole)
-            refuse_unreadable(each["row"] for each in rows if row is not None)
-
-        options, types = self._source.options, self._source.facts.types
-        parts = [] if options.where is None else [Part(column=None, read=partial(read, options.where, None))]
-        columns = ((column, row_as_json([column], types)) for column in options.columns)
-        parts += [Part(column=column, read=partial(read, None, row)) for column, row in columns]
-        return await fault_of(parts, error)
-
     async def _fitting(
-        self, ledger: Ledger, whole: Portion, left_out: Mapping[int, RejectedItem]
+        self, ledger: Ledger, whole: Portion, left_out: Collection[int]
     ) -> tuple[Portion, Sequence[Any]]:
-        """As many rows as make a batch that is not too large, and at least one."""
-        where = self._source.options.where
-        sql = self._without(left_out, where, self._row) if left_out else self._sql
-        if self._sizes is None:
-            rows = await self._fetch(sql, ledger, whole)
-            refuse_unreadable(row["row"] for row in rows if self._row is not None)
+        """Read as many rows as make a batch that is not too large, and at least one."""
+        sql, sizes = self._selection.without(left_out)
+        if sizes is None:
+            rows = await self._selection.fetch(sql, ledger, whole)
+            refuse_unreadable(row["row"] for row in rows if self._selection.row is not None)
             return whole, rows
-        sizes = self._without(left_out, where, self._size) if left_out else self._sizes
-        rows = await self._fetch(sizes, ledger, whole)
-        most = self._source.max_batch_bytes
-        portion, budget = whole, most // 4  # JSON may be longer than what it stands for
+        budget = self._table.max_batch_bytes // _SHARE_BY_SIZES
+        portion, sized = await self._sizes(sizes, ledger, whole, budget)
+        return await self._within(budget, sql, ledger, portion, sized)
+
+    async def _sizes(
+        self, sizes: RowsById, ledger: Ledger, whole: Portion, budget: int
+    ) -> tuple[Portion, Sequence[Sized]]:
+        """Read ids and sizes. If all rows together exceed the budget, those with ids given by hand wait for a later portion."""
+        rows = await self._selection.fetch(sizes, ledger, whole)
+        portion = whole
         if ledger.ahead and sum(row["row"] or 0 for row in rows) > budget and any(row[-1] is None for row in rows):
             rows = [row for row in rows if row[-1] is None]
             portion = replace(whole, ahead=False, is_part=True)
-        sized = [(row[0], row["row"] or 0) for row in rows]
+        return portion, [(row[0], row["row"] or 0) for row in rows]
+
+    async def _within(
+        self, budget: int, sql: RowsById, ledger: Ledger, portion: Portion, sized: Sequence[Sized]
+    ) -> tuple[Portion, Sequence[Any]]:
+        """Read smaller and smaller portions until the JSON texts fit, or until a single row is left."""
         while True:
-            self._refuse_huge(sized, most)
+            self._refuse_huge(sized)
             portion = portion_of(sized, ledger, portion, budget)
-            rows = await self._fetch(sql, ledger, portion)
+            rows = await self._selection.fetch(sql, ledger, portion)
             refuse_unreadable(row["row"] for row in rows)
-            sized, budget = [(row[0], length_of(row["row"])) for row in rows], most // 2
-            sizes_told = [size for _, size in sized if size]
-            if len(sizes_told) <= 1 or sum(sizes_told) <= budget:
-                self._refuse_huge(sized, most)
+            sized = [(row[0], length_of(row["row"])) for row in rows]
+            budget = self._table.max_batch_bytes // _SHARE_BY_TEXTS
+            sizes_kept = [size for _, size in sized if size]
+            if len(sizes_kept) <= 1 or sum(sizes_kept) <= budget:
+                self._refuse_huge(sized)
                 return portion, rows
 
-    def _refuse_huge(self, sized: Sequence[Sized], most: int) -> None:
-        """The first of these rows that is told is to be read in any case."""
+    def _refuse_huge(self, sized: Sequence[Sized]) -> None:
+        """Raise `HugeRowOfPortion` if the first row that would be reported, which is read in any case, fits no batch."""
         number, size = next((each for each in sized if each[1]), (0, 0))
+        most = self._table.max_batch_bytes
         if size > most:
-            options = self._source.options
+            options = self._table.options
             raise HugeRowOfPortion(number, HugeRow(options.table, f"{options.column} {number}", size, most))
-
-    def _only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:
-        """A statement that looks into these rows only, and else at ids."""
-        return self._statements(f"CASE WHEN {self._among(ids)} THEN {condition(where)} ELSE false END", row)
-
-    def _without(self, ids: Collection[int], where: str | None, row: str | None) -> RowsById:
-        """A statement that looks into all rows but these."""
-        return self._statements(f"CASE WHEN {self._among(ids)} THEN false ELSE {condition(where)} END", row)
-
-    def _among(self, ids: Collection[int]) -> str:
-        cursor = f"{self._source.options.source.sql}.{quoted(self._source.options.column)}"
-        return f"{cursor} = ANY ('{{{','.join(map(str, ids))}}}'::int8[])"
-
-    def _statements(self, where: str | None, row: str | None) -> RowsById:
-        options = self._source.options
-        return RowsById(table=options.source, column=options.column, where=where, row=row, drawn=self._drawn)
-
-    async def _fetch(self, sql: RowsById, ledger: Ledger, portion: Portion) -> Sequence[Any]:
-        arguments: list[object] = [ledger.highest, portion.fresh]
-        if ledger.ahead and self._drawn is not None:
-            free = ledger.free if portion.ahead else []
-            sql, arguments = replace(sql, free=True), [*arguments, [low for low, _ in free], [high for _, high in free]]
-        if not portion.gaps:
-            return self._recognised(await self._source.fetch(sql.fresh, *arguments, repeated=True), ledger)
-        gaps = ledger.gaps[: portion.gaps]
-        arguments += [gap.low for gap in gaps], [gap.high for gap in gaps], portion.late
-        rows = await self._source.fetch(sql.fresh_and_late, *arguments, boot=ledger.boot or None, repeated=True)
-        return sorted(self._recognised(rows, ledger), key=itemgetter(0))
-
-    def _recognised(self, rows: Sequence[Any], ledger: Ledger) -> Sequence[Any]:
-        """Raises `SourceChanged` when the sequence was set back: ids come again."""
-        notes = {row[-1]: row[0] for row in rows if row[-1] is not None}
-        if SET_BACK in notes:
-            [sequence], last, highest = self._source.facts.sequences, notes[SET_BACK], ledger.highest
-            raise SourceChanged(
-                f"{sequence.name} stands at {last}, below the position {highest}: it was set back, or never got there, and rows"
-                f" with ids up to {highest} may come unseen; `watcher rewind {self._source.watcher} --to start` tells all rows that"
-                f" are there, --to {last} those above it; or SELECT setval('{sequence.name}', {highest}) if none has come yet"
-            )
-        return rows
 
 
 class HugeRowOfPortion(Exception):
-    """Which row it is, and the error that it makes."""
+    """The row with the id `number` is too large for any batch; `error` is what its watcher fails with."""
 
     def __init__(self, number: int, error: HugeRow) -> None:
         super().__init__(str(error))
         self.number = number
         self.error = error
+
+
+class BadIdSearch:
+    """Finds the rows of a portion that cannot be read, after a statement failed because of them."""
+
+    __slots__ = ("_selection", "_table")
+
+    def __init__(self, table: WatchedTable, selection: IdSelection) -> None:
+        self._table = table
+        self._selection = selection
+
+    async def portion_before_first(self, ledger: Ledger, whole: Portion, error: UnreadableRows) -> Portion:
+        """Return the portion before the first bad row. Raises `BadRow` if that is the next row."""
+        ids = await self._ids(ledger, whole)
+        count = await first_unreadable(ids, partial(self._read, ledger, whole)) if ids else 0
+        if not count:
+            key = f"{self._table.options.column} {ids[0]}" if ids else "an id"
+            failure = await self._failure(ledger, whole, ids[:1], error)
+            raise BadRow(self._table.options.table, key, failure) from error
+        return portion_of([(number, 1) for number in ids], ledger, whole, budget=count)
+
+    async def all(
+        self, ledger: Ledger, whole: Portion, known: Collection[int], error: UnreadableRows
+    ) -> Mapping[int, RejectedItem]:
+        """Return the bad rows that are not known yet. Raises `error` if there are none."""
+        ids = [number for number in await self._ids(ledger, whole) if number not in known]
+        unreadable = await all_unreadable(ids, partial(self._read, ledger, whole))
+        if not unreadable:
+            raise error
+        return {
+            number: (await self._failure(ledger, whole, [number], cause)).rejected(number)
+            for number, cause in unreadable.items()
+        }
+
+    async def _ids(self, ledger: Ledger, whole: Portion) -> Sequence[int]:
+        rows = await self._selection.fetch(self._selection.statements(None, None), ledger, whole)
+        return [row[0] for row in rows]
+
+    async def _read(self, ledger: Ledger, whole: Portion, ids: Sequence[int]) -> None:
+        """Compute, send and decode only these rows of the portion. Raises `UnreadableRows`."""
+        where, selection = self._table.options.where, self._selection
+        parts: Sequence[Sequence[int]] = [ids]
+        if selection.size is not None:
+            sized = await selection.fetch(selection.only(ids, where, selection.size), ledger, whole)
+            parts = self._parts(ids, {row[0]: row["row"] or 0 for row in sized})
+        for part in parts:
+            await self._read_part(ledger, whole, part, where, selection.row)
+
+    async def _read_part(
+        self, ledger: Ledger, whole: Portion, ids: Sequence[int], where: str | None, row: str | None
+    ) -> None:
+        rows = await self._selection.fetch(self._selection.only(ids, where, row), ledger, whole)
+        refuse_unreadable(each["row"] for each in rows if row is not None)
+
+    def _parts(self, ids: Sequence[int], sizes: Mapping[int, int]) -> Sequence[Sequence[int]]:
+        """Divide the ids into parts that are read one at a time, without those whose rows are too large to be read at all."""
+        parts: list[list[int]] = [[]]
+        used = 0
+        for number in ids:
+            size = sizes.get(number, 0)
+            if size > self._table.max_batch_bytes:
+                continue
+            used += size
+            if parts[-1] and used > self._table.max_batch_bytes // _SHARE_BY_SIZES:
+                parts.append([])
+                used = size
+            parts[-1].append(number)
+        return parts
+
+    async def _failure(self, ledger: Ledger, whole: Portion, ids: Sequence[int], error: UnreadableRows) -> RowFailure:
+        options, types = self._table.options, self._table.facts.types
+        read = partial(self._read_part, ledger, whole, ids)
+        parts = [] if options.where is None else [RowPart(column=None, read=partial(read, options.where, None))]
+        columns = ((column, row_as_json([column], types)) for column in options.columns)
+        parts += [RowPart(column=column, read=partial(read, None, row)) for column, row in columns]
+        return await failure_of(parts, error)

@@ -1,7 +1,7 @@
-"""How many of the waiting rows fit one batch, by their sizes: what is read, and emitted, stays bounded however large rows are.
+"""How many of the waiting rows fit one batch, by their sizes: what is read and reported stays bounded however large rows are (pure).
 
-Sizes are read by a statement of their own before the rows, and cost little: PostgreSQL need not open what it has stored
-compressed or apart. They only choose limits, and whatever the limits are, the ledger is exact.
+Sizes are read by a statement of their own before the rows, and cost little: PostgreSQL need not open values that it stored
+compressed or out of line. Sizes only choose limits, and the ledger is exact whatever the limits are.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from triggers.postgres.sql import quoted
 FIXED: Final = {"smallint", "integer", "bigint", "boolean", "real", "double precision", "uuid", "date", "interval"} | {
     f"{kind} {zone} time zone" for kind in ("timestamp", "time") for zone in ("with", "without")
 }
-"""Types whose values are small: rows of nothing else need no look at their sizes."""
+"""Types whose values are small: rows that hold nothing else need no statement for their sizes."""
 _RAW: Final = {"text", "character varying", "character", "bytea"}
-"""Types whose size before compression is known without opening them."""
+"""Types whose size before compression is known without opening the value."""
 
 Sized = tuple[int, int]
 """A row's id and size."""
@@ -27,19 +27,19 @@ Sized = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Portion:
-    """Limits of one read: rows above the highest id, rows of each gap, and how many of the gaps are read at all."""
+    """The limits of one read: rows above the highest id, rows of each gap, and the number of gaps that are read."""
 
     fresh: int
     late: int
     gaps: int
     ahead: bool = True
-    """Also those that were given by hand above the others."""
+    """Whether ids are read that were given by hand above those that were drawn."""
     is_part: bool = False
-    """More is waiting than this."""
+    """Whether more is waiting than this portion."""
 
 
 def size_of(columns: Sequence[str], types: Mapping[str, str]) -> str | None:
-    """An expression for what a row's columns hold, in bytes; None where that is little in any case."""
+    """Return an expression for the bytes in a row's columns; None where they are few in any case."""
     terms = [
         f"coalesce({'octet_length' if types[name] in _RAW else 'pg_column_size'}({quoted(name)}), 4)"
         for name in columns
@@ -49,7 +49,7 @@ def size_of(columns: Sequence[str], types: Mapping[str, str]) -> str | None:
 
 
 def portion_of(rows: Sequence[Sized], ledger: Ledger, whole: Portion, budget: int) -> Portion:
-    """As much of `whole` as fits the budget, and at least one of its rows (ascending); what is late comes first."""
+    """Return as much of `whole` as fits the budget, and at least one of its rows (ascending). Late rows come first."""
     ids = [number for number, _ in rows]
     used = 0
     for place, gap in enumerate(ledger.gaps[: whole.gaps]):
@@ -57,7 +57,7 @@ def portion_of(rows: Sequence[Sized], ledger: Ledger, whole: Portion, budget: in
         sizes = [size for _, size in rows[bisect_left(ids, gap.low) : bisect_right(ids, gap.high)]]
         for count, size in enumerate(sizes):
             if used and used + size > budget:
-                if before:  # the gaps before this one are enough
+                if before:  # the gaps before this one fill the budget
                     return replace(whole, fresh=0, gaps=place, is_part=True)
                 return replace(whole, fresh=0, late=count, gaps=place + 1, is_part=True)
             used += size
@@ -69,7 +69,7 @@ def portion_of(rows: Sequence[Sized], ledger: Ledger, whole: Portion, budget: in
 
 
 def length_of(text: str | None) -> int:
-    """Of JSON once it is stored, in ASCII."""
+    """Return the length of a JSON text as it is stored, in ASCII."""
     if text is None or text.isascii():
         return len(text or "")
     return len(text.encode("ascii", "backslashreplace"))

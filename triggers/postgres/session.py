@@ -1,22 +1,35 @@
-"""A session at a watched PostgreSQL: statements one after the other, each a snapshot of its own, and which server gave it."""
+"""Sessions at a watched PostgreSQL, and how a watcher shares them.
+
+A session runs statements one after the other, each in a snapshot of its own, and knows which server answers. Watchers share
+a few quick sessions. A statement on a quick session may wait for a lock, and run, only for a moment: then the server cancels
+it, and it is sent once more on the patient session, where locked and slow statements wait for each other and nobody waits for
+them. A statement that was cancelled returned nothing, so repeating it changes no promise.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import anyio
 import asyncpg
 
-from triggers.postgres.failures import close_connection, driver_errors
+from triggers.errors import SourceUnavailable
+from triggers.postgres.failures import (
+    LOCK_TIMEOUT,
+    STATEMENT_TIMEOUT,
+    close_connection,
+    driver_errors,
+    sqlstate_of,
+)
 from triggers.postgres.sql import SERVER, SET_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """`boot` tells one life of the server from the next, `timeline` one history from the one after a failover."""
+    """The server that answers. `boot` changes when it is restarted, `timeline` after a failover."""
 
     system_identifier: str
     timeline: int
@@ -24,13 +37,13 @@ class Server:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
-    """How long a statement may work, and wait for a lock, before the server ends it, and whether it is planned each time."""
+class StatementLimits:
+    """How long a statement may run, and wait for a lock, before the server cancels it, and whether it is planned each time."""
 
     statement: timedelta
     lock: timedelta
     one_plan: bool = False
-    """Planned once, for any arguments: planning takes longer than a statement that finds nothing."""
+    """Whether one plan is used for all arguments: planning takes longer than a statement that finds nothing."""
 
     @property
     def settings(self) -> tuple[str, ...]:
@@ -38,33 +51,40 @@ class Limits:
         return (*times, "force_generic_plan" if self.one_plan else "auto")
 
 
+LONGEST: Final = timedelta(seconds=60)
+QUICK: Final = StatementLimits(statement=timedelta(seconds=2), lock=timedelta(milliseconds=100))
+QUICK_WITH_ONE_PLAN: Final = replace(QUICK, one_plan=True)
+PATIENT_FOR: Final = 60.0
+"""Seconds for which a watcher whose statement was too slow stays on the patient session."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class Result:
-    """The rows of one statement, and the server that gave them."""
+class StatementResult:
+    """The rows of one statement, and the server that returned them."""
 
     rows: Sequence[Any]
     server: Server
 
 
 class Session:
-    """One connection at a time, made when it is needed and again when it was lost; callers take turns.
+    """One connection at a time, opened when it is needed and again after it was lost. Callers take turns.
 
-    It stays with its tables, so that their statements stay prepared (asyncpg keeps them per connection). A pool would do
-    the same, and add more time to each statement than the statement takes.
+    A session is used for the same tables again and again, so their statements stay prepared (asyncpg keeps them per
+    connection). A pool would do the same, and add more time to each statement than the statement takes.
     """
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
         self._connect = connect
         self._connection: asyncpg.Connection | None = None
         self._server: Server
-        self._limits: Limits | None = None
+        self._limits: StatementLimits | None = None
         self._turn = anyio.Lock(fast_acquire=True)
         self._may_lead_elsewhere = False
 
-    async def fetch(self, statement: str, *arguments: object, limits: Limits | None = None) -> Result:
-        """One statement, one snapshot. Raises ConfigurationError or SourceUnavailable, and nothing of the driver's.
+    async def fetch(self, statement: str, *arguments: object, limits: StatementLimits | None = None) -> StatementResult:
+        """Run one statement in one snapshot. Raises ConfigurationError or SourceUnavailable, never an error of the driver.
 
-        Without `limits` those of the statement before are in force, or of the connection's settings.
+        Without `limits` the limits of the previous statement stay in force, or those of the connection's settings.
         """
         with driver_errors():
             async with self._turn:
@@ -73,15 +93,16 @@ class Session:
                     if limits is not None and limits != self._limits:
                         await connection.fetchrow(SET_LIMITS, *limits.settings)
                         self._limits = limits
-                    return Result(rows=await connection.fetch(statement, *arguments), server=self._server)
+                    rows = await connection.fetch(statement, *arguments)
+                    return StatementResult(rows=rows, server=self._server)
                 except asyncpg.PostgresError:
                     raise
-                except BaseException:  # cancelled, or lost, in the middle of an answer
+                except BaseException:  # cancelled, or lost, in the middle of a result
                     await self.close()
                     raise
 
     def reconnect(self) -> None:
-        """The next statement gets a new connection."""
+        """Open a new connection for the next statement."""
         self._may_lead_elsewhere = True
 
     async def close(self) -> None:
@@ -95,8 +116,43 @@ class Session:
             self._may_lead_elsewhere = False
             self._connection, self._limits = await self._connect(), None
             try:
-                self._server = Server(**await self._connection.fetchrow(SERVER))
+                row = await self._connection.fetchrow(SERVER)
+                self._server = Server(
+                    system_identifier=row["system_identifier"], timeline=row["timeline"], boot=row["boot"]
+                )
             except BaseException:
                 await self.close()
                 raise
         return self._connection
+
+
+@dataclass(kw_only=True, eq=False, slots=True)
+class Lane:
+    """The sessions of one watcher. `quick` is None if the watcher has the connection to itself and can delay nobody."""
+
+    quick: Session | None
+    patient: Session
+    lock_timeout: timedelta
+    one_plan: bool = False
+    """Whether one plan suits all arguments of the statements that are sent as `repeated`.
+
+    A watcher that alternates with others on a session pays a round trip for each switch.
+    """
+    _patient_until: float = 0.0
+
+    async def fetch(self, statement: str, *arguments: object, repeated: bool = False) -> StatementResult:
+        """Run one statement in one snapshot, and wait for other sessions' locks for at most `lock_timeout`.
+
+        `repeated` is for a statement that is sent again and again and can only be planned along the table's index.
+        """
+        one_plan = repeated and self.one_plan
+        if self.quick is not None and anyio.current_time() >= self._patient_until:
+            try:
+                return await self.quick.fetch(statement, *arguments, limits=QUICK_WITH_ONE_PLAN if one_plan else QUICK)
+            except SourceUnavailable as error:
+                if sqlstate_of(error) == STATEMENT_TIMEOUT:
+                    self._patient_until = anyio.current_time() + PATIENT_FOR
+                elif sqlstate_of(error) != LOCK_TIMEOUT:
+                    raise
+        limits = StatementLimits(statement=LONGEST, lock=self.lock_timeout, one_plan=one_plan)
+        return await self.patient.fetch(statement, *arguments, limits=limits)

@@ -1,8 +1,8 @@
 """Values as PostgreSQL writes them in JSON, digit for digit.
 
-JSON readers take numbers for floats and would round a numeric: it becomes text, wherever it stands. At the top of a row
-PostgreSQL does that itself (`ValueType.cast`); inside composites it is done here, by the types the catalogue tells of. A
-number in a json or jsonb column stays a number as long as a float holds it, and else becomes text too.
+JSON readers parse numbers as floats and would round a numeric, so every numeric becomes text. At the top of a row PostgreSQL
+does that itself (`ValueType.cast`). Inside composites it is done here, by the types that the catalog lists. A number in a json
+or jsonb column stays a number if a float holds it exactly, and otherwise becomes text too.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from decimal import Decimal
 from typing import Any, Final
 
 MOST_DIGITS: Final = 308
+"""The number of digits from which on an integer becomes text."""
 SURELY_EXACT: Final = 16
-"""Characters of a number with a point and no exponent that any float of 64 bits gives back."""
+"""How many characters of a number with a point and without an exponent every 64-bit float reproduces."""
 NUMERIC: Final = 1700
 """PostgreSQL's oid of the type."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ValueType:
-    """What decides how values of a type are told; a domain is what it stands on. `fields` of a composite, else empty."""
+    """How values of a type become JSON. A domain is represented by its base type; `fields` are those of a composite, else empty."""
 
     is_numeric: bool = False
     element: ValueType | None = None
@@ -31,14 +32,14 @@ class ValueType:
 
     @property
     def cast(self) -> str:
-        """What is added to an expression of this type before it becomes JSON."""
+        """The cast that is appended to an expression of this type before it becomes JSON."""
         if self.is_numeric:
             return "::text"
         return "::text[]" if self.element is not None and self.element.is_numeric else ""
 
     @property
     def hides_numeric(self) -> bool:
-        """Whether there is one inside that no cast reaches."""
+        """Whether there is a numeric inside that no cast reaches."""
         if self.cast:
             return False
         parts = [*self.fields.values(), *([] if self.element is None else [self.element])]
@@ -46,7 +47,7 @@ class ValueType:
 
 
 def type_of(oid: int, catalogue: Mapping[int, Mapping[str, Any]]) -> ValueType:
-    """From the rows of `sql.TYPES`, by oid."""
+    """Return the type with this oid, from the rows of `catalog.TYPES` by oid."""
     row = catalogue[oid]
     if row["base"]:
         return type_of(row["base"], catalogue)
@@ -58,7 +59,7 @@ def type_of(oid: int, catalogue: Mapping[int, Mapping[str, Any]]) -> ValueType:
 
 
 def parse_rows(texts: Sequence[str], types: Mapping[str, ValueType]) -> list[Any]:
-    """Rows as JSON objects of columns of these types."""
+    """Parse rows that are JSON objects of columns of these types."""
     if not any(type_.hides_numeric for type_ in types.values()):
         return parse_all(texts)
     rows = json.loads(f"[{','.join(texts)}]", parse_float=_Digits, parse_int=_Digits)
@@ -66,13 +67,13 @@ def parse_rows(texts: Sequence[str], types: Mapping[str, ValueType]) -> list[Any
 
 
 def parse_all(texts: Sequence[str]) -> list[Any]:
-    """JSON as PostgreSQL writes it; numbers that no float holds stay text."""
+    """Parse JSON texts as PostgreSQL writes them; numbers that no float holds stay text."""
     values: list[Any] = json.loads(f"[{','.join(texts)}]", parse_float=_float_or_text, parse_int=_int_or_text)
     return values
 
 
 class _Digits(str):
-    """A number as it was written."""
+    """A number as PostgreSQL wrote it."""
 
     __slots__ = ()
 
@@ -86,7 +87,7 @@ def _exact(value: Any, type_: ValueType | None) -> Any:
             return str(value) if type_ is not None and type_.is_numeric else value.number()
         case list():
             element = None if type_ is None else type_.element
-            # The dimensions of an array are no types of their own.
+            # All dimensions of an array have the same type.
             return [_exact(item, type_ if isinstance(item, list) and _is_flat(element) else element) for item in value]
         case dict():
             fields = {} if type_ is None else type_.fields

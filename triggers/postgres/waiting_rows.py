@@ -1,4 +1,4 @@
-"""Mode `updated_at`: the rows that wait at known places, read as many at a time as make a batch, none that cannot be told."""
+"""Mode `updated_at`: reading waiting rows at known places, as many at a time as make a batch, without those that cannot be reported."""
 
 from __future__ import annotations
 
@@ -10,27 +10,29 @@ from typing import Any
 from triggers.base import JsonValue, RejectedItem
 from triggers.postgres.bad_rows import (
     BadRow,
-    Fault,
     HugeRow,
-    Part,
+    RowFailure,
+    RowPart,
     all_unreadable,
-    fault_of,
+    failure_of,
     first_unreadable,
     refuse_unreadable,
 )
 from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.portions import length_of, size_of
-from triggers.postgres.source import Source
-from triggers.postgres.sql import RowsByUpdate, primary_key_as_json, row_as_json
+from triggers.postgres.sql import primary_key_as_json, row_as_json
+from triggers.postgres.update_statements import RowsByUpdate
 from triggers.postgres.values import parse_all
+from triggers.postgres.watched_table import WatchedTable
 from triggers.postgres.window import BEFORE_THE_FIRST, RowPlace
 
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingRow:
-    """A version that is to be told. `xid` has 64 bits, or is `BEFORE_THE_FIRST`; `written_by` is as it stands on the row.
+    """A version that is to be reported.
 
-    `key` is JSON, `size` that of the columns in bytes.
+    `xid` has 64 bits, or is `BEFORE_THE_FIRST`; `written_by` is the xid as it stands on the row. `key` is JSON text, `size` the
+    bytes in the configured columns.
     """
 
     xid: int
@@ -45,7 +47,7 @@ class WaitingRow:
 
     @property
     def version(self) -> str:
-        """Which tells it from others of the same key."""
+        """The text that distinguishes this version from others with the same key."""
         return str(self.written_by)
 
     @classmethod
@@ -60,8 +62,8 @@ class WaitingRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ToldRows:
-    """Of the rows that wait, the first `count` are handled: what stands there now, and which of them cannot be told."""
+class HandledRows:
+    """The result of one read: the first `count` waiting rows are handled, `rows` are those still in place, `rejected` are bad."""
 
     count: int
     rows: Sequence[Mapping[str, Any]]
@@ -69,91 +71,107 @@ class ToldRows:
 
 
 class WaitingReader:
-    """Reads rows at their places."""
+    """Reads waiting rows at their places."""
 
-    def __init__(self, source: Source, sql: RowsByUpdate) -> None:
-        self._source = source
-        self._options = source.options
+    __slots__ = ("_options", "_sql", "_table")
+
+    def __init__(self, table: WatchedTable, sql: RowsByUpdate) -> None:
+        self._table = table
+        self._options = table.options
         self._sql = sql
 
-    async def read(self, waiting: Sequence[WaitingRow], *, reports: bool) -> ToldRows:
-        """As many as make a batch, one at least. Raises `BadRow` or `HugeRow` of the next one unless it `reports` such rows."""
-        some = waiting[: self._fitting([row.size for row in waiting], self._source.max_batch_bytes // 4)]
+    async def read(self, waiting: Sequence[WaitingRow], *, reports: bool) -> HandledRows:
+        """Read as many rows as make a batch, and at least one.
+
+        If it `reports`, rows that cannot be reported are rejected; else `BadRow` or `HugeRow` is raised when the next row is such
+        a row.
+        """
+        some = waiting[: self._fitting([row.size for row in waiting], self._table.max_batch_bytes // 4)]
         if not some or (not self._options.columns and self._options.where is None):
-            return ToldRows(count=len(some), rows=[{"key": row.key, "keep": True} for row in some])
+            return HandledRows(count=len(some), rows=[{"key": row.key, "keep": True} for row in some])
+        return await (self._read_reporting(some) if reports else self._read_stopping(some))
+
+    async def _read_stopping(self, some: Sequence[WaitingRow]) -> HandledRows:
+        """Read the rows before the first that cannot be reported. Raises `BadRow` or `HugeRow` if that is the next row."""
+        while True:
+            try:
+                count, rows = await self._sized(some)
+            except UnreadableRows as error:
+                some = await self._before_bad_row(some, error)
+            else:
+                return HandledRows(count=count, rows=rows)
+
+    async def _read_reporting(self, some: Sequence[WaitingRow]) -> HandledRows:
+        """Read the rows, and leave out those that cannot be reported."""
         left_out: dict[WaitingRow, RejectedItem] = {}
         while True:
             rest = [row for row in some if row not in left_out]
             try:
                 count, rows = await self._sized(rest)
             except HugeRow as huge:
-                if not reports:
-                    raise
                 left_out[rest[0]] = huge.rejected(rest[0].json_key, rest[0].version)
             except UnreadableRows as error:
-                if reports:
-                    left_out |= await self._bad_rows(rest, error)
-                else:
-                    some = await self._before_bad_row(rest, error)
+                left_out |= await self._bad_rows(rest, error)
             else:
                 number = len(some) if count == len(rest) else some.index(rest[count])
-                return ToldRows(count=number, rows=rows, rejected=await self._still_there(some[:number], left_out))
+                rejected = await self._still_there(some[:number], left_out)
+                return HandledRows(count=number, rows=rows, rejected=rejected)
 
     async def _sized(self, rest: Sequence[WaitingRow]) -> tuple[int, Sequence[Mapping[str, Any]]]:
-        """How many of these rows one commit takes, and what stands there. Raises `UnreadableRows`, `HugeRow`."""
+        """Return how many of these rows one commit takes, and those still in place. Raises `UnreadableRows` or `HugeRow`."""
         if not rest:
             return 0, []
         self._refuse_huge(rest[0], rest[0].size)
         rows = await self._rows(rest)
         sizes = [length_of(row and row["row"]) for row in rows]
         self._refuse_huge(rest[0], sizes[0])
-        count = self._fitting(sizes, self._source.max_batch_bytes // 2)
+        count = self._fitting(sizes, self._table.max_batch_bytes // 2)
         kept = zip(rest[:count], rows, strict=False)
         return count, [{**row, "key": waiting.key} for waiting, row in kept if row is not None]
 
     async def _before_bad_row(self, some: Sequence[WaitingRow], error: UnreadableRows) -> Sequence[WaitingRow]:
-        """Those before it. Raises `BadRow` if there is none."""
+        """Return the rows before the first bad one. Raises `BadRow` if that is the next row."""
         count = await first_unreadable(some, self._rows)
         if not count:
-            fault = await self._fault(some[0], error)
-            raise BadRow(self._options.table, f"the key {some[0].key}", fault) from error
+            failure = await self._failure(some[0], error)
+            raise BadRow(self._options.table, f"the key {some[0].key}", failure) from error
         return some[:count]
 
     async def _bad_rows(self, some: Sequence[WaitingRow], error: UnreadableRows) -> Mapping[WaitingRow, RejectedItem]:
         unreadable = await all_unreadable(some, self._rows)
         if not unreadable:
             raise error
-        faults = {row: await self._fault(row, cause) for row, cause in unreadable.items()}
-        return {row: fault.rejected(row.json_key, row.version) for row, fault in faults.items()}
+        failures = {row: await self._failure(row, cause) for row, cause in unreadable.items()}
+        return {row: failure.rejected(row.json_key, row.version) for row, failure in failures.items()}
 
     async def _still_there(
         self, some: Sequence[WaitingRow], left_out: Mapping[WaitingRow, RejectedItem]
     ) -> Sequence[RejectedItem]:
-        """Of those left out; another version comes later."""
+        """Return the items of left-out rows that are still in place; a newer version of the others is read later."""
         rows = [row for row in some if row in left_out]
         if not rows:
             return ()
-        places = await self._rows_by(statements(self._source, where=None, columns=()), rows)
+        places = await self._rows_by(statements(self._table, where=None, columns=()), rows)
         return [left_out[row] for row, place in zip(rows, places, strict=True) if place is not None]
 
     async def _rows(self, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
-        """What stands there, None where there is another version by now, which comes later. Raises `UnreadableRows`."""
+        """Read the rows; None stands for a row that has a newer version by now, which is read later. Raises `UnreadableRows`."""
         return await self._rows_by(self._sql, waiting)
 
     async def _rows_by(self, sql: RowsByUpdate, waiting: Sequence[WaitingRow]) -> Sequence[Any]:
         relations, places = [row.place.relation for row in waiting], [row.place.ctid for row in waiting]
         xids = [str(row.written_by) for row in waiting]
-        rows = {row["number"]: row for row in await self._source.fetch(sql.rows, relations, places, xids)}
+        rows = {row["number"]: row for row in await self._table.fetch(sql.rows, relations, places, xids)}
         refuse_unreadable(row["row"] for row in rows.values())
         return [rows.get(number) for number in range(1, len(waiting) + 1)]
 
     def _refuse_huge(self, row: WaitingRow, size: int) -> None:
-        """The first of these rows is to be read in any case."""
-        if size > self._source.max_batch_bytes:
-            raise HugeRow(self._options.table, f"the key {row.key}", size, self._source.max_batch_bytes)
+        """Raise `HugeRow` if the first row, which is read in any case, fits no batch."""
+        if size > self._table.max_batch_bytes:
+            raise HugeRow(self._options.table, f"the key {row.key}", size, self._table.max_batch_bytes)
 
     def _fitting(self, sizes: Sequence[int], budget: int) -> int:
-        """How many of the rows of these sizes one commit takes."""
+        """Return how many of the rows of these sizes one commit takes."""
         used = 0
         for count, size in enumerate(sizes[: self._options.batch.max_rows]):
             if count and used + size > budget:
@@ -161,22 +179,22 @@ class WaitingReader:
             used += size
         return min(len(sizes), self._options.batch.max_rows)
 
-    async def _fault(self, row: WaitingRow, error: UnreadableRows) -> Fault:
+    async def _failure(self, row: WaitingRow, error: UnreadableRows) -> RowFailure:
         parts = []
         if self._options.where is not None:
-            sql = statements(self._source, where=self._options.where, columns=())
-            parts.append(Part(column=None, read=partial(self._rows_by, sql, [row])))
+            sql = statements(self._table, where=self._options.where, columns=())
+            parts.append(RowPart(column=None, read=partial(self._rows_by, sql, [row])))
         for column in self._options.columns:
-            sql = statements(self._source, where=None, columns=(column,))
-            parts.append(Part(column=column, read=partial(self._rows_by, sql, [row])))
-        return await fault_of(parts, error)
+            sql = statements(self._table, where=None, columns=(column,))
+            parts.append(RowPart(column=column, read=partial(self._rows_by, sql, [row])))
+        return await failure_of(parts, error)
 
 
 def statements(
-    source: Source, *, where: str | None, columns: Sequence[str] | None = None, size: str | None = None
+    table: WatchedTable, *, where: str | None, columns: Sequence[str] | None = None, size: str | None = None
 ) -> RowsByUpdate:
-    """For these columns if they are given, else for those that are configured."""
-    options, facts = source.options, source.facts
+    """Return the statements for these columns, or for the configured ones if none are given."""
+    options, facts = table.options, table.facts
     columns = options.columns if columns is None else columns
     return RowsByUpdate.of(
         options.source,

@@ -1,68 +1,67 @@
-"""Mode `updated_at`, the pure core: which row versions are handled, told apart by the transaction that wrote them.
+"""Mode `updated_at`, the pure core: which row versions are handled, judged by the transactions that wrote them.
 
 A version that a snapshot does not show was written by a (sub)transaction whose xid is not below the snapshot's xmin. So
-`xmin` of the last snapshot and the xids at or above it that were *seen in the table* tell handled versions from new
+`xmin` of the last snapshot, and the xids at or above it that were *seen in the table*, separate handled versions from new
 ones; all versions of one xid become visible together. The floor only keeps the reads short: `now()` is the
-transaction's start, so nothing new can lie below a moment once every transaction that was alive then has ended.
+transaction's start, so nothing new can lie below a moment once every transaction that was open then has ended.
 
-The order of one poll: `alive` with a list of the living, `read` with rows above the old floor, read after that list.
+One poll calls `alive` with a list of open transactions, then `read` with rows above the old floor, read after that list.
 
-What waits may be more than one commit takes: then `read_part`, again and again, and `read` with the last part. Within a
-transaction's rows the order is that of their places in the table, which a version keeps as long as it lives. The parts
-come in this order: the rest of the transaction that the last part broke off in, then the others as they began. So
-whatever was written before a part's transaction, and had ended by the snapshot, is told, and `xmin` may follow; the
-floor may not, since it would hide what is still to come. The very first read takes those who ended before its first
-snapshot as one transaction, the oldest: nothing is ever added to that.
+More may be waiting than one commit takes. Then the poll calls `read_part` again and again, and `read` with the last part.
+Within a transaction the rows are ordered by their places in the table, which a version keeps as long as it lives. The
+parts come in this order: the rest of the transaction in which the last part ended, then the others as they began. So
+everything written before a part's transaction, by transactions that had ended by the snapshot, is reported, and `xmin` may
+follow. The floor may not follow, because it would hide the parts that are still to come. The very first read treats all
+transactions that ended before its first snapshot as one transaction, the oldest: nothing is ever added to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from datetime import datetime
+from typing import Any, Final
 
+from triggers.base import JsonObject, JsonValue, RowChanges
 from triggers.postgres.ledger import LockSet
 
-if TYPE_CHECKING:
-    from triggers.base import JsonObject, JsonValue
-
 BEFORE_ALL_TIME: Final = "-infinity"
-"""Moments are compared as text; this one sorts below all digits."""
+"""The moment before all others. Moments are compared as text, and this one sorts below all digits."""
 
 XID_SPACE: Final = 2**32
 FURTHEST_BACK: Final = 2**31 - 10**6
-"""xids on a row have 32 bits: a last snapshot further back than this cannot be told from the future."""
+"""How many transactions the last snapshot may lie back. Rows hold 32 bits of their xid, so an older one looks like the future."""
 OLD: Final = 2**27
-"""Transactions after which a snapshot is written anew, whatever happened: far below `FURTHEST_BACK`."""
+"""The number of transactions after which a snapshot is written again, whatever happened: far below `FURTHEST_BACK`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """A moment, and who of those alive then has not ended."""
+    """A moment, and the transactions that were open then and have not ended."""
 
     moment: str
     alive: frozenset[str]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Snapshot:
-    """What the rows were read in: xids of 64 bits, all below `xmin` had ended, none at or above `xmax` had begun."""
+class TransactionSnapshot:
+    """The snapshot in which rows were read: all xids (64 bits) below `xmin` had ended, none at or above `xmax` had begun."""
 
     xmin: int
     xmax: int
 
     def widen(self, xid: int) -> int:
-        """The 64 bits of a row's xid, of which the row holds 32."""
+        """Return the 64 bits of a row's xid, of which the row holds 32."""
         return self.xmax - ((self.xmax - xid) % XID_SPACE)
 
 
 BEFORE_THE_FIRST: Final = 0
-"""The xid that stands for all who had ended by the very first snapshot."""
+"""The xid that stands for all transactions that had ended by the very first snapshot."""
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
 class RowPlace:
-    """Where a row version is: its partition's oid, and its block and number there."""
+    """The place of a row version: its partition's oid, and its block and number there."""
 
     relation: int
     block: int
@@ -74,54 +73,58 @@ class RowPlace:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
-    """The versions that `xid` wrote are told up to this place."""
+class DrainCursor:
+    """Where the last part ended: the versions that `xid` wrote are reported up to this place."""
 
     xid: int
     place: RowPlace
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
-    """`xmin` None: nothing was read whole yet. `next_floor` is what `floor` becomes with the next rows.
+class VersionWindow:
+    """The row versions that are handled.
 
-    `first` is the xmin of the very first snapshot, while only a part of what it shows is told.
+    `xmin` is None until one read was completed. `floor` becomes `next_floor` with the next rows. `first` is the xmin of the very
+    first snapshot, as long as only a part of what it shows is reported.
     """
 
     xmin: int | None = None
     first: int | None = None
-    part: Part | None = None
+    part: DrainCursor | None = None
     handled: frozenset[int] = frozenset()
     floor: str = BEFORE_ALL_TIME
     next_floor: str = BEFORE_ALL_TIME
     checkpoints: tuple[Checkpoint, ...] = ()
     boot: str = ""
 
-    def alive(self, living: LockSet) -> Window:
-        """`living` are all transactions of the database but the watcher's own; whoever left the list has ended.
+    def alive(self, living: LockSet) -> VersionWindow:
+        """Return the window after a list of all transactions of the database but the watcher's own; the others have ended.
 
-        `living.at` is a second before it was read, as text of fixed width: a session may take a while between noting its
-        start and becoming visible. Several transactions of one text of statements have the time at which it came as now().
+        `living.at` is a second before the list was read, as text of fixed width, because a session may take a while between
+        noting its start and becoming visible. Transactions within one multi-statement text share one now(): the time at which
+        the server received the text.
         """
         moment = living.at if living.since is None else min(living.at, living.since)
-        checkpoints = [replace(one, alive=living.remaining(one.alive, self.boot)) for one in self.checkpoints]
+        checkpoints = [
+            replace(checkpoint, alive=living.remaining(checkpoint.alive, self.boot)) for checkpoint in self.checkpoints
+        ]
         checkpoints.append(Checkpoint(moment=moment, alive=frozenset(living.holders)))
-        past = [one.moment for one in checkpoints if not one.alive]
+        past = [checkpoint.moment for checkpoint in checkpoints if not checkpoint.alive]
         return replace(
             self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot
         )
 
-    def set_back(self, moment: str) -> Window:
-        """The server's clock may have shown this moment since the last list of the living: who began then may write below the floor."""
+    def set_back(self, moment: str) -> VersionWindow:
+        """Return the window after the server's clock may have shown this moment again: a transaction begun then may write below the floor."""
         return replace(
             self,
             floor=min(self.floor, moment),
             next_floor=min(self.next_floor, moment),
-            checkpoints=tuple(one for one in self.checkpoints if one.moment <= moment),
+            checkpoints=tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.moment <= moment),
         )
 
-    def read(self, snapshot: Snapshot, xids: Iterable[int]) -> Window:
-        """The window once rows with these xids were handled, all that the statement was asked for."""
+    def read(self, snapshot: TransactionSnapshot, xids: Iterable[int]) -> VersionWindow:
+        """Return the window after all rows that the statement asked for, with these xids, were handled."""
         handled = self._with(map(snapshot.widen, xids))
         return replace(
             self,
@@ -132,8 +135,8 @@ class Window:
             floor=self.next_floor,
         )
 
-    def read_part(self, snapshot: Snapshot, xids: Iterable[int], part: Part) -> Window:
-        """The window once versions of these xids, of 64 bits, are told up to `part`, and more is waiting."""
+    def read_part(self, snapshot: TransactionSnapshot, xids: Iterable[int], part: DrainCursor) -> VersionWindow:
+        """Return the window after versions of these xids (64 bits) were reported up to `part`, with more waiting."""
         if part.xid == BEFORE_THE_FIRST:
             return replace(self, first=snapshot.xmin if self.first is None else self.first, part=part)
         handled, xmin = self._with(xids) - {part.xid}, self.xmin
@@ -142,7 +145,7 @@ class Window:
         return replace(self, xmin=xmin, first=None, part=part, handled=frozenset(xid for xid in handled if xid >= xmin))
 
     def accounts_for(self, xid: int, place: RowPlace) -> bool:
-        """Whether a watcher that goes on from here will never tell the version that `xid`, of 64 bits, wrote at this place."""
+        """Return whether a watcher that continues from here will never report the version that `xid` (64 bits) wrote at this place."""
         if self.xmin is None:
             return self.first is not None and xid < self.first and self.part is not None and place <= self.part.place
         if self.part is not None and xid == self.part.xid:
@@ -150,19 +153,19 @@ class Window:
         return xid < self.xmin or xid in self.handled
 
     def _with(self, xids: Iterable[int]) -> frozenset[int]:
-        """Also whose last rows come with the next part."""
+        """Return the handled xids with `xids`, and with the one in which the last part ended: its last rows come with the next part."""
         broken_off = () if self.part is None else (self.part.xid,)
         return self.handled.union(xids, broken_off) - {BEFORE_THE_FIRST}
 
-    def too_far_back(self, snapshot: Snapshot) -> bool:
+    def too_far_back(self, snapshot: TransactionSnapshot) -> bool:
         oldest = self.first if self.xmin is None else self.xmin
         return oldest is not None and snapshot.xmax - oldest >= FURTHEST_BACK
 
-    def has_aged_since(self, written: Window) -> bool:
+    def has_aged_since(self, written: VersionWindow) -> bool:
         return self.xmin is not None and written.xmin is not None and self.xmin - written.xmin >= OLD
 
     def to_state(self) -> JsonObject:
-        """Small JSON, without `handled`: that may be large and is kept as rows."""
+        """Return small JSON without `handled`, which may be large and is stored as rows."""
         drain: dict[str, JsonValue] = {} if self.first is None else {"first": self.first}
         if self.part is not None:
             place = self.part.place
@@ -170,18 +173,18 @@ class Window:
         return {
             "xmin": self.xmin,
             "floor": self.floor,
-            "checkpoints": [[one.moment, sorted(one.alive)] for one in self.checkpoints],
+            "checkpoints": [[checkpoint.moment, sorted(checkpoint.alive)] for checkpoint in self.checkpoints],
             "boot": self.boot,
             **drain,
         }
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], handled: Iterable[int]) -> Window:
+    def from_state(cls, state: Mapping[str, Any], handled: Iterable[int]) -> VersionWindow:
         checkpoints = (Checkpoint(moment=moment, alive=frozenset(alive)) for moment, alive in state["checkpoints"])
         part = None
         if "part" in state:
             xid, relation, block, number = state["part"]
-            part = Part(xid=xid, place=RowPlace(relation=relation, block=block, number=number))
+            part = DrainCursor(xid=xid, place=RowPlace(relation=relation, block=block, number=number))
         return cls(
             xmin=state["xmin"],
             first=state.get("first"),
@@ -195,9 +198,52 @@ class Window:
 
 
 def _needed(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Without those that cannot end before a later one does: so there are at most as many as transactions alive."""
+    """Drop checkpoints that cannot end before a later one does, so that there are at most as many as open transactions."""
     needed: list[Checkpoint] = []
-    for one in reversed(checkpoints):
-        if one.alive and not any(later.alive <= one.alive for later in needed):
-            needed.append(one)
+    for checkpoint in reversed(checkpoints):
+        if checkpoint.alive and not any(later.alive <= checkpoint.alive for later in needed):
+            needed.append(checkpoint)
     return needed[::-1]
+
+
+def moment_text(moment: datetime) -> str:
+    """Return a time in UTC as text of fixed width, which sorts as the times do."""
+    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionMemory:
+    """What a reader of mode `updated_at` remembers.
+
+    `files` is one number for the files of all relations, by which older releases notice a rewritten table; None before the first
+    read. Everything committed before `until` is accounted for. `left_out` counts the rows that failed `where` since this process
+    reads.
+    """
+
+    window: VersionWindow
+    files: int | None = None
+    until: str = BEFORE_ALL_TIME
+    left_out: int = 0
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], handled: Iterable[int]) -> VersionMemory:
+        window = VersionWindow.from_state(state, handled)
+        return cls(window=window, files=state["files"], until=state["until"])
+
+    def to_state(self) -> JsonObject:
+        return {**self.window.to_state(), "files": self.files, "until": self.until}
+
+    def watermark(self) -> dict[str, JsonValue]:
+        """Return the watermark; its `oldest` is filled in by an alarm only, because other transactions end without being written."""
+        return {"up_to": self.until, "floor": self.window.floor, "seen": len(self.window.handled), "oldest": None}
+
+    def has_moved_since(self, written: VersionMemory) -> bool:
+        """Return whether `where` left rows out; without a row, floor and snapshot only follow the clock."""
+        return self.left_out != written.left_out
+
+    def has_aged_since(self, written: VersionMemory) -> bool:
+        return self.window.has_aged_since(written.window)
+
+    def changes_since(self, written: VersionMemory) -> RowChanges:
+        new = self.window.handled - written.window.handled
+        return RowChanges(delete_below=self.window.xmin, insert={xid: xid for xid in new})

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from config.models import Configuration
-    from config.settings import Settings
+    from config.models.settings import Settings
     from triggers.postgres.connection import PostgresConnection
     from triggers.postgres.options import NewRowsOptions
     from watcher.operations.cleanup import CleanupProgress

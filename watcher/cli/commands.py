@@ -22,7 +22,7 @@ from watcher.host.machine import url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
-    from config.settings import Settings
+    from config.models.settings import Settings
     from watcher.triggerer.isolation.fork_server import ForkServer
 
 ConfigOption = Annotated[
@@ -38,7 +38,7 @@ _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", h
 
 def load_settings(path: Path) -> Settings:
     """Read and check only the settings. Raises `ConfigurationInvalid`."""
-    from config.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
+    from config.reading.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
 
     return load_settings(path, os.environ)
 
@@ -49,7 +49,7 @@ def load_configuration(path: Path, *, with_files: bool = False, fork_server: For
     `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Raises
     `ConfigurationInvalid`.
     """
-    from config.loader import load  # noqa: PLC0415  see watcher.cli
+    from config.reading.loader import load  # noqa: PLC0415  see watcher.cli
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
     from watcher.triggerer.isolation.inquiries import Inquirer  # noqa: PLC0415
 

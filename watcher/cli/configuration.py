@@ -165,7 +165,7 @@ def _needing_restart(configuration: Configuration) -> list[Problem]:
 
     Nothing is known about the daemon of another home.
     """
-    from config.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
+    from config.models.changes import changed_settings, restart_sentence  # noqa: PLC0415  see watcher.cli
     from watcher.host.home import lock_path, settings_path  # noqa: PLC0415
 
     settings = configuration.settings
@@ -194,7 +194,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
 
 def schema() -> None:
     """Print the JSON Schema of the configuration. Editors complete from it."""
-    from config.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
+    from config.publishing.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
 
     typer.echo(json.dumps(json_schema(vocabulary()), indent=2))

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.database import Database, migrations
 from store.processes.file_locks import is_held
 from watcher.host.home import lock_path, make_home

@@ -16,7 +16,7 @@ from watcher.cli.tables import Columns, fields, ids, moments, table
 if TYPE_CHECKING:
     from sqlalchemy.ext.asyncio import AsyncConnection
 
-    from config.settings import Settings
+    from config.models.settings import Settings
     from store.processes.tokens import CreatedToken, Token
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ def _checked(word: str | None, what: str) -> str | None:
 def _seconds(duration: str | None) -> int | None:
     if duration is None:
         return None
-    from config.durations import parse_duration  # noqa: PLC0415  see watcher.cli
+    from config.models.values import parse_duration  # noqa: PLC0415  see watcher.cli
 
     try:
         return int(parse_duration(duration).total_seconds())

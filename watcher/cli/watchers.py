@@ -170,8 +170,8 @@ async def _lines_of_daemon(api: ApiClient, name: str, query: dict[str, Any]) -> 
 
 async def _lines_of_files(api: ApiClient, name: str, query: dict[str, Any]) -> AsyncGenerator[Any, None]:
     """Read the log files: without a daemon the API runs in this process, where a stream arrives only at its end."""
+    from watcher.host.logs.followers import Tail, follow  # noqa: PLC0415
     from watcher.host.logs.paths import watcher_logs  # noqa: PLC0415  see watcher.cli
-    from watcher.host.logs.reader import Tail, follow  # noqa: PLC0415
 
     assert api.logs_here is not None  # noqa: S101  the caller has looked
     tail = Tail(partial(watcher_logs, api.logs_here, name))

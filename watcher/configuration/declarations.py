@@ -1,4 +1,4 @@
-"""What a configuration tells the database and the dispatcher: plain declarations, without secrets in the database."""
+"""What the database and the dispatcher get of a configuration: plain declarations. The database gets no secrets."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
-from config import spark_keys
 from config.models import INGEST, Configuration, JobConfig
-from config.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
+from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, Cron, JobDefinition, Role
@@ -22,13 +21,13 @@ from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import DynamicAllocation, NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection
 
 
 def declared(configuration: Configuration) -> Declared:
-    """The part that the database mirrors."""
+    """The part of the configuration that the database mirrors."""
     airflow = configuration.settings.airflow
     forward = {} if airflow is None else airflow.forward
     return Declared(
@@ -70,7 +69,12 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     }
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
-        batch=Batching(**dict(job.batch)),
+        batch=Batching(
+            mode=job.batch.mode,
+            debounce=job.batch.debounce,
+            max_wait=job.batch.max_wait,
+            max_events=job.batch.max_events,
+        ),
         cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
@@ -98,7 +102,7 @@ def _named(kind: type[Reference], references: Iterable[Reference]) -> frozenset[
 
 
 def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
-    """What the dispatcher starts, with what the connections that a job lists hand to it. Raises `StartRefused`."""
+    """The jobs that the dispatcher starts, with the contents of the connections that each lists. Raises `StartRefused`."""
     return {
         dag_id: JobToStart(
             application=_application(job, configuration.submitter_options.get(dag_id)),
@@ -111,7 +115,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 
 
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
-    """The submitters that jobs may name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
+    """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
     names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
     return {name: _submitter(name, workspace) for name in names}
 
@@ -121,62 +125,43 @@ def _submitter(name: str, workspace: Workspace) -> Submitter:
         return submitter_class(name)(workspace)
     except Exception as error:  # a plug-in's own code may raise anything
         raise StartRefused(
-            f"the submitter {name} cannot be made ({error}); mend it, or correct spark.submitter"
+            f"the submitter {name} cannot be made ({error}); repair it, or correct spark.submitter"
         ) from error
 
 
 def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
     spark = job.spark
-    return SparkApplication(
+    return SparkApplication.of(
+        spark,
         application=str(INGEST_PROGRAM) if spark.application == INGEST else spark.application,
-        master=spark.master,
-        profile=spark.profile,
-        driver_memory=spark.driver_memory,
-        conf=spark.conf,
-        packages=tuple(spark.packages),
-        jars=tuple(map(str, spark.jars)),
-        py_files=tuple(map(str, spark.py_files)),
-        files=spark.files,
-        archives=spark.archives,
-        properties_file=spark.properties_file,
-        executor_memory=spark.executor_memory,
-        executor_cores=spark.executor_cores,
-        num_executors=spark.num_executors,
-        dynamic_allocation=_dynamic_allocation(spark.dynamic_allocation),
-        args=tuple(spark.args),
         env={name: value.get_secret_value() for name, value in spark.env.items()},
-        python=None if spark.python is None else str(spark.python),
         options=NoOptions() if options is None else options,
     )
 
 
-def _dynamic_allocation(asked: bool | spark_keys.DynamicAllocation) -> bool | DynamicAllocation:
-    return asked if isinstance(asked, bool) else DynamicAllocation(min=asked.min, max=asked.max)
-
-
 def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
-    """For the job's private context (0600) only."""
+    """What a connection reveals to jobs, with its secrets. It belongs in the job's private context (0600) only."""
     if isinstance(connection, ForeignConnection):
         if connection.fault is not None:
             raise _not_revealed(name, connection.type, connection.fault)
         return {"type": connection.type, **connection.revealed}
-    handed = cast("BaseConnection", connection)  # the vocabulary holds no others
+    native = cast("BaseConnection", connection)  # the vocabulary holds no others
     try:
-        revealed = {"type": handed.type, **handed.reveal_to_jobs()}
+        revealed = {"type": native.type, **native.reveal_to_jobs()}
         json.dumps(revealed, allow_nan=False)
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
-        raise _not_revealed(name, handed.type, type(error).__name__) from None
+        raise _not_revealed(name, native.type, type(error).__name__) from None
     return revealed
 
 
 def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
     return StartRefused(
-        f"connection {name}: `reveal_to_jobs` of `{kind}` gives no JSON object ({fault}); mend the class"
+        f"connection {name}: `reveal_to_jobs` of `{kind}` returns no JSON object ({fault}); correct the class"
     )
 
 
 def workspace(configuration: Configuration, home: Path) -> Workspace:
-    """What submitters are lent in this process."""
+    """What this process lends its submitters."""
     return Workspace(
         home=home,
         logs=logs_directory(configuration.settings),

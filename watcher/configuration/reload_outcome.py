@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from config.changes import Changes
 from config.errors import Problem
+from config.models.changes import ConfigurationChanges
 
 Result: TypeAlias = Literal["applied", "unchanged", "followed", "refused", "failed"]
 """The result of a reload. `followed`: another process applied it. `failed`: the database did not answer; it is retried."""
@@ -21,7 +21,7 @@ class ReloadOutcome:
 
     result: Result
     hash: str
-    changes: Changes
+    changes: ConfigurationChanges
     dequeued: int = 0
 
 

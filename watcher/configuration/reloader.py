@@ -21,11 +21,11 @@ import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from config.changes import Changes, changes, restart_sentence
 from config.errors import ConfigurationInvalid, Problem
-from config.loader import load
 from config.models import Configuration
-from config.sources import Stamps, folders, stamps
+from config.models.changes import ConfigurationChanges, changes, restart_sentence
+from config.reading.loader import load
+from config.reading.sources import Stamps, folders, stamps
 from store.catalog import assets, catalog_sync, neighbour
 from store.catalog.catalog_sync import Applied, Declared
 from store.database import Database
@@ -106,7 +106,7 @@ class Reloader:
     database: Database
     lease: timedelta
     prepare: Callable[[Configuration], Submissions]
-    adopt: Callable[[Configuration, Changes, Mapping[str, int], Submissions], Awaitable[None]]
+    adopt: Callable[[Configuration, ConfigurationChanges, Mapping[str, int], Submissions], Awaitable[None]]
     announce: Callable[[str], None]
     health: Health
     metrics: Metrics
@@ -183,7 +183,7 @@ class Reloader:
                     applied = await apply_at_start(connection, declared(self.configuration), force=False)
                 if applied is not None:
                     submissions = self.prepare(self.configuration)
-                    await self.adopt(self.configuration, Changes(), applied.asset_ids, submissions)
+                    await self.adopt(self.configuration, ConfigurationChanges(), applied.asset_ids, submissions)
                     self.is_applied = True
 
     async def reload(self, actor: str) -> ReloadOutcome:
@@ -223,7 +223,7 @@ class Reloader:
             return await self._take_over(new, changed, submissions)
         if actor == "hint":
             log.warning("configuration.differs", applied=hash_, here=new.hash)
-            return ReloadOutcome(result="unchanged", hash=self.configuration.hash, changes=Changes())
+            return ReloadOutcome(result="unchanged", hash=self.configuration.hash, changes=ConfigurationChanges())
         applied = await self._apply(actor, new, changed)
         await self._adopt(new, changed, applied.asset_ids, submissions)
         self.announce(new.hash)
@@ -243,7 +243,7 @@ class Reloader:
         self._secrets, self._read_as = new.secrets, new.read_as
         return new
 
-    async def _apply(self, actor: str, new: Configuration, changed: Changes) -> Applied:
+    async def _apply(self, actor: str, new: Configuration, changed: ConfigurationChanges) -> Applied:
         async def apply() -> Applied:
             async with self.database.transaction() as connection:
                 applied = await catalog_sync.apply(connection, declared(new), self.database.dialect)
@@ -256,7 +256,9 @@ class Reloader:
         except Conflict as error:
             raise ReloadRefused([_problem(new, "assets", str(error))]) from error
 
-    async def _take_over(self, new: Configuration, changed: Changes, submissions: Submissions) -> ReloadOutcome:
+    async def _take_over(
+        self, new: Configuration, changed: ConfigurationChanges, submissions: Submissions
+    ) -> ReloadOutcome:
         """Adopt what was already applied, perhaps by another process."""
         if changed or not self.is_applied:
             async with self.database.reading() as connection:
@@ -266,7 +268,7 @@ class Reloader:
         return ReloadOutcome(result="followed" if changed else "unchanged", hash=new.hash, changes=changed)
 
     async def _adopt(
-        self, new: Configuration, changed: Changes, asset_ids: Mapping[str, int], submissions: Submissions
+        self, new: Configuration, changed: ConfigurationChanges, asset_ids: Mapping[str, int], submissions: Submissions
     ) -> None:
         await self.adopt(new, changed, defaultdict(int, asset_ids), submissions)
         self.configuration, self._applied_hash, self.is_applied = new, new.hash, True

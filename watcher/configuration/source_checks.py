@@ -12,7 +12,7 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
-from config.settings import AirflowSettings
+from config.models.settings import AirflowSettings
 from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError

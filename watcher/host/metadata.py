@@ -12,7 +12,7 @@ import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy import URL, make_url
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url

@@ -6,66 +6,27 @@ In OpenMetrics a counter has the trace that last moved it as its exemplar.
 from __future__ import annotations
 
 import collections
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache, partial
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal
 
-import structlog
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Summary
-from prometheus_client.core import CounterMetricFamily, Exemplar, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.core import CounterMetricFamily, Exemplar, Metric, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from store.base import AssetStoreWriterKind
-from store.catalog.assets import Asset
-from store.catalog.watchers import WatcherRow
-from store.detection.outbox import StuckLane
 from store.runs.runs import Run
-from watcher.host.plugins import WatermarkDescription
+from watcher.host.metrics_snapshot import WATCHER_LABELS, Labels, MetricsSnapshot, filled
 
-OUR_OWN: Final = frozenset(
-    {
-        *(
-            "alerts",
-            "asset_age_seconds",
-            "asset_late",
-            "blocked_seconds",
-            "database_up",
-            "errors",
-            "event_loop_lag_seconds",
-        ),
-        *("event_to_first_action_seconds", "events", "findings", "items", "lag_seconds", "left_out", "poll_seconds"),
-        *(
-            "outbox_depth",
-            "position_version",
-            "ready",
-            "rejected",
-            "reloads",
-            "run_duration_seconds",
-            "run_queue_seconds",
-        ),
-        "runs",
-        *("sign_in_failures", "state"),
-        *("store_writes", "try_bytes", "try_cpu_seconds", "try_peak_memory_bytes", "try_rows", "warm_drivers"),
-    }
-)
-"""Names, after `watcher_`, that no trigger's gauge may have."""
 ENDS: Final = ("success", "failed")
 WARM_STATES: Final = ("starting", "ready", "used")
-_SUFFIX: Final = re.compile("_(total|created|sum|count|bucket)$")
-_WATCHER: Final = ("watcher", "asset")
 _LOOP_LAGS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 30)
 _WAITS: Final = (0.1, 0.5, 1, 2, 5, 10, 15, 30, 60, 300, 1800)
 _DURATIONS: Final = (1, 5, 10, 30, 60, 300, 600, 1800, 3600, 14400)
-
-Labels: TypeAlias = tuple[str, ...]
-"""The values of a metric's labels."""
-
-log = structlog.get_logger()
 
 
 class Metrics:
@@ -76,7 +37,7 @@ class Metrics:
         text = "Attributed writes and deletes of asset store entries"
         self.store_writes = self._counter("store_writes", text, "kind")
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
-        self.rejected = self._counter("rejected", "Files and rows that were rejected", *_WATCHER)
+        self.rejected = self._counter("rejected", "Files and rows that were rejected", *WATCHER_LABELS)
         self._writes_of = cache(self.store_writes.labels)
         self._watchers: collections.defaultdict[Labels, _Counts] = collections.defaultdict(_Counts)
         self.registry.register(_WatcherCounts(self._watchers))
@@ -229,12 +190,12 @@ class _WatcherCounts(Collector):
     def collect(self) -> Iterator[Metric]:
         watchers = self.watchers.copy().items()
         items = ((labels, counts.items) for labels, counts in watchers)
-        yield _filled(CounterMetricFamily("watcher_items", "Files and rows found", labels=_WATCHER), items)
+        yield filled(CounterMetricFamily("watcher_items", "Files and rows found", labels=WATCHER_LABELS), items)
         events = ((labels, counts.events, None, None, counts.exemplar) for labels, counts in watchers)
-        yield _filled(CounterMetricFamily("watcher_events", "Asset events committed", labels=_WATCHER), events)
+        yield filled(CounterMetricFamily("watcher_events", "Asset events committed", labels=WATCHER_LABELS), events)
         text = "Whole polls of the source that were committed or found nothing, from beginning to end"
         polls = ((labels, counts.polls, counts.poll_seconds) for labels, counts in watchers)
-        yield _filled(SummaryMetricFamily("watcher_poll_seconds", text, labels=_WATCHER), polls)
+        yield filled(SummaryMetricFamily("watcher_poll_seconds", text, labels=WATCHER_LABELS), polls)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,78 +206,3 @@ class _Family(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield self.family
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MetricsSnapshot(Collector):
-    """The state of each watcher, and of each asset that should get events, when Prometheus asks.
-
-    Without the database both are empty.
-    """
-
-    is_ready: bool
-    has_database: bool
-    watchers: Sequence[WatcherRow] = ()
-    expected: Sequence[Asset] = ()
-    outbox_depths: Mapping[str, int] = field(default_factory=dict)
-    stuck: Sequence[StuckLane] = ()
-    description_of: Callable[[WatcherRow], WatermarkDescription] = lambda _watcher: WatermarkDescription()
-
-    def collect(self) -> Iterator[Metric]:
-        yield _gauge("ready", "1: the process is ready, as /readyz says", (), [((), self.is_ready)])
-        yield _gauge("database_up", "1: the metadata database answers, and commits", (), [((), self.has_database)])
-        yield from self._of_watchers()
-        yield from self._described()
-        late = (((asset.name,), asset.is_late) for asset in self.expected)
-        yield _gauge("asset_late", "1: no event came for longer than expect_every", ("asset",), late)
-        ages = (((asset.name,), asset.age.total_seconds()) for asset in self.expected)
-        yield _gauge("asset_age_seconds", "Seconds since the asset's newest event", ("asset",), ages)
-        text = "Messages that wait to be sent to another system"
-        depths = (((name,), messages) for name, messages in self.outbox_depths.items())
-        yield _gauge("outbox_depth", text, ("destination",), depths)
-
-    def _of_watchers(self) -> Iterator[Metric]:
-        rows: dict[Labels, WatcherRow] = {(row.name, row.asset): row for row in self.watchers}
-        text = "Failures of a watcher since it last worked"
-        errors = ((labels, row.error_count) for labels, row in rows.items())
-        yield _filled(CounterMetricFamily("watcher_errors", text, labels=_WATCHER), errors)
-        text = "Commits and rewinds of a watcher's position"
-        versions = ((labels, row.position_version or 0) for labels, row in rows.items())
-        yield _gauge("position_version", text, _WATCHER, versions)
-        states = (((*labels, row.state), 1) for labels, row in rows.items())
-        yield _gauge("state", "1: how the watcher is doing", (*_WATCHER, "state"), states)
-        text = "1: no triggerer hosts the watcher although one should"
-        yield _gauge("left_out", text, _WATCHER, ((labels, row.is_left_out) for labels, row in rows.items()))
-        text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
-        checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
-        checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
-        yield _gauge("findings", text, (*_WATCHER, "check"), collections.Counter(checks).items())
-        text = "Seconds since the start of a watcher's last whole poll that was committed or found nothing"
-        lags = ((labels, lag) for labels, row in rows.items() if (lag := row.lag_seconds) is not None)
-        yield _gauge("lag_seconds", text, _WATCHER, lags)
-
-    def _described(self) -> Iterator[Metric]:
-        """Yield the gauges that triggers make of their watermarks."""
-        gauges: dict[str, dict[Labels, float]] = {}
-        for watcher in self.watchers:
-            description = self.description_of(watcher)
-            if description.fault is not None:
-                log.warning("watcher.not_described", watcher=watcher.name, error=description.fault)
-            for name, number in description.gauges.items():
-                if _SUFFIX.sub("", name) in OUR_OWN:
-                    log.warning("watcher.gauge_refused", watcher=watcher.name, gauge=name, remedy="rename the gauge")
-                else:
-                    gauges.setdefault(name, {})[watcher.name, watcher.asset] = number
-        text = "A number in the watermark, as the watcher's trigger describes it"
-        yield from (_gauge(name, text, _WATCHER, numbers.items()) for name, numbers in gauges.items())
-
-
-def _gauge(name: str, text: str, labels: Sequence[str], numbers: Iterable[tuple[Labels, float]]) -> Metric:
-    return _filled(GaugeMetricFamily(f"watcher_{name}", text, labels=labels), numbers)
-
-
-def _filled(family: CounterMetricFamily | GaugeMetricFamily | SummaryMetricFamily, rows: Iterable[Any]) -> Metric:
-    """Add rows to a family. A row has the arguments of the family's `add_metric`."""
-    for row in rows:
-        family.add_metric(*row)
-    return family

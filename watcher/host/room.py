@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.database import Database
 from store.processes.triggerers import Process
 from watcher.host.health import Health

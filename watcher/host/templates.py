@@ -1,4 +1,4 @@
-"""Renders a template of the configuration within bounds. `config.templates` has the sandbox."""
+"""Renders a template of the configuration within bounds. `config.models.templates` has the sandbox."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jinja2 import TemplateError
 
-from config.templates import Sandbox
+from config.models.templates import Sandbox
 
 LONGEST: Final = 1.0
 """The limit, in seconds, for one template."""

@@ -14,7 +14,7 @@ import anyio.to_thread
 import structlog
 from anyio.abc import TaskStatus
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes import cleanup

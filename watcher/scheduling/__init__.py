@@ -1,1 +1,1 @@
-"""When a run is made, of which events, and following each of its tries to the end."""
+"""Scheduling: when a run is made and from which events, which run starts, and following each try to its end."""

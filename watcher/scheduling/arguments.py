@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
-from config.templates import is_template
+from config.models.templates import is_template
 from store.database import Database
 from store.detection.events import AssetEvent
 from store.keys import TryKey
@@ -18,31 +18,31 @@ from store.runs.runs import Run
 from watcher.host.templates import TemplateFailed, render
 from watcher.submit.base import Submission, SubmitError
 
-LARGEST_OF_ALL: Final = 1_000_000
-"""Bytes of all arguments."""
+MOST_BYTES: Final = 1_000_000
+"""Most bytes of all arguments together."""
 _TIMES: Final = ("logical_date", "data_interval_start", "data_interval_end")
 
 
 class ArgumentsInvalid(SubmitError):
-    """An argument cannot be made of this run, whichever its try."""
+    """An argument cannot be rendered for this run; another try would fail in the same way."""
 
     retryable = False
 
 
 async def with_rendered_arguments(submission: Submission, database: Database) -> Submission:
-    """The submission with its templates replaced. Raises `ArgumentsInvalid`."""
-    args, key = submission.application.args, submission.key
-    if not any(map(is_template, args)):
+    """Return the submission with its templates rendered. Raises `ArgumentsInvalid`."""
+    application, key = submission.application, submission.key
+    if not any(map(is_template, application.args)):
         return submission
     async with database.reading() as connection:
         run = await runs.get(connection, key.instance.dag_id, key.instance.run_id)
         events = await runs.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
-    rendered = await run_sync(rendered_arguments, args, template_context(key, run, events))
-    return replace(submission, application=replace(submission.application, args=rendered))
+    rendered = await run_sync(rendered_arguments, application.args, template_context(key, run, events))
+    return replace(submission, application=application.running(application.application, rendered))
 
 
 def template_context(key: TryKey, run: Run, events: Sequence[AssetEvent]) -> Mapping[str, Any]:
-    """What templates see, by the names of `config.spark_keys.ARGUMENT_NAMES`."""
+    """The values that templates may use, by the names of `config.models.spark.ARGUMENT_NAMES`."""
     triggering: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
         triggering.setdefault(event.asset.name, []).append(_event(event))
@@ -60,7 +60,7 @@ def _event(event: AssetEvent) -> Mapping[str, Any]:
 
 
 def rendered_arguments(args: Sequence[str], context: Mapping[str, Any]) -> tuple[str, ...]:
-    """Each argument stays one argument. Raises `ArgumentsInvalid`, which names the first that is wrong. Blocking."""
+    """Render each argument; it stays one argument. Raises `ArgumentsInvalid`, which names the first bad one. Blocking."""
     rendered: list[str] = []
     for number, argument in enumerate(args):
         try:
@@ -68,8 +68,8 @@ def rendered_arguments(args: Sequence[str], context: Mapping[str, Any]) -> tuple
         except TemplateFailed as error:
             raise ArgumentsInvalid(f"spark.args[{number}] {error}") from None
         if "\0" in text:
-            raise ArgumentsInvalid(f"spark.args[{number}] holds a NUL character, which no argument can")
+            raise ArgumentsInvalid(f"spark.args[{number}] contains a NUL character, which arguments cannot contain")
         rendered.append(text)
-    if sum(len(text.encode()) for text in rendered) > LARGEST_OF_ALL:
-        raise ArgumentsInvalid(f"spark.args are more than {LARGEST_OF_ALL:,} bytes in all")
+    if sum(len(text.encode()) for text in rendered) > MOST_BYTES:
+        raise ArgumentsInvalid(f"spark.args are more than {MOST_BYTES:,} bytes in all")
     return tuple(rendered)

@@ -1,4 +1,4 @@
-"""Asset conditions as pure functions over the JSON that jobs are stored with.
+"""Asset conditions: pure functions of the JSON that jobs are stored with.
 
 A condition is an asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`; Airflow's
 `a & (b | c)` (https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/asset-scheduling.html).
@@ -19,9 +19,9 @@ _NONE: Final[Resolved] = MappingProxyType({})
 
 
 def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _NONE) -> bool:
-    """Whether events of these assets satisfy the condition. Raises `ValueError` for what is no condition.
+    """Whether events of these assets satisfy the condition. Raises `ValueError` if it is no condition.
 
-    An alias stands for any of the assets it has resolved to, and is never met before it resolved to one.
+    An alias stands for any of the assets that it has resolved to. It is never met before it has resolved to one.
     """
     match condition:
         case str():
@@ -36,7 +36,7 @@ def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _
 
 
 def names_alias(condition: Condition | None) -> bool:
-    """Whether what an alias has resolved to matters to the condition."""
+    """Whether the condition depends on what an alias has resolved to."""
     match condition:
         case {"alias": _}:
             return True

@@ -1,8 +1,8 @@
-"""The dispatcher: starts what is queued, follows every try to its end, and finds its tries again after a crash.
+"""The dispatcher: starts queued runs, follows every try to its end, and finds its tries again after a crash.
 
-Order, always: the intent is committed -> the submitter starts the try -> the handle is stored. What the crash left in
-between is settled at the next start by the home that stored the intent, and by nobody else; of a try whose driver does
-not end with its home, by the home that has taken it over.
+The order is always: the intent is committed -> the submitter starts the try -> the handle is stored. What a crash leaves
+in between is settled at the next start by the home that stored the intent, and by no other. If the try's driver does not
+end with its home, the home that has taken it over settles it.
 """
 
 from __future__ import annotations
@@ -24,37 +24,36 @@ from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metrics import Metrics
-from watcher.scheduling.admission import Limits
-from watcher.scheduling.followed_try import LOOK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
+from watcher.scheduling.admission import AdmissionLimits
+from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
 from watcher.scheduling.run_starter import RunStarter
 from watcher.scheduling.submissions import Submissions
-from watcher.submit.spark_submit import SparkSubmit
-from watcher.submit.warm.drivers import Surroundings, WarmDrivers, WarmRequest
-from watcher.submit.warm.pool import Memory, warm_limit
+from watcher.submit.base import WarmConditions, WarmDrivers
 
 log = structlog.get_logger()
 
 
 @dataclass(eq=False, repr=False)
 class Dispatcher:
-    """Runs the tries of one home. `on_end` is called after a try's end was committed."""
+    """Runs the tries of one home. `on_end` is called after a try's end is committed."""
 
     database: Database
     submissions: Submissions
     leadership: Leadership
     process: Process
     _: KW_ONLY
-    limits: Limits
+    limits: AdmissionLimits
     lease: timedelta
     on_end: Callable[[], None]
     configuration: str | None = None
-    """The hash of the one that `submissions` are from; others may know it."""
+    """The hash of the configuration that `submissions` come from; other processes may know it."""
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
 
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}
         self._warned: set[str] = set()
+        self._warm: set[str] = set()
         self._beat_soon = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._starter = RunStarter(
@@ -69,29 +68,31 @@ class Dispatcher:
             metrics=self.metrics,
         )
         self.wakeup = Wakeup()
-        self.metrics.count_warm_drivers(self._warm_drivers)
+        self.metrics.count_warm_drivers(self._count_warm_drivers)
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Started once every try that a crash left open is being followed again."""
+        """Dispatch until cancelled. Reports started once every try that a crash left open is being followed again."""
         async with anyio.create_task_group() as self._tasks:
             await insist("dispatcher.heartbeat_failed", self._beat)
-            await insist("dispatcher.failed", self._look_at_own)
+            await insist("dispatcher.failed", self._follow_own)
+            self._request_warm_drivers()
             await self._start_warm_drivers(self._tasks)
             self._tasks.start_soon(self._keep_beating)
             task_status.started()
             while True:
                 async with keep_going("dispatcher.stopping_failed"):
-                    await self._look_at_own()
-                # Asked before the look: what becomes due during it would be overlooked by both.
-                next_look = anyio.current_time() + (await self._next_look()).total_seconds()
+                    await self._follow_own()
+                    await self._start_warm_drivers(self._tasks)
+                # Asked before the check: a retry that becomes due during the check would be missed by both.
+                next_check = anyio.current_time() + (await self._next_check()).total_seconds()
                 if self.leadership.leads:
                     async with keep_going("dispatcher.failed"):
                         await self._starter.reap_orphans()
                         await self._starter.start_due()
-                await self.wakeup.wait(next_look - anyio.current_time())
+                await self.wakeup.wait(next_check - anyio.current_time())
 
     def adopt(self, submissions: Submissions, configuration: str | None) -> None:
-        """Tries are started with these from now on; those that run go on as they were started."""
+        """Start tries with these submissions from now on. Running tries continue as they were started."""
         self.submissions = self._starter.submissions = submissions
         self.configuration = configuration
         self._warned.clear()
@@ -100,47 +101,49 @@ class Dispatcher:
         self.wakeup.set()
 
     async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
-        """Nothing is left then of those that an earlier daemon of this home left behind."""
-        limits = self.limits
-        around = Surroundings(
-            memory=Memory(all_mb=limits.memory_mb, warm_mb=warm_limit(limits.memory_mb, limits.warm_memory_mb)),
+        """Let each submitter keep warm drivers, a new one after a reload too.
+
+        Drivers that an earlier daemon of this home left behind are gone when this returns.
+        """
+        conditions = WarmConditions(
+            memory_mb=self.limits.memory_mb,
+            warm_memory_mb=self.limits.warm_memory_mb,
             running_mb=lambda: sum(followed.needs.memory_mb or 0 for followed in self._followed.values()),
             may_start=lambda: (
                 self.leadership.leads and not any(followed.is_starting for followed in self._followed.values())
             ),
         )
-        self._request_warm_drivers()
-        for warm in self._warm():
-            await tasks.start(warm.run, around)
+        for name, warm in self._warm_drivers().items():
+            if name not in self._warm:
+                self._warm.add(name)
+                await tasks.start(warm.run, conditions)
 
     def _request_warm_drivers(self) -> None:
-        requests = [
-            WarmRequest(dag_id=dag_id, count=job.warm, application=job.application, connections=job.connections)
-            for dag_id, job in self.submissions.jobs.items()
-        ]
-        for warm in self._warm():
-            warm.adopt(requests)
+        for name, warm in self._warm_drivers().items():
+            warm.adopt(self.submissions.warm_requests(name))
 
-    def _warm(self) -> list[WarmDrivers]:
-        return [each.warm for each in self.submissions.submitters.values() if type(each) is SparkSubmit]
+    def _warm_drivers(self) -> Mapping[str, WarmDrivers]:
+        """The warm drivers of each submitter that has any, by the submitter's name."""
+        submitters = self.submissions.submitters.items()
+        return {name: submitter.warm for name, submitter in submitters if submitter.warm is not None}
 
-    def _warm_drivers(self) -> Mapping[str, int]:
-        """By their state; those that a try has are `used`."""
-        waiting = [warm.states for warm in self._warm()]
+    def _count_warm_drivers(self) -> Mapping[str, int]:
+        """The number of warm drivers by state; those that have a try are `used`."""
+        waiting = [warm.states for warm in self._warm_drivers().values()]
         used = sum(followed.started_warm for followed in self._followed.values())
-        return {**{state: sum(each[state] for each in waiting) for state in ("starting", "ready")}, "used": used}
+        return {**{state: sum(states[state] for states in waiting) for state in ("starting", "ready")}, "used": used}
 
     async def cancel_all(self) -> None:
-        """Stop every driver, because the daemon itself is being stopped; they start again with it."""
+        """Stop every driver because the daemon itself is being stopped. The tries start again when the daemon does."""
         self._starter.stopped = True
         while self._followed:
             for followed in self._followed.values():
                 followed.request_stop(with_daemon=True)
             await anyio.sleep(POLL_EVERY.total_seconds())
 
-    async def _look_at_own(self) -> None:
-        """Follow what is ours, and stop what people cancelled or the leader gave up when this home was silent too long."""
-        followed = dict(self._followed)  # what ends while we look is not to be followed again
+    async def _follow_own(self) -> None:
+        """Follow this home's tries. Stop those that people cancelled, or that the leader took from a home silent too long."""
+        followed = dict(self._followed)  # a try that ends during the check must not be followed again
         async with self.database.reading() as connection:
             ours = await tries.open_tries(connection, self.process.id)
             over = followed.keys() - {open_try.tag for open_try in ours}
@@ -154,7 +157,7 @@ class Dispatcher:
             followed[tag].abandon() if tag in elsewhere else followed[tag].request_stop()
 
     def _follow(self, open_try: OpenTry, token: str | None) -> None:
-        """`token` is given exactly when this process has just committed the intent."""
+        """Follow the try from now on. `token` is given exactly if this process has just committed the intent."""
         if self._tasks is None or open_try.tag in self._followed:
             return
         submitter = self.submissions.submitters.get(open_try.submitter)
@@ -178,13 +181,13 @@ class Dispatcher:
         async with keep_going("dispatcher.warning_failed"):
             await warn_of_submitter(self.database.transaction, open_try)
 
-    async def _next_look(self) -> timedelta:
-        """When the next retry is due, and at the latest after a while: not every change is told to this process."""
+    async def _next_check(self) -> timedelta:
+        """When to check next: when a retry is due, at the latest after a while. Not every change is reported here."""
         async with keep_going("dispatcher.failed"):
             async with self.database.reading() as connection:
                 due = await runs.next_retry_in(connection)
-            return LOOK_EVERY if due is None else min(due, LOOK_EVERY)
-        return LOOK_EVERY
+            return CHECK_EVERY if due is None else min(due, CHECK_EVERY)
+        return CHECK_EVERY
 
     async def _keep_beating(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final, TypeAlias
 
@@ -27,15 +27,15 @@ from watcher.scheduling.outcomes import Ending, Retries, decide
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, SubmitError, Submitter
 
-LOOK_EVERY: Final = timedelta(seconds=5)
+CHECK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
-SELDOM_PROGRESS: Final = timedelta(seconds=30)
-"""While nothing changes, progress is asked for less and less often: an answer costs the driver more than the daemon."""
+SLOWEST_PROGRESS: Final = timedelta(seconds=30)
+"""The longest pause between two requests. Pauses grow while nothing changes: a response costs the driver more than us."""
 CANCEL_GRACE: Final = 10.0
 LONGEST_START: Final = 30.0
-"""Seconds after which a driver is no longer taken for one that starts."""
-LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without a word")
+"""Seconds after which a driver no longer counts as starting."""
+LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without an exit code")
 
 Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
@@ -43,9 +43,9 @@ log = structlog.get_logger()
 
 
 class FollowedTry:
-    """The task of one open try, from its intent, or from the daemon's start, to its end.
+    """Follows one open try from its intent, or from the daemon's start, to its end.
 
-    Only the home that the try belongs to changes it: each write is conditional on that, so a home that was given up
+    Only the home that the try belongs to changes it. Each write is conditional on that, so a home that has lost the try
     writes nothing.
     """
 
@@ -64,7 +64,7 @@ class FollowedTry:
 
     @property
     def is_starting(self) -> bool:
-        """Until it has come to its work, as far as that is known: for so long nothing else is started that can wait."""
+        """Whether the driver has not begun its work yet, as far as that is known. Warm drivers are not started meanwhile."""
         return anyio.current_time() < self._starts_until
 
     @property
@@ -72,16 +72,16 @@ class FollowedTry:
         return self._handle is not None and self._handle.get("start") == "warm"
 
     def request_stop(self, *, with_daemon: bool = False) -> None:
-        """Have the driver stopped, at the latest once it is known how; `with_daemon`: it shall start again."""
+        """Have the driver stopped, as soon as there is a handle. With `with_daemon` the try starts again afterwards."""
         self._stops_with_daemon = self._stops_with_daemon or with_daemon
         self._stop_requested.set()
 
     def abandon(self) -> None:
-        """Another home has taken the try over: leave it alone."""
+        """Stop following the try, because another home has taken it over."""
         self._following.cancel()
 
     async def run(self, database: Database, submissions: Submissions, token: str | None) -> None:
-        """Until the end is committed. `token` is given exactly when this process has just committed the intent."""
+        """Follow the try until its end is committed. `token` is given exactly if this process has just committed the intent."""
         with structlog.contextvars.bound_contextvars(**self.open_try.key.bindings, trace_id=self.open_try.trace_id):
             with self._following:
                 async with anyio.create_task_group() as tasks:
@@ -89,20 +89,20 @@ class FollowedTry:
                     tasks.start_soon(self._note_progress, database)
                     while not await self._reach_end(database, submissions, token):
                         token = None
-                        await anyio.sleep(LOOK_EVERY.total_seconds())
+                        await anyio.sleep(CHECK_EVERY.total_seconds())
                     tasks.cancel_scope.cancel()
             if self._following.cancelled_caught:
                 log.warning("run.left_to_another_home", tag=self.open_try.tag)
 
     async def _reach_end(self, database: Database, submissions: Submissions, token: str | None) -> bool:
-        """False when something passing got in the way."""
+        """Return False if a temporary failure got in the way."""
         async with keep_going("run.following_failed"):
             try:
                 if token is None:
-                    reached = await self._attach(database, submissions)
+                    attached = await self._attach(database, submissions)
                 else:
-                    reached = await self._submit(database, submissions, token)
-                status = reached if isinstance(reached, Status) else await self._watch(reached)
+                    attached = await self._submit(database, submissions, token)
+                status = attached if isinstance(attached, Status) else await self._watch(attached)
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
@@ -115,7 +115,7 @@ class FollowedTry:
         submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
         handle = await self._submitter.submit(submission)
         self._began = anyio.current_time()
-        await self._keep(database, handle)
+        await self._store_handle(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
         return handle
 
@@ -129,12 +129,12 @@ class FollowedTry:
             return await self._submit(database, submissions, token) if still_ours else LOST
         if isinstance(attached, Attachment):
             return replace(LOST, restarted=attached is Attachment.RESTARTED)
-        await self._keep(database, attached)
+        await self._store_handle(database, attached)
         log.info("run.attached", tag=self.open_try.tag)
         return attached
 
-    async def _keep(self, database: Database, handle: Handle) -> None:
-        """Also when the try was given up meanwhile: then its driver has to be stopped by this very handle."""
+    async def _store_handle(self, database: Database, handle: Handle) -> None:
+        """Keep the handle, even if the try was taken away meanwhile: its driver has to be stopped by this very handle."""
         self._handle = handle
         self._submitted.set()
         if self.open_try.handle is None:
@@ -144,7 +144,11 @@ class FollowedTry:
             self.open_try = replace(self.open_try, handle=text)
 
     async def _watch(self, handle: Handle) -> Status:
-        """Its end. A timeout is known by the stop, too, and not of one that ended by itself while nobody could look."""
+        """Return the final status, stopping a job that reaches its timeout.
+
+        A job that was stopped after its timeout has timed out, even if the daemon was restarted meanwhile. One that ended
+        by itself has not, although nobody could poll it in time.
+        """
         timeout = self.open_try.definition.timeout
         seconds = math.inf if timeout is None else timeout.total_seconds()
         left = seconds - (anyio.current_time() - self._began)
@@ -171,18 +175,19 @@ class FollowedTry:
             async with keep_going("run.stopping_failed"):
                 await self._submitter.cancel(self._handle, CANCEL_GRACE)
                 return
-            await anyio.sleep(LOOK_EVERY.total_seconds())
+            await anyio.sleep(CHECK_EVERY.total_seconds())
 
     async def _note_progress(self, database: Database) -> None:
-        """Of a job that does not use the SDK, which tells it better: answering costs a driver seconds of CPU time once.
+        """Record progress of a job that does not use the SDK; the SDK reports it better.
 
-        It is given the time to use it: a warm driver could answer at once.
+        The first response costs a driver seconds of CPU time. So the job gets time to use the SDK: a warm driver could
+        respond at once.
         """
         await self._submitted.wait()
         noted, pause = None, PROGRESS_EVERY.total_seconds()
         while self._handle is not None:
             await anyio.sleep(pause)
-            pause = min(2 * pause, SELDOM_PROGRESS.total_seconds())
+            pause = min(2 * pause, SLOWEST_PROGRESS.total_seconds())
             async with keep_going("run.progress_failed"):
                 async with database.reading() as connection:
                     if not await tries.is_silent(connection, self.open_try.key):
@@ -195,18 +200,28 @@ class FollowedTry:
                     noted, pause = progress, PROGRESS_EVERY.total_seconds()
 
     async def _note(self, database: Database, progress: Progress) -> None:
-        numbers = asdict(progress)
-        first_action_at, first = numbers.pop("first_action_at"), None
-        shown = {name: numbers.pop(name) for name in ("stages", "tasks", "tasks_done", "application_id")}
-        counts = {name: value for name, value in shown.items() if value is not None}
+        first = None
+        counts: dict[str, int | str] = {
+            "stages": progress.stages,
+            "tasks": progress.tasks,
+            "tasks_done": progress.tasks_done,
+        }
+        if progress.application_id is not None:
+            counts["application_id"] = progress.application_id
+        cost = Cost(
+            rows_read=progress.rows_read,
+            bytes_read=progress.bytes_read,
+            rows_written=progress.rows_written,
+            bytes_written=progress.bytes_written,
+        )
         async with database.transaction() as connection:
             await tries.note_progress(connection, self.open_try.key, json.dumps(counts))
-            await measures.add_cost(connection, self.open_try.key, Cost(**numbers))
-            if first_action_at is not None:
-                first = await measures.note_first_action(connection, self.open_try.key, first_action_at)
+            await measures.add_cost(connection, self.open_try.key, cost)
+            if progress.first_action_at is not None:
+                first = await measures.note_first_action(connection, self.open_try.key, progress.first_action_at)
         if first is not None:
-            of_try = (self.open_try.key.dag_id, first.start, first.since_event, self.open_try.trace_id)
-            self._metrics.observe_first_action(*of_try)
+            dag_id, trace_id = self.open_try.key.dag_id, self.open_try.trace_id
+            self._metrics.observe_first_action(dag_id, first.start, first.since_event, trace_id)
 
 
 async def record_end(
@@ -218,7 +233,7 @@ async def record_end(
     stopped: bool = False,
     home_gone: bool = False,
 ) -> None:
-    """Commit that nothing of the try is alive, and what becomes of its run; nothing when another home has it by now."""
+    """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now."""
     async with transaction() as connection:
         current = await tries.open_try(connection, open_try.key, lock=True)
         if current is None or current.home_id != open_try.home_id:
@@ -239,13 +254,20 @@ async def record_end(
         allowed = definition.retries if status.retryable else 0
         retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
-        retry_in = None if outcome.retry_in is None else outcome.retry_in.total_seconds()
-        become = {**vars(outcome), "retry_in": retry_in}
-        tells_outlets = become.pop("tells_outlets")
-        run = await tries.end(connection, current, exit_code=status.exit_code, **become)
-        if run is not None and tells_outlets:
-            told = await tell_outlets(connection, current.key.instance, run.trace_id)
-            log.info("run.told_outlets", events=len(told.rows))
+        run = await tries.end(
+            connection,
+            current,
+            exit_code=status.exit_code,
+            state=outcome.state,
+            run_state=outcome.run_state,
+            reason=outcome.reason,
+            warning=outcome.warning,
+            retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
+            counted=outcome.counted,
+        )
+        if run is not None and outcome.updates_outlets:
+            events = await tell_outlets(connection, current.key.instance, run.trace_id)
+            log.info("run.told_outlets", events=len(events.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)
     metrics.observe_cost(open_try.key.dag_id, cost.known)
@@ -258,12 +280,12 @@ async def record_end(
 
 
 async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
-    """Say on the run, and in the log, that only a submitter could find the try which this process does not have."""
+    """Warn, on the run and in the log, that only a submitter which this process does not have could find the try."""
     sentence = (
-        f"the submitter {open_try.submitter} is not configured any more, so nobody looks after this run's driver; "
+        f"the submitter {open_try.submitter} is not configured any more, so this run's driver is not followed; "
         "configure a job with it again and restart the daemon"
     )
     async with transaction() as connection:
         await tries.warn(connection, open_try.key, sentence)
-    who = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
-    log.error("run.submitter_unknown", reason=sentence, **who)
+    ids = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
+    log.error("run.submitter_unknown", reason=sentence, **ids)

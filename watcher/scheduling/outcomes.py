@@ -1,17 +1,17 @@
 """What becomes of a task instance and its run when nothing of a try is alive any more: pure rules.
 
-finish said   the process           becomes
-anything      somebody cancelled    what that one said already; here it is the end of a process only
+reported      the process           becomes
+anything      a person cancelled    what the person decided; here only a process ends
 success       exited with 0         success
 success       ended otherwise       success, with a warning: an accepted finish is final
-skipped       either                skipped (the run is a success), likewise
-not success   we stopped it         up_for_retry at once, and it uses up no retry
-not success   its home is gone      likewise, on another home
-not success   its machine restarted likewise, when the daemon is back
+skipped       ended in any way      skipped (the run is a success), with a warning unless it exited with 0
+not success   we stopped it         up_for_retry at once, without using up a retry
+not success   its home is gone      the same, on another home
+not success   its machine restarted the same, when the daemon is back
 failed        ended                 retry or failed
-nothing       exited with 0         retry or failed: it left without saying how it went
-nothing       … after its timeout   retry or failed: it was stopped, and its code says nothing
-nothing       … and never claimed   success, with a warning: the job does not use the SDK; its outlets are told of it
+nothing       exited with 0         retry or failed: it exited without reporting a result
+nothing       … after its timeout   retry or failed: it was stopped, and its exit code means nothing
+nothing       … and never claimed   success, with a warning: the job does not use the SDK; its outlets get events
 nothing       ended otherwise       retry or failed
 """
 
@@ -27,15 +27,15 @@ _HIDES_THE_CAUSE: Final = re.compile(
     r"^(ConnectionRefusedError|ConnectionResetError|Py4JNetworkError)|Answer from Java side is empty"
     r"|\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted"
 )
-"""What a program is told of a JVM that has gone, and of a failure in one of its tasks."""
-_STOPPED: Final = "stopped together with the daemon; it starts again with it"
+"""Messages that a program gets when its JVM is gone, or when one of its tasks failed: they do not name the cause."""
+_STOPPED: Final = "stopped together with the daemon; it starts again with the daemon"
 _RESTARTED: Final = "lost by a restart of its machine; it starts again"
-_HOME_GONE: Final = "the daemon that had started it has been gone for too long; another starts it again"
+_HOME_GONE: Final = "the daemon that had started it has been gone for too long; another daemon starts it again"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ending:
-    """How a try ended: `exit_code` None means lost. `reason` is the submitter's sentence, `message` the job's own."""
+    """How a try ended. `exit_code` None means lost. `reason` is the submitter's sentence, `message` the job's own."""
 
     finish_state: str | None
     claimed: bool
@@ -46,11 +46,11 @@ class Ending:
     home_gone: bool = False
     restarted: bool = False
     timed_out: bool = False
-    """It was stopped, because it ran for too long."""
+    """It was stopped because it ran too long."""
 
     @property
     def excuse(self) -> str:
-        """What a try that did not succeed is forgiven for; '' when it is not."""
+        """Why a failure does not count against the job; '' if it counts."""
         if self.home_gone:
             return _HOME_GONE
         if self.stopped:
@@ -60,7 +60,7 @@ class Ending:
 
 @dataclass(frozen=True, kw_only=True)
 class Retries:
-    """How often and how late a failed try is repeated; `used` tries have ended and counted before this one."""
+    """How often, and after which delay, a failed try is repeated. `used` tries have ended and counted before this one."""
 
     allowed: int
     delay: timedelta
@@ -68,8 +68,8 @@ class Retries:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """The task instance's and the run's next state. `retry_in` is set exactly when the state is `up_for_retry`."""
+class TryOutcome:
+    """The next state of the task instance and of the run. `retry_in` is set exactly if the state is `up_for_retry`."""
 
     state: Literal["success", "skipped", "failed", "up_for_retry"]
     run_state: Literal["success", "failed", "running"]
@@ -77,54 +77,56 @@ class Outcome:
     warning: str | None = None
     retry_in: timedelta | None = None
     counted: bool = True
-    tells_outlets: bool = False
-    """The job cannot say itself that its outlets have changed, so its success does."""
+    updates_outlets: bool = False
+    """The job does not use the SDK, so its success alone emits the events of its outlets."""
 
 
-def decide(ending: Ending, retries: Retries) -> Outcome:
+def decide(ending: Ending, retries: Retries) -> TryOutcome:
     """Apply the table above."""
     match ending.finish_state:
         case "success" | "skipped" as state:
             warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
-            return Outcome(state=state, run_state="success", reason=ending.message, warning=warning)
+            return TryOutcome(state=state, run_state="success", reason=ending.message, warning=warning)
         case "failed" if not ending.excuse:
-            return _again_or_failed(_fuller(ending) or "the job said that it failed", retries)
+            return _retry_or_failed(_best_reason(ending) or "the job reported that it failed", retries)
     if ending.excuse:
-        return _again_for_free(ending.excuse)
+        return _retry_uncounted(ending.excuse)
     if ending.exit_code == 0 and not ending.claimed and not ending.timed_out:
-        return Outcome(
+        return TryOutcome(
             state="success",
             run_state="success",
-            tells_outlets=True,
+            updates_outlets=True,
             warning="the job never used the SDK: its exit code 0 is all that is known, and it was not fenced",
         )
     if ending.exit_code == 0 and not ending.timed_out:
-        return _again_or_failed(
+        return _retry_or_failed(
             "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception", retries
         )
-    return _again_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+    return _retry_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
 
 
-def _fuller(ending: Ending) -> str:
-    """The job's own word, unless the submitter found the same with the line where it happened, or what is behind it."""
+def _best_reason(ending: Ending) -> str:
+    """The job's own message, unless the submitter's reason is the same with its log line, or names the cause behind it."""
     message = (ending.message or "").partition("\n")[0]
     is_known = message in ending.reason or (_HIDES_THE_CAUSE.search(message) and ending.reason)
     return ending.reason if is_known else ending.message or ""
 
 
-def _again_for_free(reason: str) -> Outcome:
-    return Outcome(state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False)
+def _retry_uncounted(reason: str) -> TryOutcome:
+    return TryOutcome(state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False)
 
 
-def _again_or_failed(reason: str, retries: Retries) -> Outcome:
+def _retry_or_failed(reason: str, retries: Retries) -> TryOutcome:
     if retries.used >= retries.allowed:
-        return Outcome(state="failed", run_state="failed", reason=reason)
-    doubled = retries.delay.total_seconds() * 2.0 ** min(retries.used, 1000)  # a float has no end, an interval has
+        return TryOutcome(state="failed", run_state="failed", reason=reason)
+    doubled = retries.delay.total_seconds() * 2.0 ** min(
+        retries.used, 1000
+    )  # a float cannot overflow here, a timedelta could
     delay = timedelta(seconds=min(doubled, LONGEST_DELAY.total_seconds()))
-    return Outcome(state="up_for_retry", run_state="running", reason=reason, retry_in=delay)
+    return TryOutcome(state="up_for_retry", run_state="running", reason=reason, retry_in=delay)
 
 
 def _exit(ending: Ending) -> str:
     if ending.exit_code is None:
-        return "was lost: its process is gone without a word"
+        return "was lost: its process is gone without an exit code"
     return f"exited with {ending.exit_code}"

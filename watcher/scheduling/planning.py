@@ -1,7 +1,7 @@
-"""Which runs a job's queue makes now, as pure functions of the queue, the schedule and the clock.
+"""Which runs a job's queue makes now: pure functions of the queue, the schedule and the clock.
 
-Deterministic and independent of load: the same rows and the same time give the same runs, whoever looks, however often.
-A look knows the queued assets only; the events themselves are read once it is due that they become runs.
+Deterministic and independent of load: the same rows at the same time give the same runs, in any process, however often it
+checks. A check reads the queued assets only. The events themselves are read once they are due to become runs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from watcher.scheduling.conditions import Resolved, is_met
 
 @dataclass(frozen=True, kw_only=True)
 class PlannedRun:
-    """A run to be made of exactly these events; `completed_by` is the one that completed the condition.
+    """A run to be made of exactly these events. `completed_by` is the event that completed the condition.
 
-    With a `tick` the clock starts it, whatever is queued; a run of the clock alone has no events.
+    With a `tick` the clock starts the run, whatever is queued. A run that only the clock starts has no events.
     """
 
     event_ids: Sequence[int] = ()
@@ -29,17 +29,17 @@ class PlannedRun:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """Runs to make now, whether more of the queue is decided on, and when to look again by the clock alone (None: never)."""
+class RunPlan:
+    """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never)."""
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
-    look_again_in: timedelta | None = None
+    check_again_in: timedelta | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """What a job waits for: a condition over events (None: a time only), and what its aliases have resolved to."""
+    """What a job waits for: a condition on events (None: only a time), and what its aliases have resolved to."""
 
     condition: Condition | None
     aliases: Resolved = field(default_factory=dict)
@@ -47,7 +47,7 @@ class Waits:
 
 @dataclass(frozen=True, kw_only=True)
 class Capacity:
-    """How many runs a job has that are not over, and how many it may have at a time."""
+    """How many unfinished runs a job has, and how many it may have at a time."""
 
     active: int
     allowed: int
@@ -58,13 +58,13 @@ class Capacity:
 
 
 MOST_EVENTS: Final = 10_000
-"""Queued events that become runs in one transaction, unless one run takes more; the rest follows in the next."""
+"""Most queued events that become runs in one transaction, unless one run takes more. The rest follows in the next one."""
 MOST_RUNS: Final = 1_000
-"""Runs made in one transaction, likewise."""
+"""Most runs made in one transaction. The rest follows in the next one."""
 
 
 def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
-    """The event with which the condition is met, given the lowest queued event of each asset; None while it is not."""
+    """Return the event that completes the condition, given the first queued event of each asset; None if none does yet."""
     assets: set[str] = set()
     for asset, event_id in sorted(first_events.items(), key=itemgetter(1)):
         assets.add(asset)
@@ -74,10 +74,10 @@ def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
 
 
 def is_due(completed_by: int | None, batching: Batching, capacity: Capacity, *, ticks: Sequence[datetime] = ()) -> bool:
-    """Whether what is queued becomes runs, once it was collected for long enough.
+    """Whether the queued events become runs, once they have been collected for long enough.
 
-    With `each` every event has its own run. Else a tick takes what is queued, also before the condition is met; without
-    one the job collects on while it has as many runs as it may: a run's end looks again.
+    With `each` every event has its own run. Otherwise a tick takes the queued events, even before the condition is met.
+    Without a tick the job keeps collecting while it has as many runs as it may: the end of a run triggers a check.
     """
     if batching.mode == "each":
         return completed_by is not None
@@ -85,12 +85,12 @@ def is_due(completed_by: int | None, batching: Batching, capacity: Capacity, *, 
 
 
 def collects(batching: Batching) -> bool:
-    """Whether it matters when the queued events came."""
+    """Whether the times of the queued events matter."""
     return batching.mode != "each" and batching.debounce > timedelta(0)
 
 
 def remaining(oldest: datetime, newest: datetime, batching: Batching, now: datetime) -> timedelta:
-    """How long to collect on. An age below zero (a clock was set back) counts as due."""
+    """How much longer to collect. A negative age (a clock was set back) counts as due."""
     since_last, since_first = now - newest, now - oldest
     if since_last < timedelta(0) or since_first < timedelta(0):
         return timedelta(0)
@@ -98,15 +98,15 @@ def remaining(oldest: datetime, newest: datetime, batching: Batching, now: datet
 
 
 def most_at_once(batching: Batching) -> int:
-    """How many events one transaction turns into runs: as many as fill them, and those of one run at least."""
-    of_a_run = _of_a_run(batching)
-    return max(1, min(MOST_RUNS, MOST_EVENTS // of_a_run)) * of_a_run
+    """The most events that one transaction turns into runs: a multiple of a run's events, and at least those of one run."""
+    per_run = _events_per_run(batching)
+    return max(1, min(MOST_RUNS, MOST_EVENTS // per_run)) * per_run
 
 
 def runs_of(event_ids: Sequence[int], completed_by: int | None, batching: Batching) -> Sequence[PlannedRun]:
-    """The runs of these events, lowest first; `completed_by` None: a tick takes them before the condition is met."""
-    of_a_run = _of_a_run(batching)
-    pieces = (event_ids[start : start + of_a_run] for start in range(0, len(event_ids), of_a_run))
+    """The runs of these events, given in order. With `completed_by` None a tick takes them before the condition is met."""
+    per_run = _events_per_run(batching)
+    pieces = (event_ids[start : start + per_run] for start in range(0, len(event_ids), per_run))
     if completed_by is None:
         return [PlannedRun(event_ids=piece) for piece in pieces]
     return [
@@ -116,12 +116,12 @@ def runs_of(event_ids: Sequence[int], completed_by: int | None, batching: Batchi
 
 
 def with_ticks(runs: Sequence[PlannedRun], ticks: Sequence[datetime], batching: Batching) -> Sequence[PlannedRun]:
-    """A run for each tick that is due; the first one's takes the events of the first run, but with `each`."""
+    """Add a run for each due tick. Unless the mode is `each`, the first tick's run takes the events of the first run."""
     if batching.mode == "each" or not ticks:
         return [*runs, *(PlannedRun(tick=tick) for tick in ticks)]
-    first, *others = runs or [PlannedRun()]
-    return [replace(first, tick=ticks[0]), *others, *(PlannedRun(tick=tick) for tick in ticks[1:])]
+    first, *rest = runs or [PlannedRun()]
+    return [replace(first, tick=ticks[0]), *rest, *(PlannedRun(tick=tick) for tick in ticks[1:])]
 
 
-def _of_a_run(batching: Batching) -> int:
+def _events_per_run(batching: Batching) -> int:
     return 1 if batching.mode == "each" else batching.max_events

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.submissions import Submissions
@@ -30,7 +30,9 @@ def build_scheduling(host: Host, submissions: Submissions, *, configuration: str
         submissions,
         host.leadership,
         replace(host.process, id=host.home.id),
-        limits=Limits.of(machine.memory_mb(), settings.parallelism, settings.memory_mb, settings.warm_memory_mb),
+        limits=AdmissionLimits.of(
+            machine.memory_mb(), settings.parallelism, settings.memory_mb, settings.warm_memory_mb
+        ),
         lease=host.settings.triggerer.lease,
         on_end=host.hints.after_try,
         configuration=configuration,

@@ -1,4 +1,4 @@
-"""The leader's part of dispatching: what waits is admitted and intended, tries of homes that are gone are settled."""
+"""The leader's part of dispatching: it admits waiting runs, commits their intents, and settles tries of homes that are gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.runs.runs import Startable
 from store.runs.tries import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
-from watcher.scheduling.admission import Admission, Limits, admit
+from watcher.scheduling.admission import Admission, AdmissionLimits, admit
 from watcher.scheduling.followed_try import LOST, record_end, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import Needs
@@ -29,17 +29,17 @@ log = structlog.get_logger()
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class RunStarter:
-    """Every write is in the leader's transaction.
+    """Starts runs while this process leads. Every write is in the leader's transaction.
 
-    `follow` is given each try that belongs to this home from then on, with its token where it is to be submitted;
-    `running` says what the tries need that are followed.
+    `follow` is called with each try that belongs to this home from then on, and with its token if the try has to be
+    submitted. `running` returns the needs of the tries that are followed.
     """
 
     database: Database
     leadership: Leadership
     submissions: Submissions
     home_id: str
-    limits: Limits
+    limits: AdmissionLimits
     lease: timedelta
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
@@ -51,7 +51,7 @@ class RunStarter:
     _warned: set[str] = field(default_factory=set)
 
     async def start_due(self) -> None:
-        """Intend what may start now, oldest run first, and show of the rest why it waits."""
+        """Start what may start now, oldest run first, and record why the others wait."""
         async with self.database.reading() as connection:
             waiting = await runs.startable(connection)
             active = await runs.running_runs(connection)
@@ -61,7 +61,7 @@ class RunStarter:
             if self.stopped:
                 return
             dag_id = task.key.instance.dag_id
-            reason = self._hindrance(task, active.get(dag_id, 0))
+            reason = self._obstacle(task, active.get(dag_id, 0))
             if not reason and not is_full:
                 admission = self._admit(task)
                 is_full = not admission.may_start
@@ -72,15 +72,16 @@ class RunStarter:
                 reasons[task.key.task_instance_id] = reason
             elif await self._intend(task) and task.run_state == "queued":
                 active[dag_id] = active.get(dag_id, 0) + 1
-        await self._show_reasons(reasons)
+        await self._record_reasons(reasons)
 
-    def _hindrance(self, task: Startable, active_runs: int) -> str:
-        """Why it cannot start, whatever else runs here; '' when nothing keeps it."""
+    def _obstacle(self, task: Startable, active_runs: int) -> str:
+        """Why the task cannot start, whatever memory is free; '' if nothing prevents it."""
         allowed = task.definition.max_active_runs
         if task.run_state == "queued" and active_runs >= allowed:
             return f"waits for another run of its job: max_active_runs is {allowed}"
-        if task.key.instance.dag_id not in self.submissions.jobs:  # another process has reloaded, and this one follows
-            return "waits: the job is not configured in the process that leads; give it the same file"
+        # Another process may have reloaded the file, and this one will follow.
+        if task.key.instance.dag_id not in self.submissions.jobs:
+            return "waits: the job is not configured in the process that leads; give that process the same file"
         if task.definition.submitter not in self.submissions.submitters:
             return f"waits: the submitter {task.definition.submitter} is not configured in the process that leads"
         return ""
@@ -92,12 +93,12 @@ class RunStarter:
         if admission.sentence and admission.sentence != self._reasons.get(task.key.task_instance_id):
             write = log.warning if admission.may_start else log.info
             event = "run.too_large" if admission.may_start else "run.waiting"
-            which = {"dag_id": instance.dag_id, "run_id": instance.run_id, "trace_id": task.trace_id}
-            write(event, reason=admission.sentence, **which)
+            ids = {"dag_id": instance.dag_id, "run_id": instance.run_id, "trace_id": task.trace_id}
+            write(event, reason=admission.sentence, **ids)
         return admission
 
     async def _intend(self, task: Startable) -> bool:
-        """Commit the intent and have the try submitted; False when somebody else did, or the task moved on."""
+        """Commit the intent and have the try submitted. Returns False if another process did, or the task has changed."""
         token = self.submissions.issue_token(task.key, task.trace_id)
         tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
         async with self.leadership.transaction() as connection:
@@ -112,8 +113,8 @@ class RunStarter:
         self.follow(intended, token)
         return True
 
-    async def _show_reasons(self, reasons: dict[str, str]) -> None:
-        """Once for each change."""
+    async def _record_reasons(self, reasons: dict[str, str]) -> None:
+        """Record each reason that has changed."""
         changed: dict[str, list[str]] = {}
         for task_instance_id, reason in reasons.items():
             if self._reasons.get(task_instance_id) != reason:
@@ -127,8 +128,8 @@ class RunStarter:
     async def reap_orphans(self) -> None:
         """Settle the tries of homes that are gone.
 
-        Those whose drivers went with their home are ended: that revokes their tokens, in the transaction that frees
-        their runs. Those whose drivers live elsewhere are taken over. Those that nobody here could find are left alone.
+        Tries whose drivers ended with their home are ended: that revokes their tokens, in the transaction that frees
+        their runs. Tries whose drivers live elsewhere are taken over. Tries of unknown submitters are left alone.
         """
         async with self.database.reading() as connection:
             gone = self._gone(await tries.silent_homes(connection))
@@ -146,7 +147,7 @@ class RunStarter:
                 await self._take_over(orphan)
 
     def _gone(self, silent: frozenset[str]) -> list[str]:
-        """Homes that were silent for a lease while we looked: after an outage of the database all have one to speak up."""
+        """Homes that this process has seen silent for a lease: after an outage of the database every home gets one lease."""
         now = anyio.current_time()
         self._silent_since = {home: self._silent_since.get(home, now) for home in silent - {self.home_id}}
         return [home for home, since in self._silent_since.items() if now - since >= self.lease.total_seconds()]

@@ -1,4 +1,4 @@
-"""The scheduler: looks at every due queue on every hint, and at all of them every half minute, so nothing is stranded."""
+"""The scheduler: checks the queues that a hint names, and every half minute all due queues, so that nothing is stranded."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from watcher.scheduling import ticks
 from watcher.scheduling.conditions import names_alias
 from watcher.scheduling.planning import (
     Capacity,
-    Plan,
     PlannedRun,
+    RunPlan,
     Waits,
     collects,
     completing,
@@ -34,40 +34,40 @@ from watcher.scheduling.planning import (
     with_ticks,
 )
 
-LOOK_EVERY: Final = timedelta(seconds=30)
+CHECK_EVERY: Final = timedelta(seconds=30)
 SHORTEST_PAUSE: Final = timedelta(seconds=1)
-"""Between two looks for a tick that is due and has to wait for a run's end."""
+"""The pause between two checks while a due tick has to wait for the end of a run."""
 
 log = structlog.get_logger()
 
 
 class Scheduler:
-    """Turns queued events and ticks into queued runs, while it leads. `on_runs` is called after runs were committed."""
+    """Turns queued events and ticks into queued runs while it leads. `on_runs` is called after runs are committed."""
 
     def __init__(self, database: Database, leadership: Leadership, on_runs: Callable[[], None]) -> None:
         self._database = database
         self._leadership = leadership
         self._on_runs = on_runs
         self._late: frozenset[str] = frozenset()
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._collecting: set[str] = set()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Until cancelled. Started once the queues that were due at start have been looked at."""
-        await insist("scheduler.failed", self.look)
+        """Schedule until cancelled. Reports started once the queues that were due at the start have been checked."""
+        await insist("scheduler.failed", self.check)
         task_status.started()
         while True:
-            hinted = await self.wakeup.wait(self._look_at - anyio.current_time())
+            hinted = await self.wakeup.wait(self._check_at - anyio.current_time())
             async with keep_going("scheduler.failed"):
-                if hinted and anyio.current_time() < self._look_at:
+                if hinted and anyio.current_time() < self._check_at:
                     await self._schedule_all(sorted(hinted - self._collecting))
                 else:
-                    await self.look()
+                    await self.check()
 
-    async def look(self) -> None:
-        """Make all runs that are due, whatever was hinted; and when one may become due by the clock alone, look again."""
-        self._look_in(LOOK_EVERY, anew=True)
+    async def check(self) -> None:
+        """Make all runs that are due, whatever was hinted, and note when the clock alone may make the next one due."""
+        self._check_in(CHECK_EVERY, anew=True)
         self._collecting.clear()
         if not self._leadership.leads:
             return
@@ -79,72 +79,74 @@ class Scheduler:
             expected = await assets.expected(connection)
         self._log_late({asset.name for asset in expected if asset.is_late})
         if tick is not None:
-            self._look_in(tick or SHORTEST_PAUSE)
+            self._check_in(tick or SHORTEST_PAUSE)
 
-    def _look_in(self, pause: timedelta, *, anew: bool = False) -> None:
+    def _check_in(self, pause: timedelta, *, anew: bool = False) -> None:
         at = anyio.current_time() + pause.total_seconds()
-        self._look_at = at if anew else min(at, self._look_at)
+        self._check_at = at if anew else min(at, self._check_at)
 
     async def _schedule_all(self, dag_ids: Sequence[str]) -> None:
-        """Jobs with much to do take turns."""
+        """Schedule these jobs. Jobs with long queues take turns."""
         while dag_ids and self._leadership.leads:
-            dag_ids = [dag_id for dag_id in dag_ids if await self._has_rest(dag_id)]
+            dag_ids = [dag_id for dag_id in dag_ids if await self._has_more(dag_id)]
 
-    async def _has_rest(self, dag_id: str) -> bool:
-        """Decide on a job's queue; whether more of it follows at once."""
-        made = Plan()
-        async with keep_going("scheduler.job_failed"):  # one job that cannot be decided on keeps no other waiting
+    async def _has_more(self, dag_id: str) -> bool:
+        """Schedule a job, and return whether more of its queue is due at once."""
+        made = RunPlan()
+        async with keep_going("scheduler.job_failed"):  # a job that fails must not delay other jobs
             made = await self._schedule(dag_id)
-            if made.look_again_in is not None:  # by then all is looked at; what comes meanwhile makes it no earlier
-                self._look_in(made.look_again_in)
+            if (
+                made.check_again_in is not None
+            ):  # all jobs are checked then; events that come meanwhile make it no earlier
+                self._check_in(made.check_again_in)
                 self._collecting.add(dag_id)
             if made.runs:
                 self._on_runs()
         return made.has_rest
 
     def _log_late(self, late: set[str]) -> None:
-        """Once when an asset gets late, once when it is not any more."""
+        """Log once when an asset becomes late, and once when it is late no more."""
         for asset in sorted(late - self._late):
             log.warning("asset.late", asset=asset)
         for asset in sorted(self._late - late):
             log.info("asset.on_time", asset=asset)
         self._late = frozenset(late)
 
-    async def _schedule(self, dag_id: str) -> Plan:
+    async def _schedule(self, dag_id: str) -> RunPlan:
         async with self._leadership.transaction() as connection:
             queue = await queues.lock_queue(connection, dag_id)
             if queue is None:
-                return Plan()
+                return RunPlan()
             made = await self._plan(connection, queue)
             created = [await _create(connection, queue, number, planned) for number, planned in enumerate(made.runs)]
         for record in created:
             log.info("run.created", **record)
         return made
 
-    async def _plan(self, connection: AsyncConnection, queue: JobQueue) -> Plan:
+    async def _plan(self, connection: AsyncConnection, queue: JobQueue) -> RunPlan:
         batching, condition = queue.definition.batch, queue.definition.schedule
         if queue.rest is not None:
             rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
             if rest.runs:
-                return replace(rest, has_rest=True)  # when it has ended, what came meanwhile is looked at
+                return replace(rest, has_rest=True)  # events that came meanwhile are checked afterwards
         ticks = await self._tick(connection, queue)
         resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
         completed_by = completing(queue.first_events, Waits(condition=condition, aliases=resolved))
         if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-            return Plan(runs=with_ticks([], ticks, batching))
+            return RunPlan(runs=with_ticks([], ticks, batching))
         if collects(batching) and not ticks:
             span = await queues.span(connection, queue.dag_id)
             wait = remaining(span.oldest, span.newest, batching, span.now)
             if wait > timedelta(0):
-                return Plan(look_again_in=wait)
+                return RunPlan(check_again_in=wait)
         taken = await _take(connection, queue, completed_by)
         return replace(taken, runs=with_ticks(taken.runs, ticks, batching))
 
     async def _tick(self, connection: AsyncConnection, queue: JobQueue) -> Sequence[datetime]:
-        """Wind the job's clock; the ticks that get a run now.
+        """Advance the job's clock, and return the ticks that get a run now.
 
-        A job's clock starts when the job, or its cron, is first seen: what lies before was never missed. One run for all
-        missed ticks waits until the job may have another, so that it is made for the last of them.
+        A job's clock starts when the job, or its cron, is first seen: earlier ticks were not missed. Without `catchup` one
+        run stands for all missed ticks. It waits until the job may have another run, so that it is made for the last tick.
         """
         cron, catchup = queue.definition.cron, queue.definition.catchup
         if cron is None:
@@ -161,8 +163,10 @@ class Scheduler:
         return [tick for tick in due if not await runs.has_run(connection, queue.dag_id, _scheduled(tick))]
 
 
-async def _take(connection: AsyncConnection, queue: JobQueue, completed_by: int | None, to: int | None = None) -> Plan:
-    """Runs of the queue, up to the event `to`: as many as fit a transaction. That the rest is to follow outlives a crash."""
+async def _take(
+    connection: AsyncConnection, queue: JobQueue, completed_by: int | None, to: int | None = None
+) -> RunPlan:
+    """Take runs from the queue, up to the event `to`, as many as fit a transaction. A rest is recorded: it survives a crash."""
     batching = queue.definition.batch
     limit = most_at_once(batching)
     event_ids = await queues.oldest(connection, queue.dag_id, limit + 1, to)
@@ -171,13 +175,13 @@ async def _take(connection: AsyncConnection, queue: JobQueue, completed_by: int 
         rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
     if rest != queue.rest:
         await queues.set_rest(connection, queue.dag_id, rest)
-    return Plan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
+    return RunPlan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
 
 
 async def _create(
     connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun
 ) -> Mapping[str, str | int]:
-    """What the log says of it once it is committed."""
+    """Create the run. Returns what to log once it is committed."""
     stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
     run_id = f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick)
     events, by = planned.event_ids, planned.completed_by

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from store.keys import TryKey
 from store.runs.tries import OpenTry
-from watcher.submit.base import Addresses, Needs, SparkApplication, Submission, SubmitError, Submitter
+from watcher.submit.base import (
+    Addresses,
+    Needs,
+    SparkApplication,
+    Submission,
+    SubmitError,
+    Submitter,
+    WarmRequest,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,36 +27,50 @@ class JobToStart:
     connections: Mapping[str, Mapping[str, Any]]
     submitter: str = "spark-submit"
     warm: int = 0
-    """How many drivers are to wait for its tries."""
+    """How many warm drivers wait for its tries."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Submissions:
-    """Turns a stored try into what a submitter starts; `submitters` are by the name that is stored with a try."""
+    """Turns a stored try into what a submitter starts. `submitters` are keyed by the name that is stored with a try."""
 
     jobs: Mapping[str, JobToStart]
     submitters: Mapping[str, Submitter]
     addresses: Addresses
     issue_token: Callable[[TryKey, str], str]
-    """For a try, in the trace of its run."""
+    """Issues the token of a try, given its key and the trace id of its run."""
 
     def needs(self, dag_id: str, submitter: Submitter) -> Needs:
-        """What a driver of the job is reckoned with; the usual one's of a job that is configured no more."""
+        """What a driver of the job needs; that of a default driver if the job is not configured any more."""
         job = self.jobs.get(dag_id)
-        return submitter.needs(SparkApplication(application="", conf={}, env={}) if job is None else job.application)
+        return submitter.needs(SparkApplication(application="", env={}) if job is None else job.application)
+
+    def warm_requests(self, submitter: str) -> Sequence[WarmRequest]:
+        """The warm drivers that jobs of this submitter are configured with, in the configuration's order."""
+        return [
+            WarmRequest(dag_id=dag_id, count=job.warm, application=job.application, connections=job.connections)
+            for dag_id, job in self.jobs.items()
+            if job.submitter == submitter
+        ]
 
     def submission(self, open_try: OpenTry, token: str) -> Submission:
-        """The try, ready to be submitted. Raises `SubmitError` when the configuration does not have it any more."""
+        """Return the try, ready to be submitted. Raises `SubmitError` if it is not configured any more."""
         dag_id = open_try.key.instance.dag_id
         job = self.jobs.get(dag_id)
         if job is None:
             raise SubmitError(f"the job {dag_id} is not configured any more; configure it again and retry the run")
         if job.submitter != open_try.submitter:
             raise SubmitError(f"the job {dag_id} got another submitter before this try was started; retry the run")
-        url, who = self.submitters[open_try.submitter].api_url(self.addresses), open_try.key.json
+        url, identity = self.submitters[open_try.submitter].api_url(self.addresses), open_try.key.json
         return Submission(
             key=open_try.key,
             tag=open_try.tag,
             application=job.application,
-            context={"api": url, "token": token, "trace_id": open_try.trace_id, **who, "connections": job.connections},
+            context={
+                "api": url,
+                "token": token,
+                "trace_id": open_try.trace_id,
+                **identity,
+                "connections": job.connections,
+            },
         )

@@ -1,1 +1,1 @@
-"""Everything that answers over HTTP: the API, the web pages, and the server below them."""
+"""Everything that answers HTTP requests: the API, the web pages, and the server that carries them."""

@@ -1,4 +1,4 @@
-"""The HTTP server as one task among the daemon's: the daemon alone owns the signals and says when to stop."""
+"""The HTTP server as one of the daemon's tasks. Only the daemon handles signals and decides when to stop."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import uvicorn
 from anyio.abc import TaskStatus
 from starlette.types import ASGIApp
 
-from config.settings import ApiSettings
+from config.models.api_settings import ApiSettings
 from watcher.errors import StartRefused
 from watcher.host.machine import url_here
 from watcher.serving.edge.connections import ConnectionLimits, Connections
 from watcher.serving.edge.headers import SecurityHeaders
 from watcher.serving.edge.http_connection import HttpConnection, LimitedConfig
 
-_USUAL: Final = ConnectionLimits()
-_LOOK_EVERY: Final = 0.5
-"""Seconds between two looks at who takes too long."""
+_DEFAULT_LIMITS: Final = ConnectionLimits()
+_CHECK_INTERVAL: Final = 0.5
+"""Seconds between two checks for connections that take too long."""
 
 
 class _Server(uvicorn.Server):
@@ -33,28 +33,28 @@ class _Server(uvicorn.Server):
 
 
 def listen_as(api: ApiSettings, roles: frozenset[str]) -> socket.socket:
-    """A bound socket for a process with these roles. Raises `StartRefused`.
+    """Return a bound socket for a process with these roles. Raises `StartRefused`.
 
-    Without the role `api` it answers probes only, and leaves the API's port on a loopback address, which the processes of a
-    machine share, to the one that has it.
+    A process without the role `api` answers probes only. On a loopback address, which the processes of a machine share, it
+    takes any free port and leaves the API's port to the process that has the role.
     """
     return listen(api.host, api.port if "api" in roles or not api.is_loopback else 0)
 
 
 def address_of(bound: socket.socket) -> str:
-    """At which this machine reaches a bound socket."""
+    """Return the address at which this machine reaches a bound socket."""
     return url_here(*bound.getsockname()[:2])
 
 
 def url_of_api(api: ApiSettings, roles: frozenset[str], bound: socket.socket) -> str:
-    """Where drivers on this machine reach the API: what this process has bound, or another process by its address."""
+    """Return the address at which drivers on this machine reach the API, in this process or in the one that has the role."""
     return address_of(bound) if "api" in roles else api.base_url or url_here(api.host, api.port)
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A bound socket. Raises `StartRefused` when the address is taken or not ours."""
+    """Return a bound socket. Raises `StartRefused` when the address is in use or does not belong to this machine."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol's name, without which asyncio leaves Nagle's algorithm on.
+    # asyncio turns Nagle's algorithm off only for a socket that names its protocol.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -62,13 +62,13 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         bound.close()
         raise StartRefused(
-            f"cannot listen on {host}:{port}: {error.strerror}; set settings.api.port to a free one"
+            f"cannot listen on {host}:{port}: {error.strerror}; set settings.api.port to a free port"
         ) from error
     return bound
 
 
 def _limits_of(api: ApiSettings) -> ConnectionLimits:
-    """What the settings say of connections; bodies are the application's."""
+    """Return the settings' limits of connections. The application limits the size of bodies."""
     return ConnectionLimits(
         header_bytes=api.limits.header_bytes,
         header_timeout=api.limits.header_timeout,
@@ -83,11 +83,11 @@ def _limits_of(api: ApiSettings) -> ConnectionLimits:
 async def serve(
     app: ASGIApp,
     bound: socket.socket,
-    limits: ApiSettings | ConnectionLimits = _USUAL,
+    limits: ApiSettings | ConnectionLimits = _DEFAULT_LIMITS,
     *,
     task_status: TaskStatus[None],
 ) -> None:
-    """Serve until cancelled; then open requests get five seconds to end. Started once requests are accepted."""
+    """Serve until cancelled; then open requests get five seconds to end. It reports `started` once requests are accepted."""
     connections = Connections(limits if isinstance(limits, ConnectionLimits) else _limits_of(limits))
     server = _Server(_configured(app, connections))
 
@@ -97,7 +97,7 @@ async def serve(
         task_status.started()
         try:
             while True:
-                await anyio.sleep(_LOOK_EVERY)
+                await anyio.sleep(_CHECK_INTERVAL)
                 connections.close_overdue(asyncio.get_running_loop().time())
         finally:
             server.should_exit = True
@@ -116,7 +116,7 @@ def _configured(app: ASGIApp, connections: Connections) -> LimitedConfig:
         http=HttpConnection,
         ws="none",
         log_config=None,
-        log_level="error",  # what clients send wrong is theirs to know
+        log_level="error",  # mistakes of clients are reported to the clients
         access_log=False,
         lifespan="off",
         proxy_headers=bool(limits.trusted_proxies),

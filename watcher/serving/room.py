@@ -1,4 +1,4 @@
-"""Builds the room: the context that the API's routes work with, from what the configuration says."""
+"""Builds the room: the context that the API's routes work with, from the configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.sign_in.known_tokens import TRUSTED_FOR, KnownTokens
+from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
 from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
@@ -31,7 +31,7 @@ from watcher.triggerer.control import Control
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Serving:
-    """What stays of a process's API over reloads; `context` makes what its routes work with."""
+    """The parts of a process's API that survive a reload. `context` makes what its routes work with."""
 
     host: Host
     entries: AttributedEntries
@@ -44,7 +44,7 @@ class Serving:
     on_watermark: Callable[[int, str], None]
 
     def context(self, configuration: str, *, control: Control, submitters: Mapping[str, Submitter]) -> ApiContext:
-        """Make the context of the configuration with this hash, the first one or that of a reload."""
+        """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
         settings = self.host.settings
         worker_backend = settings.workers.state_store_backend
         return ApiContext(

@@ -1,7 +1,7 @@
-"""The tokens of tries: short-lived JWTs that say which task instance and which try speaks.
+"""The tokens of tries, and the secrets that sign them: short-lived JWTs that name a task instance and one of its tries.
 
-The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` and `trace` added. A token proves who
-speaks, not that the try may still write: that is decided on the locked row, in the transaction that writes.
+The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` and `trace` added. A token proves
+who sends a request. It does not prove that the try may still write: the transaction that writes checks this on the locked row.
 """
 
 from __future__ import annotations
@@ -16,27 +16,36 @@ from typing import Any, Final
 
 import jwt
 
+from config.models.api_settings import ApiSettings
+from store.database import Database
 from store.keys import TryKey
+from store.processes import signing_keys
+from store.processes.signing_keys import SigningKeys
+from store.processes.triggerers import Process
+from watcher.errors import StartRefused
+from watcher.host.home import Home
+from watcher.host.metadata import patiently
 
 LIFETIME: Final = timedelta(hours=1)
-"""Of a try's token; who uses it gets another one in time."""
+"""How long a try's token is valid. A job that uses it gets a renewed one before it expires."""
 _ALGORITHM: Final = "HS512"
 _AUDIENCE: Final = "urn:airflow.apache.org:task"
 _SCOPE: Final = "execution"
 _CLAIMS: Final = ("sub", "aud", "scope", "exp", "iat", "nbf", "jti", "try")
 _CLOCKS_DIFFER_BY: Final = timedelta(seconds=10)
-_RENEWED_IN_THE_LAST: Final = 0.2
+_RENEWAL_SHARE: Final = 0.2
+"""The last part of a token's life, in which it is renewed."""
 
 
 class InvalidTryToken(Exception):
-    """Not a token of ours, or not any more; the text says why, never what the token was."""
+    """The token is not valid, or not any more. The text gives the reason and never contains the token."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TryIdentity:
-    """The try that a valid token speaks for.
+    """The try that a valid token identifies.
 
-    Another scheduler's task has no try of ours, but the ids of the `assets` whose stores it may read and write.
+    A task of another scheduler has no try here. Its token lists the ids of the `assets` whose stores it may read and write.
     """
 
     task_instance_id: str
@@ -45,20 +54,46 @@ class TryIdentity:
     issued_at: datetime
     expires_at: datetime
     trace_id: str | None = None
-    """Its run's; None in a token of an older release."""
+    """The trace of the try's run. None in a token of an older release."""
 
     @property
     def lifetime(self) -> timedelta:
-        """How long the token was made for, and so how long a renewed one lives."""
+        """How long the token was made for. A renewed token lives as long."""
         return self.expires_at - self.issued_at
 
     def is_due_for_renewal(self, now: datetime) -> bool:
-        """Whether the last fifth of its life has begun."""
-        return self.assets is None and self.expires_at - now < self.lifetime * _RENEWED_IN_THE_LAST
+        """Whether the last fifth of the token's life has begun. Tokens of other schedulers' tasks are never renewed."""
+        return self.assets is None and self.expires_at - now < self.lifetime * _RENEWAL_SHARE
+
+
+def signing_secrets(api: ApiSettings, home: Home, *, alone: bool) -> tuple[bytes, ...]:
+    """Return the secrets: the first one signs, all of them verify.
+
+    Raises `StartRefused` when no secret is configured and other processes exist, which could not verify a secret made here.
+    """
+    if api.secret is not None:
+        return tuple(secret.get_secret_value().encode() for secret in api.secret)
+    if not alone:
+        raise StartRefused(
+            "processes with different roles must sign tokens alike; set settings.api.secret to the same text in each of them"
+        )
+    return (home.secret(),)
+
+
+async def publish_keys(database: Database, secrets: Sequence[bytes], process: Process) -> SigningKeys:
+    """Publish digests of the secrets, with which the other processes of the database compare their own."""
+    keys = SigningKeys.of(secrets, process)
+
+    async def write() -> None:
+        async with database.transaction() as connection:
+            await signing_keys.publish(connection, keys, database.dialect)
+
+    await patiently(write)
+    return keys
 
 
 def issuer(secret: bytes) -> Callable[[TryKey, str], str]:
-    """What makes tokens of tries, each in the trace of its run."""
+    """Return a function that makes a token for a try, given the trace of its run."""
 
     def issue_for(key: TryKey, trace_id: str) -> str:
         return issue(secret, key.task_instance_id, key.try_number, lifetime=LIFETIME, trace_id=trace_id)
@@ -75,7 +110,7 @@ def issue(
     trace_id: str | None = None,
     assets: Collection[int] | None = None,
 ) -> str:
-    """A token that lives from now on; with `assets` for another scheduler's task."""
+    """Return a token that is valid from now on; with `assets`, one for a task of another scheduler."""
     now = datetime.now(UTC)
     claims = {
         "sub": task_instance_id,
@@ -93,7 +128,7 @@ def issue(
 
 
 def verify(secrets: Sequence[bytes], token: str) -> TryIdentity:
-    """Who a token speaks for that one of the secrets has signed. Raises `InvalidTryToken`."""
+    """Return the try that the token identifies, if one of the secrets has signed it. Raises `InvalidTryToken`."""
     identity = _decoded(tuple(secrets), token)
     if datetime.now(UTC) >= identity.expires_at + _CLOCKS_DIFFER_BY:
         raise InvalidTryToken("Signature has expired")
@@ -102,10 +137,10 @@ def verify(secrets: Sequence[bytes], token: str) -> TryIdentity:
 
 @lru_cache(maxsize=4096)
 def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
-    """Jobs come with the same token again and again; of what was decoded once only the time is looked at anew."""
+    """Return the token's content, cached: jobs send the same token many times, and only its expiry has to be checked again."""
     claims = _claims(secrets, token)
     if claims["scope"] != _SCOPE or type(claims["try"]) is not int:
-        raise InvalidTryToken("the token is for something else")
+        raise InvalidTryToken("the token has another scope")
     return TryIdentity(
         task_instance_id=claims["sub"],
         try_number=claims["try"],
@@ -117,9 +152,9 @@ def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
 
 
 def _claims(secrets: Sequence[bytes], token: str) -> Mapping[str, Any]:
-    """By the first of the secrets that has signed it."""
+    """Return the claims, verified with the first secret that fits. Raises `InvalidTryToken`."""
     options: Any = {"require": list(_CLAIMS)}
-    refusal = "no secret to verify it by"
+    refusal = "there is no secret to verify it with"
     for secret in secrets:
         try:
             return jwt.decode(
@@ -138,5 +173,5 @@ def _claims(secrets: Sequence[bytes], token: str) -> Mapping[str, Any]:
 
 
 def _key(secret: bytes) -> bytes:
-    """HS512 wants 64 bytes (RFC 7518, section 3.2), whatever length of secret people choose."""
+    """Return a key of 64 bytes, which HS512 requires (RFC 7518, section 3.2), whatever the length of the secret."""
     return hashlib.sha512(secret).digest()

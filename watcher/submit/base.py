@@ -1,23 +1,26 @@
 """The submitter contract: start one try of a task instance, find it again after a crash, stop it, read its log.
 
 The order is always: the intent is committed (try number, home, submitter, tag, token) -> `submit` -> the handle is
-stored. A submitter never guesses: what it cannot find and cannot prove absent is `LOST`. docs/writing-a-submitter.md
-tells how one is written; everything it needs is on this page and in `store.keys`.
+stored. A submitter never guesses: a try that it cannot find and cannot prove absent is `LOST`.
+docs/writing-a-submitter.md explains how to write one. All that a submitter needs is on this page and in `store.keys`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
-from pydantic import BaseModel, ConfigDict
+from anyio.abc import TaskStatus
+from pydantic import BaseModel, ConfigDict, SerializeAsAny
 
-from store.keys import TryKey
+from config.models import SparkParameters
+from config.models.spark import DynamicAllocation
+from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from triggers.base import Finding
 from watcher.submit.sdk_archive import sdk_archive
 
@@ -36,11 +39,14 @@ __all__ = [
     "SubmitError",
     "Submitter",
     "TryKey",
+    "WarmConditions",
+    "WarmDrivers",
+    "WarmRequest",
     "Workspace",
 ]
 
 Handle: TypeAlias = Mapping[str, Any]
-"""What leads back to a started try; JSON, stored with the try. Of any home, and of older releases of the submitter."""
+"""The JSON that leads back to a started try. It is stored; any home, or a later release of the submitter, may be given it."""
 
 
 class NoOptions(BaseModel):
@@ -49,41 +55,34 @@ class NoOptions(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-@dataclass(frozen=True, kw_only=True)
-class DynamicAllocation:
-    """As many executors as there is work for, between these; `max` None: any number."""
+class SparkApplication(SparkParameters):
+    """What to start: the keys of a job's `spark` section, as docs/configuration.md explains them, and those below.
 
-    min: int = 0
-    max: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SparkApplication:
-    """What to start, from a job's `spark` section; paths are absolute, secrets are in `env` and in `Submission.context`."""
+    Paths are absolute. Secrets are in `env` and in `Submission.context`.
+    """
 
     application: str
-    master: str = "local[*]"
-    profile: Literal["small", "large"] = "small"
-    driver_memory: str = "512m"
-    conf: Mapping[str, str]
-    packages: tuple[str, ...] = ()
-    jars: tuple[str, ...] = ()
-    py_files: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    archives: tuple[str, ...] = ()
-    """These two with `#name` behind, where they are to have another name."""
-    properties_file: str | None = None
-    """Under `conf`."""
-    executor_memory: str | None = None
-    executor_cores: int | None = None
-    num_executors: int | None = None
-    dynamic_allocation: bool | DynamicAllocation = False
+    """The file of the program; that of a built-in application, too."""
     args: tuple[str, ...] = ()
-    """In a `Submission` they are rendered."""
+    """The application's arguments. In a `Submission` their templates are rendered."""
     env: Mapping[str, str]
-    python: str | None = None
-    options: BaseModel = field(default_factory=NoOptions)
-    """The submitter's own, validated by its `Options`."""
+    """The driver's environment, beside what the submitter itself sets."""
+    options: SerializeAsAny[BaseModel] = NoOptions()
+    """The submitter's own options, validated by its `Options`."""
+
+    @classmethod
+    def of(cls, spark: SparkParameters, *, application: str, env: Mapping[str, str], options: BaseModel) -> Self:
+        """Return the application of a validated `spark` section. A key added to `SparkParameters` needs no line here."""
+        parameters = {name: value for name, value in spark if name in SparkParameters.model_fields}
+        return cls.model_validate({**parameters, "application": application, "env": env, "options": options})
+
+    def running(self, application: str, args: Sequence[str]) -> Self:
+        """Return a copy that runs this program with these arguments."""
+        return self.model_copy(update={"application": application, "args": tuple(args)})
+
+    def with_conf(self, conf: Mapping[str, str]) -> Self:
+        """Return a copy with these Spark properties in place of its own."""
+        return self.model_copy(update={"conf": dict(conf)})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +93,15 @@ class Submission:
     tag: str
     application: SparkApplication
     context: Mapping[str, Any]
-    """The job's private context, JSON: api url, token, who it is, credentials. The driver reads it from the file that
-    `ASSET_JOB_CONTEXT` in its environment names (0600); it belongs on no command line and in no configuration."""
+    """The job's private context, JSON: API url, token, the try's key, credentials. The driver reads it from the file that
+    `ASSET_JOB_CONTEXT` in its environment names (0600). It belongs on no command line and in no configuration."""
+
+    @classmethod
+    def without_try(cls, name: str, application: SparkApplication, context: Mapping[str, Any] | None = None) -> Self:
+        """Return a submission that belongs to no try, for programs that are started for other reasons."""
+        instance = TaskInstanceKey(dag_id=name, run_id="", task_id="")
+        key = TryKey(instance=instance, task_instance_id=TaskInstanceId(""), try_number=0)
+        return cls(key=key, tag=name, application=application, context=context or {})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,17 +109,17 @@ class Workspace:
     """What the daemon lends its submitters on this machine."""
 
     home: Path
-    """Local disk, kept over restarts; a submitter makes folders of its own in it."""
+    """A folder on a local disk that survives restarts; a submitter makes folders of its own in it."""
     logs: Path
-    """`watcher.host.logs.try_log` says which file in it is a try's: the daemon appends its records there."""
+    """The folder of the logs. `watcher.host.logs.try_log` names a try's file in it, to which the daemon appends records."""
     python: str
     """The daemon's interpreter, for jobs that name none."""
     environment: Mapping[str, str]
-    """The daemon's, with its secrets: not for jobs."""
+    """The daemon's environment. It holds secrets, so it is not for jobs."""
     driver_memory_mb: int
-    """`settings.scheduler.driver_memory_mb`: what a driver on this machine takes with the usual heap of 512 MB."""
+    """`settings.scheduler.driver_memory_mb`: what a driver on this machine takes with the default heap of 512 MB."""
     event_logs: bool = False
-    """Whether Spark shall keep an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
+    """Whether Spark keeps an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
 
     def sdk_archive(self) -> Path:
         """A zip from which `import asset_job` works, to be put on the driver's import path. Raises `SubmitError`."""
@@ -125,67 +131,66 @@ class Workspace:
 
 @dataclass(frozen=True, kw_only=True)
 class Addresses:
-    """Where the API is reached."""
+    """The addresses at which the API is reached."""
 
     local: str
-    """From this machine."""
+    """The address on this machine."""
     public: str | None
-    """From elsewhere: `settings.api.base_url`; None when it is not set."""
+    """The address for other machines: `settings.api.base_url`; None when it is not set."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Needs:
-    """What a driver takes of the home's machine; `memory_mb` None: nothing, only `parallelism` counts it."""
+    """What a driver takes of the home's machine. With `memory_mb` None it takes no memory, and only `parallelism` counts it."""
 
     memory_mb: int | None = None
 
 
 class Attachment(Enum):
-    """Why there is nothing to attach to."""
+    """The reason why there is nothing to attach to."""
 
     ABSENT = "absent"
-    """It certainly never started, and no submission that is still on its way will start it: it may be submitted again
-    as the same try."""
+    """It certainly never started, and no submission under way will start it: it may be submitted again as the same try."""
     LOST = "lost"
-    """It started and is gone without a word; what was left of it has been killed and awaited."""
+    """It was started and is gone without an exit code; what was left of it has been killed and awaited."""
     RESTARTED = "restarted"
-    """It is lost because its machine was restarted: nobody's fault."""
+    """It is lost because its machine was restarted, which is not the job's fault."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """`exited` is final; an `exit_code` of None then means lost. `reason` is a sentence for people, '' for nothing to say."""
+    """The state of a try. `exited` is final; it is lost if `exit_code` is None. `reason` is a sentence for people, or ''."""
 
     phase: Literal["starting", "running", "exited"]
     exit_code: int | None = None
     reason: str = ""
     restarted: bool = False
-    """It ended without a word because its machine was restarted."""
+    """The try ended without an exit code because its machine was restarted."""
     retryable: bool = True
-    """Whether another try could end in another way."""
+    """Whether another try could end differently."""
     stopped: bool = False
     """`cancel` had asked it to end."""
     timed_out: bool = False
-    """The daemon had it stopped, because it ran for too long."""
+    """The daemon stopped it because it ran too long."""
     cpu_seconds: float | None = None
-    """What all its processes have taken, once it has exited; None where that is not known."""
+    """CPU time of all its processes, once it has exited; None if unknown."""
     peak_memory_mb: int | None = None
-    """Memory of the largest of them."""
+    """Memory of its largest process; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Counts of the Spark application as it stands."""
+    """Current counts of the Spark application. A count that is not known is None."""
 
     stages: int
     tasks: int
     tasks_done: int
     first_action_at: datetime | None = None
-    """When its first job began, by Spark's own clock; None where that is not known."""
+    """When its first job began, by Spark's own clock; None if unknown."""
     application_id: str | None = None
-    """Spark's name of it, by which its history server knows it."""
+    """Spark's id of it, by which its history server knows it."""
     rows_read: int | None = None
-    """So far, as Spark counts; so the next. None where it is not known."""
+    """Rows read so far, as Spark counts them, like the three counts below."""
     bytes_read: int | None = None
     rows_written: int | None = None
     bytes_written: int | None = None
@@ -195,28 +200,71 @@ class SubmitError(Exception):
     """The try could not be started; the sentence names the remedy. Nothing runs, and nothing will."""
 
     retryable: bool = True
-    """False: another try would end in the same way."""
+    """False: another try would fail in the same way."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmRequest:
+    """How many warm drivers a job is configured with, and what they have to be ready for."""
+
+    dag_id: str
+    count: int
+    application: SparkApplication
+    connections: Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmConditions:
+    """What limits warm drivers in this home: the memory they may take, and when one may be started."""
+
+    memory_mb: int
+    """`settings.scheduler.memory_mb`: what all drivers of this home may take together."""
+    warm_memory_mb: int
+    """`settings.scheduler.warm_memory_mb`: what waiting drivers may take of it."""
+    running_mb: Callable[[], int] = lambda: 0
+    """Returns what this home's tries take, including those that are being submitted."""
+    may_start: Callable[[], bool] = lambda: True
+    """Returns False while a run is being started, and in a process that starts none."""
+
+
+class WarmDrivers(Protocol):
+    """Drivers that a submitter starts ahead of the tries that use them. Its own `submit` hands tries to them."""
+
+    @property
+    def states(self) -> Mapping[str, int]:
+        """The number of drivers that no try has yet, by state: `starting` and `ready`."""
+
+    def adopt(self, requests: Sequence[WarmRequest]) -> None:
+        """Keep drivers for these jobs, in the configuration's order, from now on; end those of other jobs."""
+
+    async def run(self, conditions: WarmConditions, *, task_status: TaskStatus[None]) -> None:
+        """Start, replace and end drivers until cancelled; afterwards none is waiting.
+
+        Reports started once drivers that an earlier daemon of this home left behind are gone.
+        """
 
 
 class Submitter(ABC):
     """Starts tries. All methods may be called again after a crash at any point; none raises for a try that ended.
 
-    One instance serves all jobs of a process. What passes, as a service that does not answer, is raised as any other
-    exception: the daemon logs it and asks again after some seconds. Nothing here may block the event loop.
+    One instance serves all jobs of a process. A temporary failure, such as a service that does not answer, is raised as
+    any other exception: the daemon logs it and asks again after some seconds. Nothing here may block the event loop.
     """
 
     Options: ClassVar[type[BaseModel]] = NoOptions
-    """What a job's `spark` section may say beside the known keys, when it names this submitter."""
+    """The model of the keys that a job's `spark` section may have besides the known ones, if it names this submitter."""
     ends_with_home: ClassVar[bool]
-    """Whether drivers live and die with the home's machine. True: when their home has been silent for a lease, their
-    tries are over. False: another home attaches to them, and goes on."""
+    """Whether drivers die with the home's machine. True: their tries are over when their home has been silent for a lease.
+    False: another home attaches to them and continues."""
+    warm: WarmDrivers | None = None
+    """Its warm drivers, if it has any. The configuration accepts a job's `warm` for `spark-submit` only."""
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
 
     @abstractmethod
     async def submit(self, submission: Submission) -> Handle:
-        """Start the try; when the same was started before, only lead back to it. Raises `SubmitError`."""
+        """Start the try; if the same try was started before, return its handle. Raises `SubmitError`."""
 
     @abstractmethod
     async def attach(self, key: TryKey, tag: str, handle: Handle | None) -> Handle | Attachment:
@@ -224,28 +272,28 @@ class Submitter(ABC):
 
     @abstractmethod
     async def poll(self, handle: Handle) -> Status:
-        """How the try is doing. Once `exited`, nothing of it is alive any more."""
+        """Return the try's state. Once it is `exited`, nothing of the try is alive."""
 
     @abstractmethod
     async def cancel(self, handle: Handle, grace: float) -> None:
-        """Stop the try: politely first, after `grace` seconds by force; returns when nothing of it is alive."""
+        """Ask the try to stop, and kill it after `grace` seconds. Returns when nothing of it is alive."""
 
     @abstractmethod
     def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
-        """The log's bytes from `offset` on to its present end."""
+        """Yield the log's bytes from `offset` to its present end."""
 
     @abstractmethod
     def needs(self, application: SparkApplication) -> Needs:
-        """What admission reckons the application with. Pure."""
+        """Return what admission has to reserve for the application. Pure."""
 
     @abstractmethod
     def api_url(self, addresses: Addresses) -> str:
-        """The address by which its drivers reach the API. Raises `SubmitError` when there is none."""
+        """Return the address at which its drivers reach the API. Raises `SubmitError` if there is none."""
 
     async def progress(self, handle: Handle) -> Progress | None:  # noqa: ARG002
-        """What Spark itself says of the application's progress; None when it cannot be asked."""
+        """Ask Spark for the application's progress; None when Spark cannot be asked."""
         return None
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:  # noqa: ARG002
-        """What a run of the application would miss here; nothing is started. For `watcher check --connect`."""
+        """Return what a run of the application would lack here, without starting it. For `watcher check --connect`."""
         return ()

@@ -1,7 +1,7 @@
-"""What a job's log says of why it failed: pure. Log text in, a sentence with the line that it is about out.
+"""Why a job failed, as its log says: log text in, a sentence and the line that it is about out. Pure.
 
-A driver's last exception is believed first; a cause that is known by its words is told with its remedy. Where Python only
-says that its JVM is gone, or there is no exception at all, the rest of the text is looked at, too.
+The driver's last exception comes first. A cause that its text identifies is reported with a remedy. If Python only
+reports that its JVM is gone, or there is no exception at all, the rest of the text is searched, too.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from pathlib import PurePosixPath
 from typing import Final
 
 TAIL: Final = 64 * 1024
-"""How much of a log's end is enough, in bytes."""
+"""Bytes of a log's end that are enough to explain a failure."""
 _LONGEST: Final = 400
 
 
 @dataclass(frozen=True, kw_only=True)
-class Finding:
-    """`line` counts from 0 in the text that was given; `place` is that in the job's own file, or ''."""
+class FailureReason:
+    """A sentence about a failure. `line` counts from 0 in the given text; `place` is that in the job's own file, or ''."""
 
     sentence: str
     line: int
     place: str = ""
     guessed: bool = False
-    """Only the last line before the end: what it means is for people to judge."""
+    """It is only the last line of the log; people have to judge what it means."""
 
 
 _CAUSES: Final = {
     r"OutOfMemoryError: (?P<what>[\w ]+)": (
-        "the driver ran out of memory ({what}): raise the job's driver_memory, or bring less to the driver"
+        "the driver ran out of memory ({what}): raise the job's driver_memory, or collect less data in the driver"
     ),
     r"System memory (?P<bytes>\d+) must be at least": (
-        "the driver's heap is too small for Spark: raise the job's driver_memory, 512m is the usual"
+        "the driver's heap is too small for Spark: raise the job's driver_memory; the default is 512m"
     ),
     r"Could not reserve enough space for (?P<size>\w+) object heap|Initial heap size set to a larger value": (
         "this machine cannot give the driver its heap: lower the job's driver_memory"
@@ -48,8 +48,8 @@ _CAUSES: Final = {
         "the master yarn needs HADOOP_CONF_DIR or YARN_CONF_DIR: set it for the daemon, or in the job's spark.env"
     ),
     r"unresolved dependency: (?P<group>[^\s:#]+)#(?P<name>[^\s:;]+);(?P<version>[^\s:]+): not found": (
-        "the package {group}:{name}:{version} could not be fetched: correct the job's spark.packages, or give the machine a way to Maven, "
-        "or the jar itself in spark.jars"
+        "the package {group}:{name}:{version} could not be fetched: correct the job's spark.packages, or give the machine "
+        "access to Maven, or list the jar itself in spark.jars"
     ),
     r"Class org\.apache\.hadoop\.fs\.s3a\.S3AFileSystem not found": (
         "s3a:// addresses need Hadoop's S3 connector: add org.apache.hadoop:hadoop-aws to the job's spark.packages"
@@ -57,9 +57,9 @@ _CAUSES: Final = {
     r"Service '(?P<service>\w+)' failed after \d+ retries": (
         "the driver could not open a port for {service}: correct spark.driver.bindAddress or SPARK_LOCAL_IP"
     ),
-    r"No space left on device": ("a disk is full: make room where settings.home is, and where the job writes"),
+    r"No space left on device": ("a disk is full: free space where settings.home is, and where the job writes"),
     r"Python worker exited unexpectedly": (
-        "a Python worker died in the middle of a task; if nobody killed it, it ran out of memory"
+        "a Python worker died in the middle of a task; unless a person killed it, it ran out of memory"
     ),
     r"ExecutorLostFailure \((?P<executor>executor \S+) exited[^)]*\)": (
         "Spark lost {executor} and gave up: it was killed, ran out of memory, or its machine is gone"
@@ -67,24 +67,24 @@ _CAUSES: Final = {
     r'Cannot run program "(?P<program>[^"]+)"': (
         "{program} does not run where the executors are: correct spark.python"
     ),
-    r"can't open file '(?P<file>[^']+)'": ("the application {file} is not there any more"),
+    r"can't open file '(?P<file>[^']+)'": ("the application {file} no longer exists"),
 }
-"""Searched in this order."""
+"""Sentences of known causes, by the pattern of a log line; searched in this order."""
 
 _CONSEQUENCE: Final = re.compile(
     r"stopped SparkContext|Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset|calling None\.None"
 )
-"""Exceptions of a Python whose JVM has gone: the cause is told elsewhere."""
+"""Exceptions of a Python process whose JVM is gone: the cause is elsewhere in the log."""
 _JVM_GONE: Final = re.compile(
     r"Py4JNetworkError|Answer from Java side is empty|ConnectionRefusedError|Connection reset"
 )
-"""Of these, those that a program does not bring about itself by stopping Spark."""
+"""The exceptions among them that a program cannot cause itself by stopping Spark."""
 _NO_JVM: Final = (
-    "the driver's JVM ended before its program: it was killed or it crashed; if nobody did that, the machine is out of "
-    "memory: lower settings.scheduler.memory_mb"
+    "the driver's JVM ended before its program: it was killed or it crashed; unless a person killed it, the machine is "
+    "out of memory: lower settings.scheduler.memory_mb"
 )
 _WRAPPER: Final = re.compile(r"\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted due to stage failure|Job aborted\.")
-"""Exceptions that only say where something failed; what failed is the innermost cause, a stack trace further down."""
+"""Exceptions that only say where something failed. What failed is the innermost cause, a stack trace further down."""
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::.*)?$")
 _JAVA: Final = re.compile(r"(?:: |Exception in thread .* |Caused by: )(?P<rest>(?:[\w$]+\.)+[\w$]+(?::.*)?)$")
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
@@ -92,12 +92,12 @@ _NOT_THE_JOBS: Final = re.compile(r"/site-packages/|/lib/python3|\.zip/|^<")
 _NOISE: Final = re.compile(r"WARNING: |\d{4}-\d\d-\d\dT\S+ (?:WARN|INFO|DEBUG) |\{|\s")
 
 
-def explain_log(text: str) -> Finding | None:
-    """What the end of a log says; None when it says nothing."""
-    lines = [line.rstrip("\r") for line in text.split("\n")]  # as lines are counted elsewhere
+def explain_log(text: str) -> FailureReason | None:
+    """Return the reason that the end of a log gives; None if it gives none."""
+    lines = [line.rstrip("\r") for line in text.split("\n")]  # lines are counted so elsewhere, too
     end = _last_traceback(lines)
     if end is None:
-        return _known(lines, 0) or _java_exception(lines) or _last_words(lines)
+        return _known(lines, 0) or _java_exception(lines) or _last_line(lines)
     exception = _python_exception(lines, end)
     cause = _known(lines, exception.line)
     if cause is None and any(_CONSEQUENCE.search(line) for line in lines[exception.line :]):
@@ -106,8 +106,8 @@ def explain_log(text: str) -> Finding | None:
     return cause or _unwrapped(lines, exception)
 
 
-def _unwrapped(lines: Sequence[str], exception: Finding) -> Finding:
-    """The innermost cause of an exception that only wraps it, with what the wrapper says of the place."""
+def _unwrapped(lines: Sequence[str], exception: FailureReason) -> FailureReason:
+    """Return the innermost cause of an exception that only wraps it, with the place that the wrapper names."""
     if not _WRAPPER.search(lines[exception.line]):
         return exception
     causes = [number for number in range(exception.line, len(lines)) if lines[number].startswith("Caused by: ")]
@@ -120,25 +120,25 @@ def _unwrapped(lines: Sequence[str], exception: Finding) -> Finding:
     return replace(exception, sentence=_cut(f"{rest}, in {file[1]}" if file else rest), line=inner)
 
 
-def _known(lines: Sequence[str], first: int) -> Finding | None:
+def _known(lines: Sequence[str], first: int) -> FailureReason | None:
     for pattern, sentence in _CAUSES.items():
         for number in range(first, len(lines)):
             if match := re.search(pattern, lines[number]):
-                return Finding(sentence=sentence.format(**match.groupdict()), line=number)
+                return FailureReason(sentence=sentence.format(**match.groupdict()), line=number)
     return None
 
 
 def _last_traceback(lines: Sequence[str]) -> int | None:
-    """Where the last Python exception begins: its traceback, or the place of a syntax error, which has none."""
+    """The line at which the last Python exception begins: its traceback, or the place of a syntax error, which has none."""
     for number in range(len(lines) - 1, -1, -1):
         if lines[number].startswith("Traceback (most recent call last):"):
             return number
         if re.match(r"(?:Syntax|Indentation|Tab)Error: ", lines[number]):
-            return next((one for one in range(number, -1, -1) if _FRAME.match(lines[one])), number)
+            return next((line for line in range(number, -1, -1) if _FRAME.match(lines[line])), number)
     return None
 
 
-def _python_exception(lines: Sequence[str], start: int) -> Finding:
+def _python_exception(lines: Sequence[str], start: int) -> FailureReason:
     place, number = "", start
     for number in range(start, len(lines)):
         if frame := _FRAME.match(lines[number]):
@@ -147,33 +147,33 @@ def _python_exception(lines: Sequence[str], start: int) -> Finding:
         elif number > start and not lines[number].startswith(" "):
             break
     line, sentence = _message(lines, number)
-    return Finding(sentence=_cut(sentence), line=line, place=place)
+    return FailureReason(sentence=_cut(sentence), line=line, place=place)
 
 
 def _message(lines: Sequence[str], number: int) -> tuple[int, str]:
-    """The exception's short name and the first line of what it says; of Java's exceptions what these say themselves."""
+    """Return the line of the message, and the message with the exception's short name; that of Java's own exception."""
     following = lines[number + 1] if number + 1 < len(lines) else ""
     if "Py4JJavaError" in lines[number] and (java := _JAVA.match(following)):
         return number + 1, _short(java["rest"])
     return number, _short(lines[number].strip()) if _EXCEPTION.match(lines[number]) else lines[number].strip()
 
 
-def _java_exception(lines: Sequence[str]) -> Finding | None:
+def _java_exception(lines: Sequence[str]) -> FailureReason | None:
     for number, line in enumerate(lines):
         if line.startswith("Exception in thread") and (exception := _JAVA.match(line)):
-            return Finding(sentence=_cut(_short(exception["rest"])), line=number)
+            return FailureReason(sentence=_cut(_short(exception["rest"])), line=number)
     return None
 
 
-def _last_words(lines: Sequence[str]) -> Finding | None:
+def _last_line(lines: Sequence[str]) -> FailureReason | None:
     for number in range(len(lines) - 1, -1, -1):
         if lines[number] and not _NOISE.match(lines[number]):
-            return Finding(sentence=_cut(lines[number]), line=number, guessed=True)
+            return FailureReason(sentence=_cut(lines[number]), line=number, guessed=True)
     return None
 
 
 def _short(exception: str) -> str:
-    """`java.lang.IllegalStateException: x` as `IllegalStateException: x`."""
+    """Shorten `java.lang.IllegalStateException: x` to `IllegalStateException: x`."""
     name, colon, message = exception.partition(":")
     return f"{name.rpartition('.')[2]}{colon}{message}"
 

@@ -1,4 +1,4 @@
-"""The job SDK as the one file that travels with every job."""
+"""The archive of the job SDK: the one file that travels with every job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tempfile import mkstemp
 
 
 def _folder_of(package: str) -> Path:
-    """The folder of an installed package, which is not imported. Raises `ModuleNotFoundError`."""
+    """The folder of an installed package, found without importing it. Raises `ModuleNotFoundError`."""
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError(f"the package `{package}` is missing; install Asset Watcher again", name=package)
@@ -20,7 +20,7 @@ def _folder_of(package: str) -> Path:
 
 
 SDK = _folder_of("asset_job")
-"""The folder of the job SDK's sources, in this very installation."""
+"""The folder of the job SDK's sources in this installation."""
 INGEST_PROGRAM = Path(__file__).with_name("builtin") / "ingest.py"
 """The application of `builtin:ingest`."""
 
@@ -28,10 +28,10 @@ _MADE_AT = (1980, 1, 1, 0, 0, 0)
 
 
 def sdk_archive(home: Path) -> Path:
-    """The zip of the SDK in the home, made on first use.
+    """Return the SDK's zip in the home, made on first use.
 
-    Its name holds a digest of its content and it never changes: a job that runs on through an upgrade of the daemon goes
-    on to import from its own.
+    Its name holds a digest of its content, and the file never changes: a job that keeps running while the daemon is
+    upgraded keeps importing from its own archive.
     """
     content = packed(SDK)
     path = home / "sdk" / f"asset_job-{hashlib.sha256(content).hexdigest()[:16]}.zip"
@@ -42,7 +42,7 @@ def sdk_archive(home: Path) -> Path:
 
 
 def packed(package: Path) -> bytes:
-    """The package's sources as a zip: the same bytes for the same sources, whoever packs them where and when."""
+    """Return the package's sources as a zip: equal sources give equal bytes, whoever packs them, where and when."""
     content = io.BytesIO()
     with zipfile.ZipFile(content, "w", zipfile.ZIP_STORED) as archive:
         for module in sorted(package.rglob("*.py")):
@@ -52,7 +52,7 @@ def packed(package: Path) -> bytes:
 
 
 def _write_whole(path: Path, content: bytes) -> None:
-    """Several jobs may start at once, each with a file of its own until it is renamed."""
+    """Write a temporary file and rename it: several jobs may start at once, each with a file of its own until then."""
     descriptor, unfinished = mkstemp(dir=path.parent, prefix=".", suffix=".tmp")
     try:
         with os.fdopen(descriptor, "wb") as file:

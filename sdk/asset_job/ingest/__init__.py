@@ -1,1 +1,1 @@
-"""`builtin:ingest`: the files and rows of a run's events become the run's part of a Parquet table, without a line of code."""
+"""`builtin:ingest`: load the files and rows of a run's events into the run's part of a table, without a line of code."""

@@ -1,4 +1,4 @@
-"""One run of `builtin:ingest`."""
+"""Run `builtin:ingest`: read, separate bad records, drop duplicates, append, and report."""
 
 from __future__ import annotations
 
@@ -6,79 +6,92 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..errors import AssetJobError, StoreConflict
-from ..runs import Run, run
-from ..tables.parts import Appended, commit, stage
-from ..tables.targets import Target
-from .plan import Destination, IngestOptions, Source, destination, sources, watermark
-from .records import check_schema, deduplicated, inferred, invalid, joined, records, valid, widened
+from asset_job.errors import AssetJobError, StoreConflict
+from asset_job.ingest.plan import (
+    IngestDestination,
+    IngestInput,
+    IngestJobOptions,
+    destination,
+    ingest_inputs,
+    watermark,
+)
+from asset_job.ingest.records import check_schema, deduplicated, inferred, invalid, joined, records, valid, widened
+from asset_job.run_context import run
+from asset_job.runs import Run
+from asset_job.tables.parts import AppendedPart, commit, stage
+from asset_job.tables.targets import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 _ATTEMPTS = 10
+"""How often the report is tried when its transaction conflicts."""
 
 
 def main() -> None:
     with run() as r:
-        Ingest(run=r, options=IngestOptions.of(r.options)).execute()
+        Ingest(run=r, options=IngestJobOptions.from_json(r.options)).execute()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ingest:
+    """One run of `builtin:ingest`."""
+
     run: Run
-    options: IngestOptions
+    options: IngestJobOptions
 
     def execute(self) -> None:
-        """Raises `AssetJobError`; ends the run as skipped when its events name nothing to load."""
+        """Load what the events name. Ends the run as skipped if they name nothing. Raises `AssetJobError`."""
         to = destination(self.options, self.run.outlets)
-        inputs = sources(self.run.triggering_asset_events, self.options.input_format)
+        inputs = ingest_inputs(self.run.triggering_asset_events, self.options.input_format)
         if not inputs:
             self.run.skip("the events of this run name neither files nor rows")
         self._load(inputs, to)
 
-    def _load(self, inputs: list[Source], to: Destination) -> None:
+    def _load(self, inputs: list[IngestInput], to: IngestDestination) -> None:
         schema, inputs = self._schema(inputs, to)
         everything = records(self.run, inputs, self.options, schema)
         good, observation = valid(everything)
         table = self._staged(self._deduplicated(good, to), self._target(to), self.options.partition_by)
         records_read, bad = int(observation.get["records"]), int(observation.get["bad"])
-        # A second pass, made only when there are bad records, which is rare.
+        # A second pass, which is only made if there are bad records: they are rare.
         connection = None if self.options.format == "iceberg" else self.options.target_connection
-        aside = Target(name=to.bad_records, connection=connection)
-        separated = self._staged(invalid(everything) if bad else None, aside)
-        commit([table, separated], self.run.check_still_ours)
+        bad_records = Target(name=to.bad_records, connection=connection)
+        rejected = self._staged(invalid(everything) if bad else None, bad_records)
+        commit([table, rejected], self.run.check_not_superseded)
         rows = table.rows
         self._report(to, {"rows_loaded": rows, "bad_records": bad, "duplicates": records_read - bad - rows})
 
-    def _schema(self, inputs: list[Source], to: Destination) -> tuple[str, list[Source]]:
-        """Kept in the asset store once it is other than the configuration's."""
+    def _schema(self, inputs: list[IngestInput], to: IngestDestination) -> tuple[str, list[IngestInput]]:
+        """The schema to read with, and the inputs. A schema that differs from the configuration's is kept in the asset store."""
         store, options = self.run.asset_store[to.outlet], self.options
-        kept = store.get("schema")
-        schema = options.schema or kept or inferred(self.run, inputs, options)
+        stored = store.get("schema")
+        schema = options.schema or stored or inferred(self.run, inputs, options)
         check_schema(self.run, schema)
         if options.schema_evolution == "add_columns":
-            before = joined(self.run, schema, kept)
+            before = joined(self.run, schema, stored)
             schema, inputs = widened(self.run, inputs, options, before)
-            changed = schema != before or not (kept or options.schema)
+            changed = schema != before or not (stored or options.schema)
         else:
-            changed = not (kept or options.schema)
+            changed = not (stored or options.schema)
         if changed:
             store.set("schema", schema)
         return schema, inputs
 
-    def _deduplicated(self, good: DataFrame, to: Destination) -> DataFrame:
+    def _deduplicated(self, good: DataFrame, to: IngestDestination) -> DataFrame:
         key = self.options.dedupe_key
-        lacking = [name for name in key if name not in good.columns]
-        if lacking:
-            raise AssetJobError(f"dedupe_key names {', '.join(lacking)}, but the columns are {', '.join(good.columns)}")
+        missing = [name for name in key if name not in good.columns]
+        if missing:
+            raise AssetJobError(
+                f"dedupe_key names {', '.join(missing)}, but the columns are {', '.join(good.columns)}: correct dedupe_key"
+            )
         if not key:
             return good
         table = self.run.table(self._target(to))
         types = {name: good.schema[name].dataType.simpleString() for name in key}
-        return deduplicated(good, table.others(self.run.spark, types, self.options.partition_by), key)
+        return deduplicated(good, table.rows_of_other_runs(self.run.spark, types, self.options.partition_by), key)
 
-    def _target(self, to: Destination) -> Target:
+    def _target(self, to: IngestDestination) -> Target:
         options = self.options
         return Target(
             name=to.target,
@@ -87,10 +100,10 @@ class Ingest:
             schema_evolution=options.schema_evolution,
         )
 
-    def _staged(self, frame: DataFrame | None, target: Target, partition_by: Sequence[str] = ()) -> Appended:
-        return stage(self.run.table(target), frame, partition_by, self.run.check_still_ours)
+    def _staged(self, frame: DataFrame | None, target: Target, partition_by: Sequence[str] = ()) -> AppendedPart:
+        return stage(self.run.table(target), frame, partition_by, self.run.check_not_superseded)
 
-    def _report(self, to: Destination, summary: Mapping[str, int]) -> None:
+    def _report(self, to: IngestDestination, summary: Mapping[str, int]) -> None:
         earlier = self._before(to)
         recorded = self.run.task_store.get("rows_loaded")
         for attempt in range(_ATTEMPTS):
@@ -103,17 +116,17 @@ class Ingest:
         self.run.task_store.set("rows_loaded", summary["rows_loaded"])
         self.run.outlet_events[to.outlet].extra = {"row_count": summary["rows_loaded"], **summary}
 
-    def _before(self, to: Destination) -> Mapping[str, Any]:
-        """The watermark before this run's first try: a later one would find its own."""
-        kept: Mapping[str, Any] | None = self.run.task_store.get("before")
-        if kept is None:
+    def _before(self, to: IngestDestination) -> Mapping[str, Any]:
+        """The watermark before the first try of this run. A later try would read the watermark that an earlier one wrote."""
+        stored: Mapping[str, Any] | None = self.run.task_store.get("before")
+        if stored is None:
             mark = self.run.asset_store[to.outlet].get("watermark")
-            kept = {} if mark is None else {"prev_watermark": mark}
-            self.run.task_store.set("before", kept)
-        return kept
+            stored = {} if mark is None else {"prev_watermark": mark}
+            self.run.task_store.set("before", stored)
+        return stored
 
-    def _record(self, to: Destination, summary: Mapping[str, Any], recorded: int | None) -> None:
-        """A later try does not repeat an earlier one's increments: it corrects the difference."""
+    def _record(self, to: IngestDestination, summary: Mapping[str, Any], recorded: int | None) -> None:
+        """Write the run's entries. `recorded` is what an earlier try added to `rows_loaded`, so that only the difference is added."""
         rows = summary["rows_loaded"]
         with self.run.asset_store[to.outlet].transaction() as t:
             t.increment("total_runs")

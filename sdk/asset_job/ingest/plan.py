@@ -1,4 +1,4 @@
-"""What a run of `builtin:ingest` is to do, from its options, outlets and events. Pure."""
+"""Plan a run of `builtin:ingest` from its options, outlets and events. Pure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, Literal
 
-from ..errors import AssetJobError
-from ..events import AssetEvent
-from ..sources.request import format_by_name
-from ..tables.columns import SchemaEvolution
-from ..tables.layout import Place, place_of
-from ..tables.targets import TableFormat
+from asset_job.errors import AssetJobError
+from asset_job.events import AssetEvent
+from asset_job.sources.request import format_by_name
+from asset_job.tables.columns import SchemaEvolution
+from asset_job.tables.layout import TableLocation, location_of
+from asset_job.tables.targets import TableFormat
 
 
 @dataclass(frozen=True, kw_only=True)
-class IngestOptions:
-    """`spark.options` as the daemon sends them, checked there."""
+class IngestJobOptions:
+    """The `spark.options` of a job that runs `builtin:ingest`. The daemon has checked them."""
 
     target: str | None = None
     format: TableFormat = "parquet"
@@ -32,73 +32,105 @@ class IngestOptions:
     target_connection: str | None = None
 
     @classmethod
-    def of(cls, sent: Mapping[str, Any]) -> IngestOptions:
-        known = {name: value for name, value in sent.items() if name in cls.__dataclass_fields__ and value is not None}
-        lists = {name: _words(known.get(name, ())) for name in ("partition_by", "dedupe_key")}
-        return cls(**{**known, **lists})
+    def from_json(cls, content: Mapping[str, Any]) -> IngestJobOptions:
+        """The options as the daemon sends them. None means the default, and unknown options are ignored."""
+        return cls(
+            target=content.get("target"),
+            format=content.get("format") or "parquet",
+            schema_evolution=content.get("schema_evolution") or "strict",
+            schema=content.get("schema"),
+            partition_by=_names(content.get("partition_by")),
+            dedupe_key=_names(content.get("dedupe_key")),
+            bad_records=content.get("bad_records"),
+            input_format=content.get("input_format"),
+            missing=content.get("missing") or "fail",
+            connection=content.get("connection"),
+            target_connection=content.get("target_connection"),
+        )
 
 
-def _words(value: str | Sequence[str]) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)
+def _names(value: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value or ())
 
 
 @dataclass(frozen=True, kw_only=True)
-class Destination:
-    """`outlet` is the asset whose store tells of the table."""
+class IngestDestination:
+    """The table to which a run loads, and the one for its bad records."""
 
     outlet: str
+    """The asset whose store describes the table."""
     target: str
     bad_records: str
+    """The target for records that do not fit the schema."""
 
 
-def destination(options: IngestOptions, outlets: Mapping[str, str]) -> Destination:
-    """`outlets`: name -> uri. Raises `AssetJobError`."""
-    is_place = options.target is not None and options.format != "iceberg"
-    place = place_of(str(options.target), outlets) if is_place else None
-    fitting = [name for name in outlets if place is None or name == options.target or _at(outlets, name) == place]
-    [outlet, *others] = fitting or list(outlets) or [""]
-    if others or not outlet:
+def destination(options: IngestJobOptions, outlets: Mapping[str, str]) -> IngestDestination:
+    """The destination of a job with these options and outlets (name -> uri). Raises `AssetJobError`."""
+    if options.format == "iceberg":
+        return _iceberg_destination(options, outlets)
+    location = None if options.target is None else location_of(options.target, outlets)
+    outlet = _only_outlet(outlets, options.target, location)
+    target = str(location_of(outlet, outlets) if location is None else location)
+    return IngestDestination(outlet=outlet, target=target, bad_records=options.bad_records or f"{target}_bad")
+
+
+def _iceberg_destination(options: IngestJobOptions, outlets: Mapping[str, str]) -> IngestDestination:
+    """The destination of an Iceberg table, which a name in its catalog and no location identifies."""
+    outlet = _only_outlet(outlets, None, None)
+    location = None if options.bad_records else location_of(outlet, outlets)
+    return IngestDestination(
+        outlet=outlet,
+        target=options.target or str(location),
+        bad_records=options.bad_records or f"{location}_bad",
+    )
+
+
+def _only_outlet(outlets: Mapping[str, str], target: str | None, location: TableLocation | None) -> str:
+    """The outlet that is the target or has its location, or else the only one. Raises `AssetJobError`."""
+    fitting = [
+        name for name in outlets if location is None or name == target or _location_of_outlet(outlets, name) == location
+    ]
+    [outlet, *more] = fitting or list(outlets) or [""]
+    if more or not outlet:
         raise AssetJobError(
-            "builtin:ingest tells of its table in the asset store of one outlet: give the job exactly one asset as outlet, "
+            "builtin:ingest describes its table in the asset store of one outlet: give the job exactly one asset as outlet, "
             "or one whose uri is the target"
         )
-    if place is None and not (options.format == "iceberg" and options.bad_records):
-        place = place_of(outlet, outlets)
-    target = options.target if options.format == "iceberg" and options.target else str(place)
-    return Destination(outlet=outlet, target=target, bad_records=options.bad_records or f"{place}_bad")
+    return outlet
 
 
-def _at(outlets: Mapping[str, str], name: str) -> Place | None:
+def _location_of_outlet(outlets: Mapping[str, str], name: str) -> TableLocation | None:
+    """Where an outlet lies; None if no table can be written there."""
     try:
-        return place_of(name, outlets)
+        return location_of(name, outlets)
     except AssetJobError:
         return None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
-    """What one read takes: files of one format, or the events of rows of one table."""
+class IngestInput:
+    """What one read takes: files of one format, or the events that name rows of one table."""
 
-    given: Sequence[Any]
+    items: Sequence[Any]
     format: str | None
-    """None: rows."""
+    """The format of the files; None: the items are events that name rows."""
     columns: tuple[str, ...] | None = None
-    """What it has; None: the schema's, as far as that was looked at."""
+    """The columns that the input has; None: not determined, so the schema's are read."""
 
 
-def sources(events: Mapping[str, Sequence[AssetEvent]], input_format: str | None) -> list[Source]:
-    """Each asset's files by format, and its rows. Raises `AssetJobError` for a file of no known format."""
-    inputs: list[Source] = []
+def ingest_inputs(events: Mapping[str, Sequence[AssetEvent]], input_format: str | None) -> list[IngestInput]:
+    """The inputs of a run: each asset's files by format, and its rows by table. Raises `AssetJobError` for an unknown format."""
+    inputs: list[IngestInput] = []
     for of_asset in events.values():
         by_format: dict[str, list[Mapping[str, Any]]] = {}
         for file in (file for event in of_asset for file in event.extra.get("files", ())):
             by_format.setdefault(_format(file, input_format), []).append(file)
-        inputs += [Source(given=files, format=name) for name, files in by_format.items()]
+        inputs += [IngestInput(items=files, format=name) for name, files in by_format.items()]
         by_table: dict[str, list[AssetEvent]] = {}
         for event in of_asset:
             if event.extra.get("ranges") or event.extra.get("keys"):
                 by_table.setdefault(event.extra["table"], []).append(event)
-        inputs += [Source(given=of_table, format=None) for of_table in by_table.values()]
+        inputs += [IngestInput(items=of_table, format=None) for of_table in by_table.values()]
     return inputs
 
 
@@ -106,12 +138,12 @@ def _format(file: Mapping[str, Any], input_format: str | None) -> str:
     name = str(file.get("key") or file.get("path"))
     chosen = input_format or format_by_name(name)
     if chosen is None:
-        raise AssetJobError(f"say how to read {name} by spark.options.input_format: json, csv, text or parquet")
+        raise AssetJobError(f"name the format of {name} by spark.options.input_format: json, csv, text or parquet")
     return chosen
 
 
 def watermark(events: Mapping[str, Sequence[AssetEvent]], before: Any) -> Any:
-    """How far the events reach, of several assets by name; never back behind `before`, for an older run may be repeated."""
+    """How far the events reach, by asset if there are several; never less than `before`, because an older run may be repeated."""
     ends = {name: end for name, of_asset in events.items() if (end := _end(of_asset)) is not None}
     earlier = before if isinstance(before, Mapping) else {}
     if len(ends) == 1 and not isinstance(before, Mapping):

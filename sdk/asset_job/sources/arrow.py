@@ -1,4 +1,4 @@
-"""Between Spark and Arrow: a DataFrame's columns as an Arrow schema, and text files as Arrow batches of lines."""
+"""Convert between Spark and Arrow: a DataFrame's columns to an Arrow schema, and text files to Arrow batches of lines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ _LF = ord("\n")
 
 
 def load(spark: SparkSession, kind: str, reader: DataSourceReader, columns: StructType | str) -> DataFrame:
-    """What `reader` gives, in `columns`."""
+    """A DataFrame of what `reader` yields, with these columns."""
     return spark.read.format(registered(spark, kind, reader=reader, columns=columns)).load()
 
 
 def registered(spark: SparkSession, kind: str, *, reader: Any = None, writer: Any = None, columns: Any = None) -> str:
-    """The name of a data source for one use. Its reader or writer travels inside of its class: plan and UI would show options."""
-    unique = f"{kind}_{id(reader or writer):x}"  # Spark warns when a name is taken again
+    """Register a data source for one use, and return its name.
 
-    class Source(DataSource):
+    The reader or writer travels inside of the source's class, because plan and UI would show options.
+    """
+    unique = f"{kind}_{id(reader or writer):x}"  # Spark warns when a name is registered again
+
+    class OneUseSource(DataSource):
         @classmethod
         def name(cls) -> str:
             return unique
@@ -35,18 +38,18 @@ def registered(spark: SparkSession, kind: str, *, reader: Any = None, writer: An
         def schema(self) -> Any:
             return columns
 
-        def reader(self, schema: Any) -> Any:  # noqa: ARG002 - the interface
+        def reader(self, schema: Any) -> Any:  # noqa: ARG002 - Spark's interface
             return reader
 
-        def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002 - the interface
+        def writer(self, schema: Any, overwrite: bool) -> Any:  # noqa: ARG002 - Spark's interface
             return writer
 
-    spark.dataSource.register(Source)  # only to be used at once: a DataFrame keeps its own source
+    spark.dataSource.register(OneUseSource)  # the name is used once; a DataFrame keeps its own source
     return unique
 
 
 def arrow_schema(empty: DataFrame) -> Any:
-    """As Spark hands Arrow batches to Python and takes them back; no job runs."""
+    """The Arrow schema in which Spark exchanges the DataFrame's rows with Python. No Spark job runs."""
     schema = empty.limit(0).toArrow().schema
     return pa.schema([field.with_type(_in_utc(field.type)) for field in schema])
 
@@ -64,9 +67,10 @@ def _in_utc(kind: Any) -> Any:
 
 
 def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
-    """The lines that begin at one of the bytes from `begin` to before `end`: each line of a file is in one of its parts.
+    """The lines that begin at a byte from `begin` to before `end`, so that each line of a file is in one of its parts.
 
-    `pieces` are the file's bytes from the one before `begin` on; what is behind `end` is asked for as far as the last line goes.
+    `pieces` are the file's bytes, starting with the byte before `begin`. Pieces after `end` are only consumed as far as the
+    last line reaches.
     """
     place, first = max(begin - 1, 0), None if begin else 0
     for piece in _ends_whole(pieces):
@@ -84,38 +88,38 @@ def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[byt
 
 
 def _line_after(piece: bytes, at: int) -> int | None:
-    """Where a line begins behind the first end of one that is not before `at`."""
+    """Where a line begins after the first line end at or after `at`; None if there is no line end."""
     ends = [end for end in (piece.find(b"\n", at), piece.find(b"\r", at)) if end >= 0]
     return min(ends) + (2 if piece.startswith(b"\r\n", min(ends)) else 1) if ends else None
 
 
 def _ends_whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same bytes, with no piece between CR and LF."""
-    kept = b""
+    """The same bytes, in pieces that do not end between CR and LF."""
+    carried = b""
     for piece in pieces:
-        joined = kept + piece if kept else piece
-        kept = b"\r" if joined.endswith(b"\r") else b""
-        if whole := joined.removesuffix(kept):
+        joined = carried + piece if carried else piece
+        carried = b"\r" if joined.endswith(b"\r") else b""
+        if whole := joined.removesuffix(carried):
             yield whole
-    if kept:
-        yield kept
+    if carried:
+        yield carried
 
 
 def whole_lines(pieces: Iterable[bytes], *, has_start: bool = True) -> Iterator[bytes]:
-    """Many at a time, with LF between them, in UTF-8. Of a piece no more copies are made than that needs.
+    """Many whole lines at a time, in UTF-8 and separated by LF. A piece is copied as rarely as possible.
 
-    Lines end with LF, CR LF or CR, and a CR at a piece's end waits for what may follow it; a byte order mark at a file's
-    start is left out, and what is no UTF-8 becomes U+FFFD, as Spark has it.
+    Lines end with LF, CR LF or CR, and a CR at the end of a piece waits for what follows it. A byte order mark at a file's
+    start is dropped, and bytes that are not UTF-8 become U+FFFD, as in Spark.
     """
-    begun: list[bytes | memoryview] = []
+    unfinished: list[bytes | memoryview] = []
     for piece in _without_mark(pieces) if has_start else pieces:
         cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
         if cut >= 0:
-            lines = b"".join([*begun, memoryview(piece)[:cut]])
+            lines = b"".join([*unfinished, memoryview(piece)[:cut]])
             yield _in_utf8(lines.removesuffix(b"\r") if piece[cut] == _LF else lines)
-            begun = []
-        begun.append(piece[cut + 1 :])
-    if rest := b"".join(begun):
+            unfinished = []
+        unfinished.append(piece[cut + 1 :])
+    if rest := b"".join(unfinished):
         yield _in_utf8(rest.removesuffix(b"\r"))
 
 
@@ -130,18 +134,18 @@ def _in_utf8(lines: bytes) -> bytes:
     if b"\r" in lines:
         lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
     try:
-        _text(lines).validate(full=True)  # four times as quick as by way of Python's text
+        _text(lines).validate(full=True)  # four times as fast as through Python's str
     except pa.ArrowInvalid:
         return lines.decode("utf-8", "replace").encode()
     return lines
 
 
 def array_of_lines(lines: bytes) -> pa.Array:
-    """Of what `whole_lines` gives at a time, each by itself."""
+    """The single lines of what `whole_lines` yields at a time."""
     return pc.list_flatten(pc.split_pattern(_text(lines), "\n"))
 
 
 def _text(lines: bytes) -> pa.Array:
-    """One text, which is not copied."""
+    """An array of one text, which is not copied."""
     ends = pa.array([0, len(lines)], pa.int32()).buffers()[1]
     return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(lines)])

@@ -1,8 +1,9 @@
-"""Lines of text as columns, by Arrow: several times as quick as Spark's parsers, and used where both read the same.
+"""Parse lines of text into columns with Arrow, which is several times as fast as Spark's parsers, where both read the same.
 
-Where they may not, the line itself goes to Spark, in a column of its own beside those that are empty then, and is parsed
-there. Which lines those are is decided by what Arrow refuses (it is the stricter one) and by what it takes otherwise, which
-each format looks for. Arrow reads a piece of the file at a time; one that it refuses is halved, until few lines are left.
+Where they may not, the line itself goes to Spark in a column of its own, beside columns that are null in that row, and is
+parsed there. Spark gets the lines that Arrow rejects (it is the stricter parser) and those that it accepts but reads
+differently, which each format detects. Arrow reads a piece of the file at a time. A piece that it rejects is halved, until
+few lines are left.
 """
 
 from __future__ import annotations
@@ -18,15 +19,16 @@ from obstore.store import ObjectStore
 from pyspark.sql import Column, DataFrame, types
 from pyspark.sql import functions as sql
 
-from .arrow import whole_lines
-from .request import S3File
-from .s3_objects import pieces
+from asset_job.sources.arrow import whole_lines
+from asset_job.sources.request import S3File
+from asset_job.sources.s3_objects import pieces
 
 LINE: Final = "line"
+"""The name of the column with the text of a line that Spark is to parse."""
 FEW: Final = 16
-"""Lines that are not halved any more."""
+"""The number of lines in a part that is not halved any more."""
 PATIENCE: Final = 100
-"""Refusals in a piece after which the rest of it is left to Spark: it is not as the columns say."""
+"""The number of rejected parts of a piece after which Spark gets the rest of it: the lines do not fit the columns."""
 KINDS: Final[Mapping[types.DataType, pa.DataType]] = {
     types.ByteType(): pa.int8(),
     types.ShortType(): pa.int16(),
@@ -47,17 +49,21 @@ ZONE: Final = r"(?:Z|[+-](?:0\d|1[0-7]):[0-5]\d)"
 
 @dataclass(frozen=True, kw_only=True)
 class ReadByArrow(ABC):
-    """`columns` of the lines that Arrow reads as Spark would, called 0, 1, …; of the others the text, as `LINE`."""
+    """Reads a file's lines: values from Arrow where it reads as Spark would, and the line's text as `LINE` where it may not.
+
+    The columns of the result are named 0, 1, … and `LINE`.
+    """
 
     columns: pa.Schema
     blank: ClassVar[bytes]
-    """What a line consists of that is none to Spark."""
+    """The bytes of which a line consists that Spark skips as blank."""
 
     @abstractmethod
     def parsed(self, lines: bytes) -> pa.Table | None:
-        """None where Spark may read these lines otherwise, or another number of rows of them. Raises `pa.ArrowException` too."""
+        """The lines as a table; None, or a raised `pa.ArrowException`, if Spark may read other values or another number of rows."""
 
     def lines(self, store: ObjectStore, file: S3File) -> Iterator[bytes]:
+        """The file's lines that hold records, many at a time."""
         return whole_lines(pieces(store, file), has_start=file.has_start)
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
@@ -65,17 +71,17 @@ class ReadByArrow(ABC):
             yield from self.batches(lines)
 
     def batches(self, lines: bytes) -> Iterator[pa.RecordBatch]:
-        """Of lines in UTF-8, without the end of the last one."""
-        parts, refused = [lines], 0
+        """The batches for lines in UTF-8, which are separated by LF."""
+        parts, rejected = [lines], 0
         while parts:
             part = parts.pop()
-            table = self._read(part) if refused < PATIENCE else None
+            table = self._read(part) if rejected < PATIENCE else None
             if table is not None:
                 named = table.rename_columns([str(at) for at in range(table.num_columns)])
                 yield from named.append_column(LINE, pa.nulls(len(table), pa.string())).to_batches()
                 continue
-            refused += 1
-            if refused < PATIENCE and part.count(b"\n") >= FEW:
+            rejected += 1
+            if rejected < PATIENCE and part.count(b"\n") >= FEW:
                 middle = part.find(b"\n", len(part) // 2)
                 middle = part.rfind(b"\n") if middle < 0 else middle
                 parts += [part[middle + 1 :], part[:middle]]
@@ -92,7 +98,10 @@ class ReadByArrow(ABC):
 
 
 def as_text(kind: pa.DataType) -> pa.DataType:
-    """Arrow takes numbers for dates, a time without its zone for UTC; its cast does not."""
+    """The type in which values are parsed before they are cast: text for dates and times, otherwise the type itself.
+
+    Arrow's parser accepts numbers as dates, and times without their zone as UTC; its cast does not.
+    """
     if pa.types.is_struct(kind):
         return pa.struct([field.with_type(as_text(field.type)) for field in kind])
     if pa.types.is_list(kind):
@@ -103,7 +112,10 @@ def as_text(kind: pa.DataType) -> pa.DataType:
 def arrow_columns(
     fields: Iterable[types.StructField], kind: Callable[[types.DataType], pa.DataType]
 ) -> pa.Schema | None:
-    """None where there is no column, or one for which `kind` raises KeyError: only Spark's parser reads it."""
+    """The Arrow schema of the fields; None if only Spark's parser can read them.
+
+    That is so without columns, and with a column for whose type `kind` raises KeyError.
+    """
     try:
         columns = pa.schema([(field.name, MOMENTS.get(field.dataType) or kind(field.dataType)) for field in fields])
     except KeyError:
@@ -112,23 +124,28 @@ def arrow_columns(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rows:
-    """What a file's lines mean to Spark: columns of `schema`, of which `corrupt` has the lines that do not fit."""
+class LineSchema:
+    """The columns that Spark makes of a file's lines."""
 
     schema: types.StructType
     corrupt: str
+    """The name of the column with the text of lines that do not fit the schema."""
 
     @property
     def fields(self) -> list[types.StructField]:
+        """The columns without `corrupt`."""
         return [field for field in self.schema if field.name != self.corrupt]
 
     @property
     def mixed(self) -> types.StructType:
-        """What `ReadByArrow` gives."""
+        """The columns that `ReadByArrow` yields."""
         return _numbered(self.fields).add(LINE, types.StringType())
 
     def of(self, mixed: DataFrame, parsed: Column) -> DataFrame:
-        """`parsed` is the row of a line that was left to Spark. By number, for a name may come twice."""
+        """The rows in the columns of the schema, from what `ReadByArrow` yielded.
+
+        `parsed` is the row that Spark parsed from a line. Columns are matched by number, because a name may come twice.
+        """
         number = count()
         ours = (sql.lit(None) if name == self.corrupt else sql.col(str(next(number))) for name in self.schema.names)
         whole = mixed.withColumn("parsed", parsed.cast(_numbered(self.schema.fields)))

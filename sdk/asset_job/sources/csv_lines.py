@@ -1,6 +1,7 @@
-"""Lines of CSV by Arrow, as Spark's parser would read them.
+"""Parse lines of CSV with Arrow, as Spark's parser would read them.
 
-Which lines those are a pattern says that is made of the columns: as many values as columns, each written as both read it.
+A pattern that is made from the columns decides which lines Arrow parses: they have as many values as there are columns, each
+written in a form that both parsers read alike.
 """
 
 from __future__ import annotations
@@ -16,27 +17,29 @@ from pyarrow import csv
 from pyspark.sql import DataFrame, types
 from pyspark.sql import functions as sql
 
-from .arrow import array_of_lines
-from .by_arrow import KINDS, LINE, MOMENT, ZONE, ReadByArrow, Rows, arrow_columns, as_text
-from .csv_header import Header
-from .request import S3File
+from asset_job.sources.arrow import array_of_lines
+from asset_job.sources.by_arrow import KINDS, LINE, MOMENT, ZONE, LineSchema, ReadByArrow, arrow_columns, as_text
+from asset_job.sources.csv_header import Header
+from asset_job.sources.request import S3File
 
 MOST_COLUMNS: Final = 1_000
 NOT_BLANK: Final = r"[^\x00-\x20]"
-"""What a line of a file has that is one to Spark."""
+"""Matches a line that Spark does not skip as blank."""
 _TRUE, _FALSE = ("true", "TRUE", "True"), ("false", "FALSE", "False")
 _NUMBER: Final = r"-?\d+"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadCsv(ReadByArrow):
+    """Reads lines of CSV."""
+
     separator: str
     header: Header | None
     blank: ClassVar[bytes] = bytes(range(ord(" ") + 1))
 
     @classmethod
-    def of(cls, rows: Rows, separator: str, header: Header | None) -> ReadCsv | None:
-        """None where a column is of a kind that only Spark's parser reads, or lines may be of any form."""
+    def of(cls, rows: LineSchema, separator: str, header: Header | None) -> ReadCsv | None:
+        """The reader; None if only Spark's parser can read a column's type, the separator, or that many columns."""
         columns = arrow_columns(rows.fields, _kind)
         if columns is None or len(columns) > MOST_COLUMNS or len(separator) != 1 or not separator.isascii():
             return None
@@ -44,7 +47,7 @@ class ReadCsv(ReadByArrow):
 
     def lines(self, store: ObjectStore, file: S3File) -> Iterator[bytes]:
         lines = super().lines(store, file)
-        return lines if self.header is None else self.header.behind(lines, file)
+        return lines if self.header is None else self.header.after(lines, file)
 
     def parsed(self, lines: bytes) -> pa.Table | None:
         each = array_of_lines(lines)
@@ -68,6 +71,7 @@ class ReadCsv(ReadByArrow):
         return table.rename_columns(self.columns.names).cast(self.columns)
 
     def _forms(self) -> Iterator[str]:
+        """The patterns that all lines must match."""
         between = f"\\x{ord(self.separator):02x}"
         yield f"^{between.join(f'(?:{_written(kind, between)})?' for kind in self.columns.types)}$"
         if len(self.columns) == 1 or self.separator <= " ":
@@ -75,12 +79,12 @@ class ReadCsv(ReadByArrow):
 
 
 def _kind(kind: types.DataType) -> pa.DataType:
-    """Raises KeyError."""
+    """The Arrow type of a column. Raises KeyError if only Spark's parser reads it."""
     return pa.decimal128(kind.precision, kind.scale) if isinstance(kind, types.DecimalType) else KINDS[kind]
 
 
 def _written(kind: pa.DataType, between: str) -> str:
-    """How a value is written that both read alike; none at all is null to both."""
+    """The pattern of values that both parsers read alike. An empty value is null to both."""
     if pa.types.is_string(kind):
         return rf'"[^"\\]*"|[^"{between}][^{between}]*'
     if pa.types.is_timestamp(kind):
@@ -99,8 +103,8 @@ def _written(kind: pa.DataType, between: str) -> str:
     return f'"(?:{plain})"|{plain}'
 
 
-def rows_of(mixed: DataFrame, rows: Rows, options: Mapping[str, Any]) -> DataFrame:
-    """Of what `ReadCsv` gave; lines that were left to Spark give the rows that its reader gives."""
+def rows_of(mixed: DataFrame, rows: LineSchema, options: Mapping[str, Any]) -> DataFrame:
+    """The rows from what `ReadCsv` yielded. Lines that were left to Spark become the rows that its reader makes of them."""
     line = sql.col(LINE)
     return rows.of(
         mixed,

@@ -1,7 +1,7 @@
-"""Lines of JSON by Arrow, as Spark's parser would read them.
+"""Parse lines of JSON with Arrow, as Spark's parser would read them.
 
-Arrow refuses whatever does not fit its column, single quotes, a duplicate name, a lone surrogate; what it takes otherwise, or
-beyond Spark's limits, a few bytes tell.
+Arrow rejects a value that does not fit its column, single quotes, a duplicate name and a lone surrogate. Lines that it accepts
+but reads differently, or that exceed Spark's limits, are recognized by a few bytes.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from pyarrow import json
 from pyspark.sql import DataFrame, types
 from pyspark.sql import functions as sql
 
-from .by_arrow import KINDS, LINE, MOMENT, ZONE, ReadByArrow, Rows, arrow_columns, as_text
+from asset_job.sources.by_arrow import KINDS, LINE, MOMENT, ZONE, LineSchema, ReadByArrow, arrow_columns, as_text
 
 SHORT: Final = 1_000
-"""Bytes of a line that breaks no limit of Spark's parser, which are a thousand levels and a thousand digits."""
+"""Bytes of a line that cannot exceed the limits of Spark's parser of a thousand levels and a thousand digits."""
 LONG: Final = 50_000
-"""Bytes of a line that also breaks none of its limits for names and texts."""
+"""Bytes of a line that cannot exceed the limits of Spark's parser for names and texts."""
 
 _NUMBERS: Final = bytes.maketrans(b"123456789.+-eE", b"0" * 14)
 _OTHER_ZERO: Final = re.compile(rb"-0[\s,}\]]")
@@ -30,16 +30,18 @@ _NOT_FINITE: Final = re.compile(rb"[\[:,]\s*-?(Inf|NaN)")
 
 @dataclass(frozen=True, kw_only=True)
 class ReadJson(ReadByArrow):
+    """Reads lines of JSON."""
+
     blank: ClassVar[bytes] = b" \t"
 
     @classmethod
-    def of(cls, rows: Rows) -> ReadJson | None:
-        """None where a column is of a kind that only Spark's parser reads."""
+    def of(cls, rows: LineSchema) -> ReadJson | None:
+        """The reader; None if only Spark's parser can read a column's type."""
         columns = arrow_columns(rows.fields, _kind)
         return None if columns is None else cls(columns=columns)
 
     def parsed(self, lines: bytes) -> pa.Table | None:
-        if not _is_an_object_each(lines) or not _within_limits(lines):
+        if not _are_objects(lines) or not _within_limits(lines):
             return None
         texts = pa.schema([field.with_type(as_text(field.type)) for field in self.columns])
         table = json.read_json(
@@ -51,14 +53,17 @@ class ReadJson(ReadByArrow):
 
 
 def _kind(kind: types.DataType) -> pa.DataType:
-    """Raises KeyError, also for moments in other columns: how they are written is to be looked at."""
+    """The Arrow type of a column. Raises KeyError if only Spark's parser reads it.
+
+    That includes timestamps inside of other columns, because the form of each timestamp must be checked.
+    """
     if isinstance(kind, types.StructType) and kind.fields:
         return pa.struct([pa.field(field.name, _kind(field.dataType)) for field in kind.fields])
     return pa.list_(_kind(kind.elementType)) if isinstance(kind, types.ArrayType) else KINDS[kind]
 
 
 def _moments_are_alike(table: pa.Table, columns: pa.Schema) -> bool:
-    """Of a table that was read `as_text`: whether each is written as both read it."""
+    """Whether all timestamps of a table that was read `as_text` are written in the form that both parsers read alike."""
     return all(
         pc.all(pc.match_substring_regex(table[name], f"^{MOMENT}{ZONE if kind.tz else ''}$"), min_count=0).as_py()
         for name, kind in zip(columns.names, columns.types, strict=True)
@@ -66,13 +71,16 @@ def _moments_are_alike(table: pa.Table, columns: pa.Schema) -> bool:
     )
 
 
-def _is_an_object_each(lines: bytes) -> bool:
-    """As no object goes on behind `}` and a line's end with `{`, none is in two lines; in one there may be two."""
+def _are_objects(lines: bytes) -> bool:
+    """Whether no object spans two lines; a line may hold two objects.
+
+    Each line begins with `{` and ends with `}`, and no object continues with `{` after `}` and a line end.
+    """
     return lines.startswith(b"{") and lines.endswith(b"}") and lines.count(b"}\n{") == lines.count(b"\n")
 
 
 def _within_limits(lines: bytes) -> bool:
-    """Nothing that Arrow takes and Spark refuses, or reads as something else."""
+    """Whether the lines hold nothing that Arrow accepts and Spark rejects or reads as another value."""
     if b"\0" in lines or _OTHER_ZERO.search(lines):
         return False
     if any(word[:1] in lines and word in lines for word in (b"Inf", b"NaN")) and _NOT_FINITE.search(lines):
@@ -84,7 +92,7 @@ def _within_limits(lines: bytes) -> bool:
 
 
 def _has_none_longer(lines: bytes, most: int) -> bool:
-    """Without a look at each: the last end within that length is as far as one step goes."""
+    """Whether no line is longer than `most` bytes. Each step skips to the last line end within that length."""
     begin = 0
     while len(lines) - begin > most:
         end = lines.rfind(b"\n", begin, begin + most + 1)
@@ -94,11 +102,11 @@ def _has_none_longer(lines: bytes, most: int) -> bool:
     return True
 
 
-def rows_of(mixed: DataFrame, rows: Rows) -> DataFrame:
-    """Of what `ReadJson` gave; lines that were left to Spark give the rows that its reader gives."""
+def rows_of(mixed: DataFrame, rows: LineSchema) -> DataFrame:
+    """The rows from what `ReadJson` yielded. Lines that were left to Spark become the rows that its reader makes of them."""
     line, schema = sql.col(LINE), rows.schema
     many = sql.coalesce(sql.from_json(line, types.ArrayType(schema)), sql.array(sql.lit(None).cast(schema)))
-    found = sql.when(line.rlike(r"^\s*\["), many).otherwise(sql.array(sql.from_json(line, schema)))
-    whole = mixed.where(line.isNull() | (sql.size(found) > 0))
-    whole = whole.withColumn("parsed", sql.explode_outer(sql.when(line.isNotNull(), found)))
+    parsed = sql.when(line.rlike(r"^\s*\["), many).otherwise(sql.array(sql.from_json(line, schema)))
+    whole = mixed.where(line.isNull() | (sql.size(parsed) > 0))
+    whole = whole.withColumn("parsed", sql.explode_outer(sql.when(line.isNotNull(), parsed)))
     return rows.of(whole, sql.col("parsed"))

@@ -1,4 +1,4 @@
-"""What is asked of PostgreSQL for rows: pure texts of SQL, and how its types become Spark's."""
+"""The SQL that reads rows from PostgreSQL, and the mapping of its types to Spark's. Pure."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
-from .request import Rows
-from .shares import chunks, merged, split_ranges
+from asset_job.sources.request import RowSelection
+from asset_job.sources.shares import chunks, merged, split_ranges
 
 _MOST_IDS = 250_000
 _MOST_RANGES = 10_000
 _MOST_KEYS = 50_000
 _MOST_PREDICATES = 200
-"""Ranges in one condition of JDBC."""
+"""Ranges in one condition of a JDBC read."""
 
 COLUMNS = """\
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), COALESCE(k.place, 0)::int
@@ -25,7 +25,7 @@ LEFT JOIN (SELECT i.indrelid, u.attnum, u.place FROM pg_index i,
            LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place) WHERE i.indisprimary) k
   ON k.indrelid = a.attrelid AND k.attnum = a.attnum
 WHERE a.attrelid = {table}::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-"""Name, type, and place in the primary key (from 1; 0 = none)."""
+"""Selects each column's name, type, and place in the primary key (from 1; 0: not part of it)."""
 
 _SPARK_TYPES = {
     "smallint": "smallint",
@@ -45,21 +45,23 @@ _LARGEST_DECIMAL = 38
 
 @dataclass(frozen=True, kw_only=True)
 class TableColumn:
-    """`sent` is how the server sends it, `spark` what it becomes."""
+    """A column of a PostgreSQL table."""
 
     name: str
     postgres: str
+    """PostgreSQL's name of the type."""
     key_place: int
+    """The place in the primary key, from 1; 0: not part of it."""
 
     @property
     def expression(self) -> str:
-        """Types without a counterpart travel as text, as PostgreSQL writes them."""
+        """The expression to select. Types without a counterpart in Spark are sent as text, as PostgreSQL writes them."""
         name = quoted(self.name)
         return name if self._counterpart else f"{name}::text AS {name}"
 
     @property
     def sent(self) -> str:
-        """As which of Spark's types the value arrives."""
+        """The Spark type in which the value arrives."""
         return self._counterpart or "string"
 
     @property
@@ -70,7 +72,10 @@ class TableColumn:
 
     @property
     def spark(self) -> str:
-        """A numeric with a precision that Spark has is a decimal; without one it stays text, which loses nothing."""
+        """The Spark type that the value becomes.
+
+        A numeric becomes a decimal if Spark has its precision; otherwise it stays text, which loses nothing.
+        """
         number = re.fullmatch(r"numeric\((\d+),(\d+)\)", self.postgres)
         if number and int(number[2]) <= int(number[1]) <= _LARGEST_DECIMAL:
             return f"decimal({number[1]},{number[2]})"
@@ -78,22 +83,23 @@ class TableColumn:
 
 
 def quoted(name: str) -> str:
+    """An identifier, quoted for PostgreSQL."""
     return '"' + name.replace('"', '""') + '"'
 
 
 def literal(text: str) -> str:
-    """Whatever the server's standard_conforming_strings says."""
+    """A text literal that is valid whatever the server's standard_conforming_strings is."""
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def table_sql(table: str) -> str:
-    """Of `schema.table` as the watcher writes it: names exactly as the catalogue has them."""
+    """The quoted form of `schema.table` as the watcher writes it, which is exactly as in the system catalogs."""
     schema, _, name = table.rpartition(".") if table.count(".") < 2 else table.partition(".")  # noqa: PLR2004
     return f"{quoted(schema or 'public')}.{quoted(name)}"
 
 
-def queries(rows: Rows, columns: Sequence[TableColumn], *, tasks: int) -> list[str]:
-    """One for each task; together they give each wanted row that is still there once."""
+def queries(rows: RowSelection, columns: Sequence[TableColumn], *, tasks: int) -> list[str]:
+    """One query for each task. Together they return each selected row that still exists exactly once."""
     chosen = ", ".join(column.expression for column in columns)
     select = f"SELECT {chosen} FROM {table_sql(rows.table)}"  # noqa: S608 - quoted
     shares = split_ranges(merged(rows.ranges), tasks=tasks, most_ids=_MOST_IDS, most_ranges=_MOST_RANGES)
@@ -106,7 +112,7 @@ def queries(rows: Rows, columns: Sequence[TableColumn], *, tasks: int) -> list[s
 
 
 def _in_ranges(select: str, column: str, share: Sequence[tuple[int, int]]) -> str:
-    """Range after range, each by the index."""
+    """A query that reads each range by the index."""
     if len(share) == 1:
         return f"{select} WHERE {between(column, share[0])}"
     lows, highs = (",".join(map(str, ends)) for ends in zip(*share, strict=True))
@@ -115,27 +121,28 @@ def _in_ranges(select: str, column: str, share: Sequence[tuple[int, int]]) -> st
 
 
 def between(column: str, limits: tuple[int, int]) -> str:
+    """The condition for a range of ids, both ends inclusive."""
     low, high = limits
     return f"{column} = {low}" if low == high else f"{column} BETWEEN {low} AND {high}"
 
 
 def _is_among(keys: Sequence[Any], columns: Sequence[TableColumn]) -> str:
     key = sorted((column for column in columns if column.key_place), key=lambda column: column.key_place)
-    values = json.dumps([list(one) if isinstance(one, tuple) else [one] for one in keys])
+    values = json.dumps([list(each) if isinstance(each, tuple) else [each] for each in keys])
     of_table = ", ".join(quoted(column.name) for column in key)
     of_json = ", ".join(f"(k.value->>{at})::{column.postgres}" for at, column in enumerate(key))
     return f"({of_table}) IN (SELECT {of_json} FROM json_array_elements({literal(values)}::json) AS k)"  # noqa: S608
 
 
-def predicates(rows: Rows, *, tasks: int) -> list[str]:
-    """The same for Spark's JDBC reader, which takes conditions on one table."""
+def predicates(rows: RowSelection, *, tasks: int) -> list[str]:
+    """The conditions on the table for Spark's JDBC reader, one for each task."""
     column = quoted(rows.column)
     shares = split_ranges(merged(rows.ranges), tasks=tasks, most_ids=_MOST_IDS, most_ranges=_MOST_PREDICATES)
     return [" OR ".join(between(column, limits) for limits in share) for share in shares]
 
 
 def address(connection: Mapping[str, Any]) -> str:
-    """Libpq's URI of a job's connection (`type: postgres`)."""
+    """The URI for libpq of a job's connection (`type: postgres`)."""
     if connection.get("dsn"):
         return str(connection["dsn"])
     who = quote(connection["user"], safe="") if connection.get("user") else ""
@@ -149,7 +156,7 @@ def address(connection: Mapping[str, Any]) -> str:
 
 
 def jdbc(uri: str) -> tuple[str, dict[str, str]]:
-    """JDBC's URL and properties; user and password are no part of the URL, which is shown."""
+    """The URL and the properties for JDBC. User and password are not in the URL, because Spark shows it."""
     parts = urlsplit(uri)
     place = parts.netloc.rpartition("@")[2]
     url = f"jdbc:postgresql://{place}{parts.path}{'?' + parts.query if parts.query else ''}"

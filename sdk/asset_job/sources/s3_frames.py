@@ -1,6 +1,6 @@
-"""Files of S3 by `s3files`, as Spark's own parsers read them, so that a file means the same wherever it lies.
+"""DataFrames of files on S3 through `s3files`, read as Spark's own parsers would, so that a file means the same wherever it is.
 
-By Arrow as far as it reads what Spark's parser would, to which options and settings may tell otherwise.
+Arrow parses the lines as far as it reads what Spark's parser would; options and settings can rule that out.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from ..errors import SourceFailed
-from . import csv_lines, json_lines
-from .arrow import arrow_schema, load
-from .by_arrow import Rows
-from .csv_header import Header, header_of
-from .csv_lines import ReadCsv
-from .json_lines import ReadJson
-from .request import ReadRequest, S3File
-from .s3_objects import FileUnreadable, S3Access, codec_of, errors_naming
-from .s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, parquet_columns
-from .shares import split_files
+from asset_job.errors import SourceFailed
+from asset_job.sources import csv_lines, json_lines
+from asset_job.sources.arrow import arrow_schema, load
+from asset_job.sources.by_arrow import LineSchema
+from asset_job.sources.csv_header import Header, header_of
+from asset_job.sources.csv_lines import ReadCsv
+from asset_job.sources.json_lines import ReadJson
+from asset_job.sources.request import ReadRequest, S3File
+from asset_job.sources.s3_objects import FileUnreadable, S3Access, codec_of, errors_naming
+from asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, parquet_columns
+from asset_job.sources.shares import split_files
 
 Result = TypeVar("Result")
 _LARGEST_SHARE = 128 << 20
@@ -32,20 +32,23 @@ _SPARK = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 _PARSES_FRAMES = (4, 2)
 _PLAIN_JSON = ()
 _PLAIN_CSV = ("columnNameOfCorruptRecord", "header", "sep", "delimiter")
-"""Options with which lines are not left to Spark altogether."""
+"""The options that do not force all lines to be parsed by Spark."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Frames:
+    """The DataFrames of files on S3."""
+
     request: ReadRequest
     access: S3Access
     files: Sequence[S3File]
 
     def frame(self) -> DataFrame:
+        """The DataFrame that the request asks for. Raises `AssetJobError`."""
         request = self.request
         if str(request.options.get("multiLine")).lower() == "true":
             raise SourceFailed(
-                "records of several lines are read by Spark only: give the job spark.packages with hadoop-aws"
+                "only Spark's own reader reads records of several lines: give the job spark.packages with hadoop-aws"
             )
         match request.format_of([file.key for file in self.files]):
             case "parquet":
@@ -68,29 +71,29 @@ class S3Frames:
         return columns if request.schema is None else self._parsed("json", self._lines(ReadLines()), request.options)
 
     def _no_lines(self) -> DataFrame:
-        """To learn the columns: a source would take a sixth of a second."""
+        """An empty frame of lines, to learn the columns from. A data source would take a sixth of a second."""
         return self.request.spark.createDataFrame([], "value string")
 
     def _is_plain(self, plain: Container[str]) -> bool:
-        """Whether neither option nor setting may tell Spark's parser to read otherwise than Arrow does."""
+        """Whether no option and no setting can make Spark's parser read other values than Arrow."""
         policy = self.request.spark.conf.get("spark.sql.legacy.timeParserPolicy")
         return policy != "LEGACY" and all(option in plain for option in self.request.options)
 
-    def _rows(self, columns: DataFrame) -> Rows:
-        return Rows(schema=columns.schema, corrupt=self._corrupt)
+    def _rows(self, columns: DataFrame) -> LineSchema:
+        return LineSchema(schema=columns.schema, corrupt=self._corrupt)
 
     @property
     def _corrupt(self) -> str:
-        """The name of the column for what does not fit, which no file has."""
+        """The name of the column for the text of records that do not fit. No file has this column."""
         corrupt = self.request.options.get("columnNameOfCorruptRecord")
         return str(corrupt or self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
 
     def parquet(self, *, from_path: Sequence[str] = ()) -> DataFrame:
-        """Columns `from_path` are not in the files: their folders tell their values."""
+        """The DataFrame of Parquet files. The columns `from_path` are not in the files; their folders encode the values."""
         if self.request.schema is None:
             columns = self._first_of(lambda file: parquet_columns(self.access, file))
             if columns is None:
-                raise SourceFailed("none of the files can be read: give a schema")
+                raise SourceFailed("none of the files can be read, so the columns are unknown: give a schema")
             empty = self.request.spark.createDataFrame(columns.empty_table())
         else:
             empty = self.request.spark.createDataFrame([], self.request.schema)
@@ -103,7 +106,7 @@ class S3Frames:
         skip = self.request.missing == "skip"
 
         def may_divide(file: S3File) -> bool:
-            """Not where parts could be of two versions, or be left out each by itself."""
+            """Whether tasks may read parts of a file. Not if parts could be of two versions, or be skipped one by one."""
             return not skip and file.etag is not None and codec_of(file) is None
 
         shares = split_files(self.files, tasks=self.request.tasks, most=_LARGEST_SHARE, may_divide=may_divide)
@@ -111,7 +114,7 @@ class S3Frames:
         return load(self.request.spark, "s3files", reader, columns)
 
     def _csv(self) -> DataFrame:
-        """The header is checked, file by file, where the lines are read; Spark sees none."""
+        """The DataFrame of CSV files. Tasks check the header of each file and drop it, so that Spark sees no header."""
         request = self.request
         options = {**request.options, "header": False}
         has_header = str(request.options.get("header", True)).lower() == "true"
@@ -130,23 +133,26 @@ class S3Frames:
         return columns if request.schema is None else self._parsed("csv", self._csv_lines(header), options)
 
     def _csv_lines(self, header: Header | None) -> DataFrame:
-        """Of files Spark leaves out more blank lines than of lines it is given."""
+        """The lines that Spark's reader of files does not skip as blank. Given lines, it would skip fewer."""
         return self._lines(ReadLines(header=header)).where(sql.col("value").rlike(csv_lines.NOT_BLANK))
 
     def _parsed(self, kind: str, lines: DataFrame, options: Mapping[str, Any]) -> DataFrame:
-        """By Spark's own parser. Before 4.2 its Python takes an RDD only, which brings each line through Python once more."""
+        """The lines as Spark's own parser reads them.
+
+        Before Spark 4.2 the Python API takes an RDD only, which would bring each line through Python once more.
+        """
         spark, schema = self.request.spark, self.request.schema
         reader = spark.read.options(**options)
         if schema is not None:
             reader = reader.schema(schema)
         if _SPARK >= _PARSES_FRAMES:
             return getattr(reader, kind)(lines)  # type: ignore[no-any-return]
-        java: Any = spark._jvm  # noqa: SLF001 - the JVM takes lines
+        java: Any = spark._jvm  # noqa: SLF001 - the JVM's reader takes a Dataset of lines
         texts = getattr(lines._jdf, "as")(java.org.apache.spark.sql.Encoders.STRING())  # noqa: SLF001
         return DataFrame(getattr(reader._jreader, kind)(texts), spark)  # noqa: SLF001
 
     def _column_names(self) -> list[str]:
-        """Of the schema, without the column for what does not fit; or else of the first file with a line."""
+        """The names in the header: the schema's without the column for corrupt records, or else those of the first file."""
         request, options = self.request, self.request.options
         if request.schema is not None:
             columns = request.spark.createDataFrame([], request.schema).columns
@@ -159,7 +165,7 @@ class S3Frames:
         return header_of(line, _dialect(options))
 
     def _first_of(self, look: Callable[[S3File], Result | None]) -> Result | None:
-        """What the first file has that has something."""
+        """The result of `look` for the first file for which it is not None."""
         for file in self.files:
             try:
                 with errors_naming(file):
@@ -174,7 +180,7 @@ class S3Frames:
 
 
 def _dialect(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Spark's options as Python's csv has them."""
+    """The parameters of Python's csv that correspond to Spark's options."""
     separator = options.get("sep") or options.get("delimiter")
     marks = {"delimiter": "\t" if separator == r"\t" else separator, "quotechar": options.get("quote")}
     return {name: mark for name, mark in marks.items() if mark}

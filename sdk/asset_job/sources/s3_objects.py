@@ -1,7 +1,7 @@
-"""S3 as executors use it: a connection, which travels pickled and does not show its credentials, and one version of one object.
+"""S3 for executors: a connection that is pickled and does not show its credentials, and one version of an object.
 
-An object is read in pieces, or at places as Parquet needs it, and never as a mixture of two versions. Of many small ones the
-next are fetched while one is read: what takes long is not their bytes, but each server's answer.
+An object is read in pieces, or at random as Parquet needs it, and never as a mixture of two versions. The next few small
+objects are fetched while one is read: what takes long is not their bytes, but the server's response to each request.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ import pyarrow as pa
 from obstore import exceptions
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
-from ..errors import SourceFailed
-from .arrow import lines_of_part
-from .request import S3File
+from asset_job.errors import SourceFailed
+from asset_job.sources.arrow import lines_of_part
+from asset_job.sources.request import S3File
 
-Found: TypeAlias = tuple[ObjectStore, S3File]
-"""Where a file is read from, and its name there."""
+Located: TypeAlias = tuple[ObjectStore, S3File]
+"""The store from which a file is read, and the file as that store has it."""
 
 _LONGEST_READ = timedelta(hours=12)
-"""Of one file: Spark may be slow to take it."""
+"""The time for reading one file: Spark may consume it slowly."""
 _LONGEST_SILENCE = timedelta(minutes=1)
 _MOST_RETRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Access:
-    """Settings of obstore by name, for any bucket."""
+    """A connection to S3, for any bucket."""
 
     endpoint: str | None
+    """None: AWS's own."""
     config: tuple[tuple[str, str], ...] = field(repr=False)
+    """obstore's settings: name, value."""
 
     def store(self, bucket: str) -> S3Store:
-        """One client for each bucket and process."""
+        """The client for a bucket, which a process makes once."""
         return _store(self, bucket)
 
 
 def s3_access(connection: Mapping[str, Any]) -> S3Access:
-    """Of a job's connection (`type: s3`). Raises `SourceFailed`.
+    """The access that a job's connection (`type: s3`) describes. Raises `SourceFailed`.
 
     `profile` and `role_arn` are resolved here, on the driver, to credentials that last for an hour as a rule. Without
     any, each executor finds its own as obstore does: environment, web identity, container or instance role.
@@ -67,7 +69,7 @@ def s3_access(connection: Mapping[str, Any]) -> S3Access:
 
 
 def _virtual_hosted(connection: Mapping[str, Any]) -> str | None:
-    """`auto`: by host name at AWS, by path at any other server."""
+    """Obstore's setting for the addressing style. `auto` is by host name at AWS and by path at any other server."""
     style = connection.get("addressing_style", "auto")
     if style == "auto":
         return None if connection.get("endpoint_url") else "true"
@@ -129,19 +131,19 @@ def _store(access: S3Access, bucket: str) -> S3Store:
 
 _PIECE = 4 << 20
 _BEHIND = 64 << 10
-"""Bytes behind a part that are asked for with it: most last lines end there."""
+"""Bytes after a part that are requested with it: most last lines end there."""
 _LARGE_PIECE = 16 << 20
-"""Of what is packed, by one request each."""
+"""Bytes of a compressed file that one request fetches."""
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 class FileUnreadable(SourceFailed):
-    """The file is there no more, is another one by now, may not be read, or is not what it should be."""
+    """The file was deleted or overwritten, may not be read, or does not have the content that it should have."""
 
 
 @contextmanager
 def errors_naming(file: S3File) -> Iterator[None]:
-    """Raises `FileUnreadable` or `SourceFailed`, with a sentence that names the file, for what fails in the block."""
+    """Turn what fails in the block into `FileUnreadable` or `SourceFailed`, with a sentence that names the file."""
     try:
         yield
     except (FileNotFoundError, exceptions.NotFoundError):
@@ -149,7 +151,9 @@ def errors_naming(file: S3File) -> Iterator[None]:
     except exceptions.PreconditionError:
         raise FileUnreadable(f"{file.url} was overwritten since it was detected; {_REMEDY}") from None
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
-        raise FileUnreadable(f"{file.url} may not be read with this connection: give its identity the right") from None
+        raise FileUnreadable(
+            f"{file.url} may not be read with this connection: grant its identity the permission"
+        ) from None
     except (pa.ArrowException, ValueError, EOFError) as error:
         raise FileUnreadable(f"{file.url} cannot be read: {first_line(error)}") from None
     except (exceptions.BaseError, OSError) as error:
@@ -160,29 +164,30 @@ _REMEDY = "put it back and retry the run, or read with missing='skip'"
 
 
 _AHEAD = 8
+"""How many files are fetched ahead."""
 _SMALL = 4 << 20
-"""Bytes of a file that is fetched ahead: so many such files are in memory, at most, for each task."""
+"""Bytes of the largest file that is fetched ahead. At most `_AHEAD` such files are in memory for each task."""
 
 
-def fetched_ahead(access: S3Access, files: Iterable[S3File]) -> Iterator[tuple[S3File, Callable[[], Found]]]:
-    """The files in their order, each with a call that says where it is, or raises why it cannot be had."""
+def fetched_ahead(access: S3Access, files: Iterable[S3File]) -> Iterator[tuple[S3File, Callable[[], Located]]]:
+    """The files in their order, each with a call that returns where it is, or raises why it cannot be fetched."""
     upcoming = iter(files)
-    ahead: deque[tuple[S3File, Future[Found]]] = deque()
+    ahead: deque[tuple[S3File, Future[Located]]] = deque()
     pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="s3files")
     try:
         while True:
             while len(ahead) < _AHEAD and (file := next(upcoming, None)) is not None:
-                ahead.append((file, pool.submit(_found, access, file)))
+                ahead.append((file, pool.submit(_locate, access, file)))
             if not ahead:
                 return
-            file, found = ahead.popleft()
-            yield file, found.result
+            file, located = ahead.popleft()
+            yield file, located.result
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _found(access: S3Access, file: S3File) -> Found:
-    """A small file is in memory from here on."""
+def _locate(access: S3Access, file: S3File) -> Located:
+    """Where to read a file from. A small file is fetched into memory."""
     store = access.store(file.bucket)
     if not 0 < file.size <= _SMALL:
         return store, file
@@ -192,43 +197,46 @@ def _found(access: S3Access, file: S3File) -> Found:
 
 
 def codec_of(file: S3File) -> str | None:
-    """How it is packed, as its name says."""
+    """The compression that a file's name implies; None if it implies none."""
     return next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
 
 
 def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
-    """The file's bytes, a few megabytes at a time, unpacked where it is packed; of a part, the lines that begin in it."""
-    packed = codec_of(file)
+    """The file's bytes, a few megabytes at a time and decompressed; for a part, the lines that begin in it."""
+    codec = codec_of(file)
     if file.part is not None:
         yield from lines_of_part(_from(store, file, *file.part), *file.part)
         return
-    if packed is None:
+    if codec is None:
         yield from map(bytes, _get(store, file).stream(min_chunk_size=_PIECE))
         return
     raw = pa.BufferedInputStream(pa.PythonFile(PinnedObject(store, file), mode="r"), _LARGE_PIECE)
-    with pa.CompressedInputStream(raw, packed) as unpacked:
-        while piece := _read_packed(unpacked):
+    with pa.CompressedInputStream(raw, codec) as decompressed:
+        while piece := _read_decompressed(decompressed):
             yield piece
 
 
 def _from(store: ObjectStore, file: S3File, begin: int, end: int) -> Iterator[bytes]:
-    """The file's bytes from the one before `begin` on; by one request to a little behind `end`, where most last lines end.
+    """The file's bytes, starting with the byte before `begin`. The first request ends a little after `end`, as most lines do.
 
-    Raises ValueError where the file is not as large as is said: what is behind would be in no part.
+    Raises ValueError if the file's size is not the detected one: further bytes would be in no part.
     """
     at, upto = max(begin - 1, 0), end + _BEHIND
     while at < file.size:
         response = _get(store, file, range=(at, min(upto, file.size)))
         if response.meta["size"] != file.size:
-            raise ValueError(f"it has {response.meta['size']} bytes, and its event says {file.size}")
+            raise ValueError(f"it has {response.meta['size']} bytes, but its event names {file.size}")
         yield from map(bytes, response.stream(min_chunk_size=_PIECE))
         at, upto = upto, upto + _PIECE
 
 
-def _read_packed(unpacked: Any) -> bytes:
-    """Raises ValueError for what is not packed as the file's name says: Arrow calls it an OSError, as a lost connection."""
+def _read_decompressed(decompressed: Any) -> bytes:
+    """Some decompressed bytes. Raises ValueError if the file is not compressed as its name implies.
+
+    Arrow reports that as an OSError, like a lost connection.
+    """
     try:
-        return bytes(unpacked.read(_PIECE))
+        return bytes(decompressed.read(_PIECE))
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -236,12 +244,12 @@ def _read_packed(unpacked: Any) -> bytes:
 
 
 class PinnedObject(io.RawIOBase):
-    """Random access to one version; a request for each read, so to be read in large ones."""
+    """Random access to one version of an object. Each read is a request, so read large pieces."""
 
     def __init__(self, store: ObjectStore, file: S3File) -> None:
         if not (file.etag and file.size):
-            there = obstore.head(store, path_of(file.key))
-            file = replace(file, size=there["size"], etag=file.etag or (there["e_tag"] or "").strip('"') or None)
+            head = obstore.head(store, path_of(file.key))
+            file = replace(file, size=head["size"], etag=file.etag or (head["e_tag"] or "").strip('"') or None)
         self._store, self._file, self._size = store, file, file.size
         self._position = 0
 
@@ -266,7 +274,7 @@ class PinnedObject(io.RawIOBase):
 
 
 def path_of(key: str) -> str:
-    """Raises ValueError for the few keys that obstore would take for others."""
+    """The key as obstore's path. Raises ValueError for the few keys that obstore would take for other keys."""
     parts = key.split("/")
     if any(part in {"", ".", ".."} for part in parts):
         raise ValueError(
@@ -276,7 +284,7 @@ def path_of(key: str) -> str:
 
 
 def _get(store: ObjectStore, file: S3File, **options: Any) -> Any:
-    """Of this version only, also from a server that knows nothing of If-Match."""
+    """Get this version of an object only, also from a server that ignores If-Match."""
     if file.etag is None:
         return obstore.get(store, path_of(file.key), options=cast("Any", options))
     response = obstore.get(store, path_of(file.key), options=cast("Any", options | {"if_match": f'"{file.etag}"'}))
@@ -286,5 +294,5 @@ def _get(store: ObjectStore, file: S3File, **options: Any) -> Any:
 
 
 def first_line(error: Exception) -> str:
-    """Obstore's messages have many lines."""
+    """The first line of an error's message: obstore's messages have many lines."""
     return next(iter(str(error).splitlines()), type(error).__name__)

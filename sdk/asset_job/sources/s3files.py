@@ -1,4 +1,4 @@
-"""`s3files`: exactly the given versions of the given objects, as lines of text or as the columns of Parquet files."""
+"""`s3files`: a data source for exactly the given versions of objects on S3, as lines of text or as columns of Parquet files."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ import pyarrow as pa
 from obstore.store import ObjectStore
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from ..tables.layout import partition_values
-from .arrow import LINES, array_of_lines, whole_lines
-from .csv_header import Header, first_content
-from .request import S3File
-from .s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
+from asset_job.sources.arrow import LINES, array_of_lines, whole_lines
+from asset_job.sources.csv_header import Header, first_content
+from asset_job.sources.request import S3File
+from asset_job.sources.s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
+from asset_job.tables.layout import partition_values
 
 log = logging.getLogger("asset_job")
 
 ReadFile: TypeAlias = Callable[[ObjectStore, S3File], Iterator[pa.RecordBatch]]
 _BATCH_ROWS = 65_536
 _TOGETHER = 32 << 20
-"""Bytes of a Parquet file that are fetched at once, unless one row group has more."""
+"""Bytes of a Parquet file that are fetched at once, unless a single row group is larger."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3FilesReader(DataSourceReader):
+    """Reads one share of the files in each task."""
+
     access: S3Access
     shares: Sequence[Sequence[S3File]]
     read_file: ReadFile
     skip: bool
-    """Leave out a file of which nothing can be read."""
+    """Whether a file of which nothing can be read is skipped, with a warning in the log."""
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(share) for share in self.shares]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        for file, found in fetched_ahead(self.access, partition.value):
+        for file, locate in fetched_ahead(self.access, partition.value):
             begun = False
             try:
                 with errors_naming(file):
-                    for batch in self.read_file(*found()):
+                    for batch in self.read_file(*locate()):
                         begun = True
                         yield batch
             except FileUnreadable as error:
@@ -53,38 +55,44 @@ class S3FilesReader(DataSourceReader):
 
 @dataclass(frozen=True, kw_only=True)
 class ReadLines:
+    """Reads lines of text."""
+
     header: Header | None = None
-    """Of CSV; left out of what is read."""
+    """The header of CSV files, which is dropped."""
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
         texts = whole_lines(pieces(store, file), has_start=file.has_start)
-        for lines in texts if self.header is None else self.header.behind(texts, file):
+        for lines in texts if self.header is None else self.header.after(texts, file):
             yield pa.record_batch([array_of_lines(lines)], schema=LINES)
 
 
 def first_line_of(access: S3Access, file: S3File, comment: str | None) -> str | None:
-    """The first one that says something."""
+    """The first line that is neither blank nor a comment; None if there is no such line."""
     for lines in whole_lines(pieces(access.store(file.bucket), file)):
-        if (found := first_content(lines, comment)) is not None:
-            return found[0]
+        if (content := first_content(lines, comment)) is not None:
+            return content[0]
     return None
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReadParquet:
-    """Columns by name, cast to `schema` where that loses nothing; columns a file lacks are null."""
+    """Reads columns of Parquet files by name, and casts them to `schema` if that loses nothing. Missing columns are null."""
 
     schema: pa.Schema
     from_path: Sequence[str] = ()
-    """Columns that are in the file's path, as in a table's partitions, and not in the file."""
+    """The columns whose values are in the file's path, as in a table's partitions, and not in the file."""
 
     def __call__(self, store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
         parquet = open_parquet(store, file)
         constants = {name: value for name, value in partition_values(file.key).items() if name in self.from_path}
         names = _names_in(parquet.schema_arrow, [name for name in self.schema.names if name not in constants])
-        how: dict[str, Any] = {"columns": list(names.values()), "use_threads": False}  # a task has one core
         for groups in _read_together(_groups_of(parquet.metadata, file)):
-            for batch in parquet.iter_batches(batch_size=_BATCH_ROWS, row_groups=groups, **how):
+            for batch in parquet.iter_batches(
+                batch_size=_BATCH_ROWS,
+                row_groups=groups,
+                columns=list(names.values()),
+                use_threads=False,  # a task has one core
+            ):
                 columns = [
                     _repeated(constants[field.name], field.type, batch.num_rows)
                     if field.name in constants
@@ -95,7 +103,7 @@ class ReadParquet:
 
 
 def _read_together(groups: Iterator[tuple[int, int]]) -> Iterator[list[int]]:
-    """Of row groups and their sizes those that are fetched at once, which are in memory until the last of them was read."""
+    """Group row groups, given with their sizes in bytes, into those that are fetched at once and share memory until all are read."""
     together: list[int] = []
     room = _TOGETHER
     for group, size in groups:
@@ -109,7 +117,7 @@ def _read_together(groups: Iterator[tuple[int, int]]) -> Iterator[list[int]]:
 
 
 def _groups_of(metadata: Any, file: S3File) -> Iterator[tuple[int, int]]:
-    """Each row group, with its bytes, whose middle lies in the file's part, as Spark divides such files."""
+    """The row groups of a file's part, each with its size in bytes. As in Spark, a group belongs to the part with its middle."""
     begins = [_begin_of(metadata.row_group(group)) for group in range(metadata.num_row_groups)]
     for group, (begin, end) in enumerate(pairwise([*begins, file.size])):
         middle = min(begin + end, 2 * file.size - 1) // 2
@@ -125,7 +133,7 @@ def _begin_of(group: Any) -> int:
 
 
 def _names_in(schema: pa.Schema, columns: Sequence[str]) -> dict[str, str]:
-    """The columns' names in a file: by Spark's rules case does not matter, unless it tells two columns apart."""
+    """The columns' names in a file. As in Spark, case does not matter unless it distinguishes two columns."""
     by_lower = {name.lower(): name for name in schema.names}
     names = {name: name if name in schema.names else by_lower.get(name.lower()) for name in columns}
     return {name: in_file for name, in_file in names.items() if in_file is not None}
@@ -141,7 +149,7 @@ def _column(batch: pa.RecordBatch, name: str | None, field: pa.Field) -> pa.Arra
     column = batch.column(name)
     moments = pa.types.is_timestamp(column.type) and pa.types.is_timestamp(field.type)
     try:
-        return column.cast(field.type, safe=not moments)  # Spark has no nanoseconds either
+        return column.cast(field.type, safe=not moments)  # Spark has no nanoseconds, so they may be lost
     except pa.ArrowException as error:
         raise ValueError(f"its column {field.name} does not fit the schema: {error}") from error
 
@@ -153,7 +161,7 @@ def open_parquet(store: ObjectStore, file: S3File) -> Any:
 
 
 def parquet_columns(access: S3Access, file: S3File) -> pa.Schema:
-    """With plain values for those that Arrow remembers as dictionaries, which Spark has not."""
+    """A Parquet file's columns. Columns that Arrow stores as dictionaries become plain values, because Spark has no dictionaries."""
     schema = open_parquet(access.store(file.bucket), file).schema_arrow
     plain = [
         field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema

@@ -1,4 +1,4 @@
-"""The shares of the work that tasks get. Pure."""
+"""Divide the work among tasks. Pure."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from .request import S3File
+from asset_job.sources.request import S3File
 
 T = TypeVar("T")
 _OPENING_COSTS: Final = 1 << 20
-"""Bytes that could be read while a file is opened, so that very many small files make more than one task."""
+"""The cost of opening a file, in bytes that could be read meanwhile, so that very many small files make more than one task."""
 SMALLEST_PART: Final = 8 << 20
-"""Bytes that are worth a request, and a task, of their own."""
+"""Bytes of the smallest part that is worth a request and a task of its own."""
 
 
 def split_files(
     files: Iterable[S3File], *, tasks: int, most: int, may_divide: Callable[[S3File], bool]
 ) -> list[list[S3File]]:
-    """Files in their order, in shares of about the same number of bytes, which is at most `most`.
+    """Divide files, in their order, into shares of about the same number of bytes, which is at most `most`.
 
-    As many as `tasks` where they suffice, or as twice, three times as many: so all tasks end at the same time. A file that
-    may be divided is, where one share ends in it and the next one begins, unless that leaves a part that is too small.
+    The number of shares is a multiple of `tasks`, so that all tasks end at about the same time. A file that `may_divide`
+    permits is cut where one share ends and the next begins, unless that leaves a part that is too small.
     """
     costs = [(file, file.size + _OPENING_COSTS) for file in files]
     total = sum(cost for _, cost in costs)
@@ -41,7 +41,7 @@ def split_files(
 
 
 def _divided(file: S3File, ends: Iterable[int]) -> Iterator[tuple[S3File, int, int]]:
-    """With the bytes at which each part begins and ends."""
+    """The parts of a file, each with the bytes at which it begins and ends."""
     cuts = [0]
     for end in ends:
         if end - cuts[-1] >= SMALLEST_PART <= file.size - end:
@@ -51,7 +51,7 @@ def _divided(file: S3File, ends: Iterable[int]) -> Iterator[tuple[S3File, int, i
 
 
 def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
-    """The same ids, ascending, each once; ranges that touch become one."""
+    """Ranges of the same ids, ascending and without overlap. Ranges that touch become one."""
     disjoint: list[tuple[int, int]] = []
     for low, high in sorted((low, high) for low, high in ranges):
         if disjoint and low <= disjoint[-1][1] + 1:
@@ -64,7 +64,7 @@ def merged(ranges: Iterable[Sequence[int]]) -> list[tuple[int, int]]:
 def split_ranges(
     ranges: Sequence[tuple[int, int]], *, tasks: int, most_ids: int, most_ranges: int
 ) -> list[list[tuple[int, int]]]:
-    """Merged ranges in shares of at most `most_ids` ids and `most_ranges` ranges, cutting ranges where need be."""
+    """Divide merged ranges into shares of at most `most_ids` ids and `most_ranges` ranges. Ranges are cut if necessary."""
     total = sum(high - low + 1 for low, high in ranges)
     share = max(1, min(most_ids, -(-total // max(tasks, 1))))
     shares: list[list[tuple[int, int]]] = []
@@ -83,4 +83,5 @@ def split_ranges(
 
 
 def chunks(items: Sequence[T], size: int) -> list[Sequence[T]]:
+    """Divide items, in their order, into sequences of at most `size`."""
     return [items[start : start + size] for start in range(0, len(items), size)]

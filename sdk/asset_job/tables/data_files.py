@@ -1,10 +1,10 @@
-"""What the tasks do that write into a Delta or Iceberg table: files at their final place, which nobody reads before a commit names them."""
+"""The task side of writing a Delta or Iceberg table: files at their final paths, which nobody reads before a commit names them."""
 
 from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -17,39 +17,56 @@ from pyarrow import parquet
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
-from ..errors import TargetFailed
-from ..sources.s3_objects import S3Access, first_line
-from .layout import Place
-from .parquet_files import ParquetFile, parquet_files
+from asset_job.errors import TargetFailed
+from asset_job.sources.s3_objects import S3Access, first_line
+from asset_job.tables.layout import TableLocation
+from asset_job.tables.parquet_files import ParquetFile, parquet_files
 
 _MOST_FILES = 100_000
-"""Of one task."""
+"""The number of files that one task may write."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFile:
-    """`name` below the folder of the data; `values` of the columns that the table is partitioned by."""
+    """A Parquet file that a task wrote for a table."""
 
     name: str
+    """The file's name below the table's data folder."""
     size: int
+    """Bytes."""
     rows: int
     values: Sequence[str | None]
+    """The values of the columns that the table is partitioned by, in their order; None is null."""
     with_nan: Sequence[str]
+    """The columns that hold a NaN: their statistics say nothing about all rows."""
     footer: str = field(repr=False)
-    """Parquet's own metadata, with the statistics of the columns; in Base64."""
+    """Parquet's own metadata with the statistics of the columns, in Base64."""
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> DataFile:
+        """The file that `asdict` made into JSON."""
+        return cls(
+            name=content["name"],
+            size=content["size"],
+            rows=content["rows"],
+            values=content["values"],
+            with_nan=content["with_nan"],
+            footer=content["footer"],
+        )
 
     @cached_property
     def metadata(self) -> Any:
+        """Parquet's own metadata, as pyarrow represents it."""
         return parquet.read_metadata(pa.BufferReader(base64.b64decode(self.footer)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Storage:
-    """A folder of this machine, or a prefix of a bucket, as driver and executors reach it."""
+class TableStorage:
+    """A folder on this machine or a prefix in a bucket, as driver and executors reach it."""
 
-    place: Place
+    location: TableLocation
     access: S3Access | None
-    """None: a folder."""
+    """None: `location` is a folder."""
 
     def put(self, name: str, content: Path | bytes, *, mode: str = "overwrite") -> None:
         obstore.put(self._store, self._key(name), content, mode=mode)  # type: ignore[arg-type]
@@ -58,8 +75,8 @@ class Storage:
         obstore.delete(self._store, self._key(name))
 
     def names(self) -> list[str]:
-        """What is directly inside."""
-        if self.access is None and not Path(self.place.path).is_dir():
+        """The names directly inside the location."""
+        if self.access is None and not Path(self.location.path).is_dir():
             return []
         listed = obstore.list_with_delimiter(self._store, self._key("") or None)
         keys = [*listed["common_prefixes"], *(item["path"] for item in listed["objects"])]
@@ -68,41 +85,49 @@ class Storage:
     @property
     def _store(self) -> Any:
         if self.access is None:
-            return LocalStore(self.place.path, mkdir=True)
-        return self.access.store(str(self.place.bucket))
+            return LocalStore(self.location.path, mkdir=True)
+        return self.access.store(str(self.location.bucket))
 
     def _key(self, name: str) -> str:
-        return name if self.access is None else self.place.inside(name)
+        return name if self.access is None else self.location.inside(name)
 
 
 @dataclass
-class Written(WriterCommitMessage):
-    """The files of one task's only attempt that counts."""
+class WrittenDataFiles(WriterCommitMessage):
+    """What one task reports to the driver: the files of its successful attempt."""
 
     files: Sequence[DataFile]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DataFileWriter(DataSourceArrowWriter):
-    """So many `columns` come first, then one of text for each to partition by, sorted by these."""
+    """The writer that Spark sends to its tasks, for a table that commits versions.
 
-    storage: Storage
+    Batches hold the columns of the data first, then a text column for each column to partition by. They are sorted by
+    these text columns.
+    """
+
+    storage: TableStorage
     prefix: str
+    """How the names of this try's files begin."""
     columns: int
+    """How many columns of data there are."""
     schema: pa.Schema | None
-    """Of the files, where it is another than the frame's."""
+    """The schema of the files, if it differs from the frame's."""
     result: str
-    """A file of the driver's machine, where it finds what was written."""
+    """A file on the driver's machine; `commit` lists the written files there as JSON."""
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         context = TaskContext.get()
         first = _MOST_FILES * (context.taskAttemptId() if context else 0)
         files = parquet_files(iterator, self.columns, self.schema)
-        return Written([self._upload(file, number) for number, file in enumerate(files, start=first)])
+        return WrittenDataFiles([self._upload(file, number) for number, file in enumerate(files, start=first)])
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Runs in a process beside the driver."""
-        files = [asdict(file) for message in messages if isinstance(message, Written) for file in message.files]
+        """List the files for the driver. Spark calls this in another process on the driver's machine."""
+        files = [
+            asdict(file) for message in messages if isinstance(message, WrittenDataFiles) for file in message.files
+        ]
         Path(self.result).write_text(json.dumps(files), encoding="utf-8")
 
     def _upload(self, file: ParquetFile, number: int) -> DataFile:
@@ -110,12 +135,12 @@ class DataFileWriter(DataSourceArrowWriter):
         try:
             self.storage.put(name, file.path)
         except (obstore.exceptions.BaseError, OSError) as error:
-            raise TargetFailed(f"{self.storage.place} cannot be written: {first_line(error)}") from None
+            raise TargetFailed(f"{self.storage.location} cannot be written: {first_line(error)}") from None
         return data_file(file.path, name, file.values, sorted(file.with_nan))
 
 
 def data_file(path: Path, name: str, values: Sequence[str | None], with_nan: Sequence[str] = ()) -> DataFile:
-    """Of a complete Parquet file."""
+    """Describe a complete Parquet file."""
     metadata, footer = parquet.read_metadata(path), pa.BufferOutputStream()
     metadata.write_metadata_file(footer)
     return DataFile(

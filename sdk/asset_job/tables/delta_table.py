@@ -1,4 +1,4 @@
-"""A Delta table, by `deltalake`: a commit is one file of the log, which is written only if it is not there yet."""
+"""Delta tables, through `deltalake`. A commit is one file of the log, which is only written if it does not exist yet."""
 
 from __future__ import annotations
 
@@ -21,42 +21,42 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from deltalake.transaction import AddAction, RemoveAction
 from pyarrow import dataset
 
-from ..errors import TargetFailed
-from ..sources.s3_objects import S3Access, first_line
-from .columns import Columns, check_format
-from .data_files import DataFile, Storage
-from .delta_log import partition_values, statistics, type_text
-from .layout import RUN
-from .replacement import Record
-from .versioned_table import Conflict, Version, VersionedTable
+from asset_job.errors import TargetFailed
+from asset_job.sources.s3_objects import S3Access, first_line
+from asset_job.tables.columns import Columns, check_format
+from asset_job.tables.data_files import DataFile, TableStorage
+from asset_job.tables.delta_log import partition_values, statistics, type_text
+from asset_job.tables.layout import RUN
+from asset_job.tables.replacement import Record
+from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
-"""Of writers, that ask nothing of who adds and removes whole files; invariants are looked for."""
+"""The writer features that demand nothing of a writer that only adds and removes whole files. Invariants are checked for."""
 _PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
-_ALREADY = "already exists"
+_ALREADY_EXISTS = "already exists"
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeltaLakeTable(VersionedTable):
-    """Two application transactions record a task instance: its newest try, and how many files that try added."""
+    """A Delta table. Two application transactions record a task instance: its newest try, and how many files that added."""
 
     format: ClassVar[str] = "delta"
 
     access: S3Access | None
-    """None: a folder."""
+    """None: the table is a folder."""
 
     def prepare(self) -> None:
-        if "%" in str(self.place):
+        if "%" in str(self.location):
             raise TargetFailed(
-                f"{self.place} cannot be a Delta table: deltalake takes % for an escape; name another place"
+                f"{self.location} cannot be a Delta table, because deltalake takes % for an escape: name another target"
             )
         with self._errors():
             if self.access is not None:
                 self._probe()
-            check_format(self.storage.names(), self.format, str(self.place))
+            check_format(self.storage.names(), self.format, str(self.location))
         super().prepare()
 
     def load(self) -> Version | None:
@@ -85,7 +85,7 @@ class DeltaLakeTable(VersionedTable):
         for name in columns:
             if types[name] not in _PARTITION_TYPES:
                 raise TargetFailed(
-                    f"{self.place} cannot be partitioned by {name} of the type {types[name]}: use a date or a text"
+                    f"{self.location} cannot be partitioned by {name} of the type {types[name]}: partition by a date or a text"
                 )
         with self._errors():
             DeltaTable.create(self._url, schema, partition_by=columns, storage_options=self._options)
@@ -94,7 +94,7 @@ class DeltaLakeTable(VersionedTable):
         try:
             fields = json.loads(Schema.from_arrow(schema).to_json())["fields"]
         except (DeltaError, ValueError, TypeError) as error:
-            raise TargetFailed(f"Delta has no such type: {first_line(error)}") from None
+            raise TargetFailed(f"Delta has no type for a column: {first_line(error)}; cast the column") from None
         return {field["name"]: type_text(field["type"]) for field in fields}
 
     def add_columns(self, version: Version, columns: pa.Schema) -> None:
@@ -118,7 +118,7 @@ class DeltaLakeTable(VersionedTable):
                 mode="append",
                 schema=table.schema(),
                 partition_by=list(columns),
-                # None: the version that was loaded, or nothing.
+                # Without retries: the commit follows the version that was loaded, or fails.
                 commit_properties=CommitProperties(max_commit_retries=0, app_transactions=recorded),
             )
 
@@ -127,7 +127,12 @@ class DeltaLakeTable(VersionedTable):
             rows = version.source.to_pyarrow_dataset().filter(pc.field(RUN) == self.owner.run_id)
             return bool(rows.head(1, columns=[RUN]).num_rows)
 
-    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:  # noqa: ARG002 - the table knows
+    def rows_of_other_runs(
+        self,
+        spark: SparkSession,
+        columns: Mapping[str, str],
+        partition_by: Sequence[str],  # noqa: ARG002 - the table knows its partitioning
+    ) -> DataFrame | None:
         version = self.load()
         if version is None:
             return None
@@ -137,16 +142,16 @@ class DeltaLakeTable(VersionedTable):
             rows = dataset.FileSystemDataset(files, whole.schema, whole.format, whole.filesystem) if files else None
             return None if rows is None else spark.createDataFrame(rows.to_table(columns=list(columns)))
 
-    def data_storage(self, version: Version) -> Storage:  # noqa: ARG002 - beside the log
+    def data_storage(self, version: Version) -> TableStorage:  # noqa: ARG002 - the data is beside the log
         return self.storage
 
     @cached_property
-    def storage(self) -> Storage:
-        return Storage(place=self.place, access=self.access)
+    def storage(self) -> TableStorage:
+        return TableStorage(location=self.location, access=self.access)
 
     @property
     def _url(self) -> str:
-        return quote(str(self.place), safe=":/") if self.place.bucket else Path(self.place.path).as_uri()
+        return quote(str(self.location), safe=":/") if self.location.bucket else Path(self.location.path).as_uri()
 
     @property
     def _files_id(self) -> str:
@@ -159,21 +164,21 @@ class DeltaLakeTable(VersionedTable):
         return Record(try_number=number, files=table.transaction_version(self._files_id) or 0)
 
     def _check_features(self, table: DeltaTable) -> None:
-        """Raises `TargetFailed` for a table whose rows must fulfil what is not checked here."""
+        """Raise `TargetFailed` if the table demands something of its rows that is not checked here."""
         configuration = table.metadata().configuration
-        unknown = {*(table.protocol().writer_features or ())} - _KNOWN_FEATURES
-        unknown |= {name for name in configuration if name.startswith("delta.constraints.")}
-        unknown |= {f"{field.name}: {name}" for field in table.schema().fields for name in field.metadata}
+        unsupported = {*(table.protocol().writer_features or ())} - _KNOWN_FEATURES
+        unsupported |= {name for name in configuration if name.startswith("delta.constraints.")}
+        unsupported |= {f"{field.name}: {name}" for field in table.schema().fields for name in field.metadata}
         if configuration.get("delta.columnMapping.mode", "none") != "none":
-            unknown.add("columnMapping")
-        if unknown:
+            unsupported.add("columnMapping")
+        if unsupported:
             raise TargetFailed(
-                f"{self.place} has {', '.join(sorted(unknown))}, which only Spark with Delta's jars can write: "
+                f"{self.location} has {', '.join(sorted(unsupported))}, which only Spark with Delta's jars can write: "
                 "give the job spark.packages, or name another target"
             )
 
     def _probe(self) -> None:
-        """Raises `TargetFailed` where a store lets two writers make one object: then two could make one version."""
+        """Raise `TargetFailed` if the store lets two writers create one object: then two could commit one version."""
         name = f"_delta_log/.{uuid4().hex}.probe"
         self.storage.put(name, b"", mode="create")
         try:
@@ -183,7 +188,7 @@ class DeltaLakeTable(VersionedTable):
         finally:
             self.storage.delete(name)
         raise TargetFailed(
-            f"the store of {self.place} overwrites an object where it should refuse (If-None-Match), so that two commits "
+            f"the store of {self.location} overwrites an object where it should refuse (If-None-Match), so that two commits "
             "could become one: use a store that refuses, or format: parquet"
         )
 
@@ -199,20 +204,20 @@ class DeltaLakeTable(VersionedTable):
         try:
             yield
         except CommitFailedError:
-            raise Conflict from None
+            raise CommitConflict from None
         except (DeltaError, obstore.exceptions.BaseError, OSError, ValueError, pa.ArrowException) as error:
-            if _ALREADY in str(error):
-                raise Conflict from None
-            raise TargetFailed(f"{self.place} cannot be written: {first_line(error)}") from None
+            if _ALREADY_EXISTS in str(error):
+                raise CommitConflict from None
+            raise TargetFailed(f"{self.location} cannot be written: {first_line(error)}") from None
 
 
 def _live(table: DeltaTable) -> frozenset[str]:
-    """The names of the files of which all rows are still there."""
+    """The names of the files that still have all their rows."""
     names = frozenset(uri.rpartition("/")[2] for uri in table.file_uris())
     if "deletionVectors" not in (table.protocol().reader_features or ()):
         return names
-    in_part = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
-    return names - {path.rpartition("/")[2] for path in in_part}
+    with_deleted_rows = pa.table(table.deletion_vectors()).column("filepath").to_pylist()
+    return names - {path.rpartition("/")[2] for path in with_deleted_rows}
 
 
 def _added(file: DataFile, columns: Sequence[str], now: int) -> AddAction:

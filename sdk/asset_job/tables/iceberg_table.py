@@ -1,4 +1,4 @@
-"""An Iceberg table, by `pyiceberg`: a commit asks the catalog to put a new snapshot in the place of exactly the one that was loaded."""
+"""Iceberg tables, through `pyiceberg`. A commit asks the catalog to replace exactly the snapshot that was loaded by a new one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
-from pyiceberg.catalog import Catalog
+from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.exceptions import (
     CommitFailedException,
     CommitStateUnknownException,
@@ -30,13 +30,13 @@ from pyiceberg.table import Table, TableProperties
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import ListType, MapType, StructType
 
-from ..errors import AssetJobError, TargetFailed
-from ..sources.s3_objects import S3Access, first_line
-from .columns import Columns
-from .data_files import DataFile, Storage
-from .layout import RUN, place_of
-from .replacement import Record
-from .versioned_table import Conflict, Version, VersionedTable
+from asset_job.errors import AssetJobError, TargetFailed
+from asset_job.sources.s3_objects import S3Access, first_line
+from asset_job.tables.columns import Columns
+from asset_job.tables.data_files import DataFile, TableStorage
+from asset_job.tables.layout import RUN, location_of
+from asset_job.tables.replacement import Record
+from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -47,22 +47,48 @@ _FILES = "asset_watcher.files."
 _METRICS = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
 _WITH_BOUNDS = TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
+_S3_PROPERTIES = {
+    "access_key_id": "s3.access-key-id",
+    "secret_access_key": "s3.secret-access-key",
+    "session_token": "s3.session-token",
+    "region": "s3.region",
+    "endpoint": "s3.endpoint",
+    "virtual_hosted_style_request": "s3.force-virtual-addressing",
+    "skip_signature": "s3.anonymous",
+}
+"""The settings of obstore -> the properties of pyiceberg."""
+
+
+def open_catalog(name: str, connection: Mapping[str, Any], access: S3Access | None) -> Catalog:
+    """The catalog of a job's connection (`type: iceberg`). Raises `TargetFailed` if it does not answer.
+
+    `name` is the connection's name, which a SQL catalog keeps in its rows. The connection's `properties` override all others.
+    """
+    s3 = {_S3_PROPERTIES[key]: value for key, value in (access.config if access else ()) if key in _S3_PROPERTIES}
+    address = {key: connection[key] for key in ("uri", "warehouse") if connection.get(key)}
+    properties = {"type": connection["catalog"], **address, **s3, **connection.get("properties", {})}
+    try:
+        return load_catalog(name, **properties)
+    except Exception as error:  # each catalog has errors of its own
+        raise TargetFailed(
+            f"the Iceberg catalog {name} does not answer: {first_line(error)}; correct its connection and retry the run"
+        ) from error
 
 
 @dataclass(frozen=True, kw_only=True)
 class IcebergTable(VersionedTable):
-    """Two table properties record a task instance: its newest try, and how many files that try added.
+    """An Iceberg table. Two of its properties record a task instance: its newest try, and how many files that added.
 
-    A summary of a snapshot would be forgotten when the snapshot expires.
+    The summary of a snapshot would not do: it is lost when the snapshot expires.
     """
 
     format: ClassVar[str] = "iceberg"
 
     name: tuple[str, ...]
-    """Namespace and table."""
+    """The namespace and the table."""
     catalog: Catalog = field(repr=False)
     access: S3Access | None
-    """None: tables in folders."""
+    """None: the table lies in a folder."""
 
     def load(self) -> Version | None:
         with self._errors():
@@ -104,7 +130,7 @@ class IcebergTable(VersionedTable):
             update.union_by_name(pa.schema([column.with_nullable(True) for column in columns]))
 
     def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
-        """Without files, too, there is a new snapshot: another try that loaded the one before meets it."""
+        """Commit a new snapshot, also without files: another try that loaded the previous snapshot then meets a conflict."""
         table: Table = version.source
         digest = self.writer.digest
         with self._errors(), table.transaction() as transaction:
@@ -125,7 +151,12 @@ class IcebergTable(VersionedTable):
             scan = version.source.scan(row_filter=of_run, selected_fields=(RUN,), limit=1)
             return bool(scan.to_arrow().num_rows)
 
-    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:  # noqa: ARG002 - the table knows
+    def rows_of_other_runs(
+        self,
+        spark: SparkSession,
+        columns: Mapping[str, str],
+        partition_by: Sequence[str],  # noqa: ARG002 - the table knows its partitioning
+    ) -> DataFrame | None:
         version = self.load()
         if version is None:
             return None
@@ -134,18 +165,20 @@ class IcebergTable(VersionedTable):
             tasks = [task for task in scan.plan_files() if self.writer.try_of(task.file.file_path) is None]
             return spark.createDataFrame(_rows(version.source, scan, tasks)) if tasks else None
 
-    def data_storage(self, version: Version) -> Storage:
-        location = f"{version.source.location().rstrip('/')}/data"
-        place = place_of(location, {})
-        if place.bucket is not None and self.access is None:
-            raise AssetJobError(f"{self.place} lies at {location}: name an S3 connection as `storage` of the catalog's")
-        return Storage(place=place, access=self.access)
+    def data_storage(self, version: Version) -> TableStorage:
+        uri = f"{version.source.location().rstrip('/')}/data"
+        location = location_of(uri, {})
+        if location.bucket is not None and self.access is None:
+            raise AssetJobError(
+                f"{self.location} lies at {uri}: name an S3 connection as `storage` of the catalog's connection"
+            )
+        return TableStorage(location=location, access=self.access)
 
     def file_schema(self, version: Version) -> pa.Schema | None:
-        """All columns, each with the number by which readers know it."""
+        """All columns of the table, each with the field id by which readers know it."""
         return schema_to_pyarrow(version.source.schema(), include_field_ids=True)
 
-    def is_in_files(self, name: str, version: Version) -> bool:  # noqa: ARG002 - readers take no value from elsewhere
+    def is_in_files(self, name: str, version: Version) -> bool:  # noqa: ARG002 - readers take all values from the files
         return True
 
     def _record(self, table: Table) -> Record | None:
@@ -158,7 +191,8 @@ class IcebergTable(VersionedTable):
         fields = table.spec().fields
         if other := [str(each.transform) for each in fields if not isinstance(each.transform, IdentityTransform)]:
             raise TargetFailed(
-                f"{self.place} is partitioned by {', '.join(other)}: only by columns as they are is possible"
+                f"{self.location} is partitioned by {', '.join(other)}, and only identity transforms are supported: "
+                "name a table that is partitioned by its columns as they are"
             )
         return [table.schema().find_field(each.source_id).name for each in fields]
 
@@ -184,7 +218,7 @@ class IcebergTable(VersionedTable):
         )
 
     def _partitions_measured(self, table: Table) -> dict[str, str]:
-        """Settings over the table's own: a file's partition is told from its columns' smallest and largest values."""
+        """Settings that override the table's own: a file's partition is derived from its columns' smallest and largest values."""
         return {f"{_METRICS}.{name}": _WITH_BOUNDS for name in self._partition_columns(table)}
 
     @contextmanager
@@ -192,23 +226,23 @@ class IcebergTable(VersionedTable):
         try:
             yield
         except (CommitFailedException, CommitStateUnknownException, TableAlreadyExistsError):
-            raise Conflict from None
-        except (AssetJobError, Conflict):
+            raise CommitConflict from None
+        except (AssetJobError, CommitConflict):
             raise
-        except Exception as error:  # each catalog and each store has its own
-            raise TargetFailed(f"{self.place} cannot be written: {first_line(error)}") from error
+        except Exception as error:  # each catalog and each store has errors of its own
+            raise TargetFailed(f"{self.location} cannot be written: {first_line(error)}") from error
 
 
 def _schema(schema: pa.Schema) -> Schema:
-    """Raises `TargetFailed`."""
+    """The Iceberg schema with new field ids. Raises `TargetFailed`."""
     try:
         return assign_fresh_schema_ids(Catalog._convert_schema_if_needed(schema))  # noqa: SLF001 - as create_table does
     except (TypeError, ValueError) as error:
-        raise TargetFailed(f"Iceberg has no such type: {first_line(error)}") from None
+        raise TargetFailed(f"Iceberg has no type for a column: {first_line(error)}; cast the column") from None
 
 
 def _text(kind: Any) -> str:
-    """Without the numbers of what is inside, and whether it may be null."""
+    """A text for a type, without the field ids of nested fields and without what may be null."""
     match kind:
         case StructType():
             return f"struct<{', '.join(f'{part.name}: {_text(part.field_type)}' for part in kind.fields)}>"
@@ -220,7 +254,7 @@ def _text(kind: Any) -> str:
 
 
 def _without_retries(table: Table) -> Table:
-    """In this process only: pyiceberg's retries would carry a superseded commit through."""
+    """Switch off pyiceberg's retries, in this process only: they would carry a superseded commit through."""
     properties = {**table.metadata.properties, **_NO_RETRIES}
     table.metadata = table.metadata.model_copy(update={"properties": properties})
     return table

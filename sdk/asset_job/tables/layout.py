@@ -1,4 +1,4 @@
-"""Where the rows of a run lie. Pure."""
+"""The layout of a table: where each run's rows are stored. Pure."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from ..backends import TaskScope
-from ..errors import AssetJobError, TargetFailed
+from asset_job.backends import TaskScope
+from asset_job.errors import AssetJobError, TargetFailed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -21,20 +21,20 @@ OWNER = "_run.json"
 RUN = "run"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
-"""Spark escapes these in the name of a partition's folder, and reads them back."""
+"""The characters that Spark escapes in the name of a partition's folder and unescapes when it reads."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Owner(TaskScope):
-    """Whose part it is: the tries of one task instance share it."""
+    """The task instance that owns a part of a table. All its tries share the part."""
 
     @property
     def part(self) -> str:
-        """The name of the part's folder. Colons are what Hadoop cannot have in a path, slashes what nobody can."""
+        """The name of the part's folder. It has dots for colons, which Hadoop does not allow in a path, and for slashes."""
         return f"{RUN}={re.sub('[:/]', '.', self.run_id)}"
 
     def check(self, recorded: Mapping[str, object] | None, target: str) -> None:
-        """`recorded` is the owner that the part names. Raises `TargetFailed` when it is another run's."""
+        """Raise `TargetFailed` if `recorded`, the owner that the part names, is another run."""
         if recorded is not None and {**asdict(self), **recorded} != asdict(self):
             raise TargetFailed(
                 f"{self.part} of {target} was written by the job {recorded.get('dag_id')}, run {recorded.get('run_id')}: "
@@ -43,87 +43,105 @@ class Owner(TaskScope):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """A table's root: a folder of this machine, or a prefix of a bucket."""
+class TableLocation:
+    """The root of a table: a folder on this machine, or a prefix in a bucket."""
 
     bucket: str | None
+    """None: `path` is a folder."""
     path: str
-    """Without a slash at its end; of a bucket, without one at its beginning."""
+    """A path without a slash at its end; in a bucket also without one at its beginning."""
 
     def __str__(self) -> str:
         return self.path if self.bucket is None else f"s3://{self.bucket}/{self.path}"
 
     def inside(self, *names: str) -> str:
+        """The path of something below this location, without the bucket."""
         return "/".join(filter(None, (self.path, *names)))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Table(ABC):
-    """One try's way to its run's part of a table."""
+class TargetTable(ABC):
+    """A table as one try writes it: the try replaces the part that belongs to its run.
 
-    place: Place
+    `prepare` comes first, then `stage` if there are rows, then `commit` or `commit_empty`.
+    """
+
+    location: TableLocation
     owner: Owner
     attempt: str
-    """Unique to this try."""
+    """A text that is unique to this try."""
 
     @abstractmethod
-    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:
-        """What other runs hold in these columns (name -> Spark's type); None when there is nothing."""
+    def rows_of_other_runs(
+        self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]
+    ) -> DataFrame | None:
+        """The rows of all other runs, in these columns (name -> Spark's type); None if there are none.
+
+        `partition_by` names the columns that the table is partitioned by.
+        """
 
     @abstractmethod
     def prepare(self) -> None:
-        """What earlier tries of the run left behind is removed. Raises `TargetFailed`."""
+        """Check the target, and remove what earlier tries of the run left behind. Raises `TargetFailed`."""
 
     @abstractmethod
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
-        """Write where readers do not look."""
+        """Write the frame where readers do not look."""
 
     @abstractmethod
     def commit(self, rows: int) -> None:
-        """What was staged, so many rows, becomes the run's part."""
+        """Make what was staged the run's part. `rows` is how many rows were staged. Raises `TargetFailed`."""
 
     @abstractmethod
-    def withdraw(self) -> None:
-        """Without rows: the run has no part, whatever it had before."""
+    def commit_empty(self) -> None:
+        """Commit a try without rows: the run has no part any more."""
 
     @property
     def part(self) -> str:
-        return self.place.inside(self.owner.part)
+        """The path of the run's part."""
+        return self.location.inside(self.owner.part)
 
     @property
     def attempts(self) -> str:
-        return self.place.inside(STAGING, self.owner.part)
+        """The path below which all tries of the run stage."""
+        return self.location.inside(STAGING, self.owner.part)
 
     @property
     def staged(self) -> str:
+        """The path below which this try stages."""
         return f"{self.attempts}/{self.attempt}"
 
 
-def place_of(target: str, outlets: Mapping[str, str]) -> Place:
-    """Of an outlet's name, a `file:` or `s3:` URL, or an absolute path. `outlets`: name -> uri. Raises `TargetFailed`."""
+def location_of(target: str, outlets: Mapping[str, str]) -> TableLocation:
+    """The location that a target names: an outlet's name, a `file:` or `s3:` URL, or an absolute path.
+
+    `outlets`: name -> uri. Raises `TargetFailed`.
+    """
     uri = outlets.get(target, target)
     url = urlsplit(uri)
     if url.scheme in {"s3", "s3a"} and url.netloc:
-        return Place(bucket=url.netloc, path=uri.partition("://")[2].partition("/")[2].strip("/"))
+        return TableLocation(bucket=url.netloc, path=uri.partition("://")[2].partition("/")[2].strip("/"))
     if url.scheme == "file" and url.netloc in {"", "localhost"} and url.path.strip("/"):
-        return Place(bucket=None, path=_folder(unquote(url.path)))
+        return TableLocation(bucket=None, path=_folder(unquote(url.path)))
     if uri.startswith("/") and uri.strip("/"):
-        return Place(bucket=None, path=_folder(uri))
+        return TableLocation(bucket=None, path=_folder(uri))
     if target in outlets:
         raise TargetFailed(
-            f"the outlet {target} has the uri {uri}, where no table can be written: give it one that begins "
+            f"the outlet {target} has the uri {uri}, where no table can be written: give it a uri that begins "
             "with file: or s3:, or name another target"
         )
-    raise TargetFailed(f"{target!r} is neither an outlet of this job nor an absolute path, a file: or an s3: URL")
+    raise TargetFailed(
+        f"{target!r} is neither an outlet of this job nor an absolute path, a file: or an s3: URL: name one of these"
+    )
 
 
 def _folder(path: str) -> str:
-    """One spelling of each: a run has one part of a table, however it names it."""
+    """The normalized path of a folder, so that a run has one part of a table however it spells the path."""
     return "/" + os.path.normpath(path).lstrip("/")
 
 
 def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> str:
-    """`day=2026-11-20/city=K%2FK`, as Spark names it."""
+    """The folder of a partition as Spark names it, such as `day=2026-11-20/city=K%2FK`."""
     return "/".join(
         f"{_escaped(name)}={_escaped(value) if value else NO_VALUE}"
         for name, value in zip(columns, values, strict=True)
@@ -135,33 +153,36 @@ def _escaped(text: str) -> str:
 
 
 def partition_values(path: str) -> dict[str, str | None]:
-    """By name, of the folders that a file's path leads through."""
+    """The values that the folders of a file's path encode: column -> value."""
     parts = [part.partition("=") for part in path.split("/")[:-1]]
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, equals, value in parts if equals}
 
 
 def is_of_another_run(path: str, part: str) -> bool:
-    """Whether a file of the table, by its path inside of it, holds rows, and not of this run's part."""
+    """Whether a file holds rows of another run than the one that owns `part`. `path` is relative to the table."""
     folders = path.split("/")
     hidden = any(folder.startswith(("_", ".")) for folder in folders)
     return not hidden and folders[0] != part and folders[0].startswith(f"{RUN}=")
 
 
 def check_columns(columns: Sequence[str], partition_by: Sequence[str]) -> None:
-    """Raises `AssetJobError` for a table that could not be read back."""
+    """Raise `AssetJobError` if a table with these columns could not be read back."""
     lower = [name.lower() for name in columns]
     if RUN in lower:
-        raise AssetJobError(f"a column is called {RUN!r}, as the folder of each run's part: rename it")
+        raise AssetJobError(f"a column is named {RUN!r}, like the folders of the runs' parts: rename the column")
     lacking = [name for name in partition_by if name.lower() not in lower]
     if lacking:
-        raise AssetJobError(f"partition_by names {', '.join(lacking)}, but the columns are {', '.join(columns)}")
+        raise AssetJobError(
+            f"partition_by names {', '.join(lacking)}, but the columns are {', '.join(columns)}: correct partition_by"
+        )
     if len(partition_by) >= len(columns):
-        raise AssetJobError("partition_by names all columns: leave one for the files")
+        raise AssetJobError("partition_by names all columns: leave at least one column for the files")
 
 
 @dataclass(frozen=True, kw_only=True)
 class StagedFile:
-    """What one task wrote, relative to the try's staging folder and, once committed, to the run's part."""
+    """A file that one task wrote."""
 
     path: str
+    """The path relative to the try's staging folder and, once committed, to the run's part."""
     rows: int

@@ -1,4 +1,4 @@
-"""A table in a folder of this machine, or one that driver and executors share: Spark writes, a rename commits."""
+"""Parquet tables in a folder of this machine, or one that driver and executors share. Spark writes, a rename commits."""
 
 from __future__ import annotations
 
@@ -9,56 +9,65 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import TargetFailed
-from ..sources.readers import literal_path
-from ..sources.request import quoted
-from .columns import check_format
-from .layout import OWNER, RUN, Table
+from asset_job.errors import TargetFailed
+from asset_job.sources.readers import literal_path
+from asset_job.sources.request import quoted
+from asset_job.tables.columns import check_format
+from asset_job.tables.layout import OWNER, RUN, TargetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-class LocalTable(Table):
+class LocalTable(TargetTable):
+    """A Parquet table in a folder."""
+
     def prepare(self) -> None:
         try:
-            check_format([path.name for path in Path(self.place.path).glob("*")], "parquet", str(self.place))
-            self.owner.check(_owner_in(Path(self.part)), str(self.place))
+            check_format([path.name for path in Path(self.location.path).glob("*")], "parquet", str(self.location))
+            self.owner.check(_owner_in(Path(self.part)), str(self.location))
             shutil.rmtree(self.attempts, ignore_errors=True)
         except OSError as error:
-            raise TargetFailed(f"{self.place} cannot be written: {error.strerror}") from None
+            raise TargetFailed(f"{self.location} cannot be written: {error.strerror}") from None
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
-        frame.write.partitionBy(*partition_by).parquet(f"file://{self.staged}")  # as it is: Hadoop decodes nothing
+        frame.write.partitionBy(*partition_by).parquet(f"file://{self.staged}")  # not quoted: Hadoop decodes nothing
 
-    def others(self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]) -> DataFrame | None:  # noqa: ARG002 - Spark finds them
+    def rows_of_other_runs(
+        self,
+        spark: SparkSession,
+        columns: Mapping[str, str],
+        partition_by: Sequence[str],  # noqa: ARG002 - Spark finds the partitions
+    ) -> DataFrame | None:
         parts = [
             part
-            for part in Path(self.place.path).glob(f"{RUN}=*")
+            for part in Path(self.location.path).glob(f"{RUN}=*")
             if part.name != self.owner.part and any(part.rglob("*.parquet"))
         ]
         if not parts:
             return None
         ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
         paths = [f"file://{literal_path(str(part))}" for part in parts]
-        return spark.read.schema(ddl).option("basePath", f"file://{self.place.path}").parquet(*paths)
+        return spark.read.schema(ddl).option("basePath", f"file://{self.location.path}").parquet(*paths)
 
     def commit(self, rows: int) -> None:
-        """Two renames when the run has a part already: between them a reader sees none of it."""
+        """Rename what was staged. If the run has a part already, that takes two renames, and between them readers see no part."""
         staged = Path(self.staged)
         if rows and not any(staged.rglob("*.parquet")):
-            raise TargetFailed(f"{self.place} is on the executors' disks, not on the driver's: share it, or use s3:")
+            raise TargetFailed(
+                f"{self.location} is on the executors' disks, not on the driver's: share the folder between them, or use s3:"
+            )
         (staged / OWNER).write_text(json.dumps(asdict(self.owner)), encoding="utf-8")
         self._set_aside()
         staged.rename(self.part)
         shutil.rmtree(self.attempts, ignore_errors=True)
 
-    def withdraw(self) -> None:
+    def commit_empty(self) -> None:
         self._set_aside()
         shutil.rmtree(self.attempts, ignore_errors=True)
 
     def _set_aside(self) -> None:
-        """The part that the run has already, if it has one."""
+        """Move the part that the run has already, if any, to where readers do not look."""
         part, attempts = Path(self.part), Path(self.attempts)
         if part.exists():
             attempts.mkdir(parents=True, exist_ok=True)
@@ -66,6 +75,7 @@ class LocalTable(Table):
 
 
 def _owner_in(part: Path) -> dict[str, Any] | None:
+    """The owner that a part names; None if it names none."""
     try:
         owner: dict[str, Any] = json.loads((part / OWNER).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):

@@ -1,4 +1,4 @@
-"""Parquet files as tasks write them: one partition each, complete on the local disk before they are uploaded."""
+"""Write Parquet files in tasks: each holds rows of one partition and is complete on the local disk before it is uploaded."""
 
 from __future__ import annotations
 
@@ -13,24 +13,28 @@ import pyarrow.compute as pc
 from pyarrow import parquet
 
 _LARGEST_FILE = 256 << 20
+"""Bytes after which a new file begins."""
 _GROUP_ROWS = 1 << 17
 _GROUP_BYTES = 64 << 20
+"""Rows and bytes, the one or the other, after which a row group is written."""
 Values = tuple[str | None, ...]
+"""The values of a partition, one for each column to partition by."""
 
 
 class ParquetFile:
-    """One that is being written, in row groups that are worth having."""
+    """A Parquet file that is being written, with row groups of a useful size."""
 
     def __init__(self, folder: Path, values: Values, schema: pa.Schema) -> None:
         self.values = values
         self.path = folder / f"part-{uuid4().hex}.parquet"
         self.rows = 0
         self.with_nan: set[str] = set()
-        """Columns whose largest and smallest values say nothing of all their rows."""
+        """The columns that hold a NaN: their statistics say nothing about all rows."""
         self._writer = parquet.ParquetWriter(self.path, schema, store_schema=False)
         self._waiting: list[pa.RecordBatch] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
+        """Take rows, and write a row group once enough of them wait."""
         self.rows += rows.num_rows
         self._waiting.append(rows)
         waiting = sum(batch.num_rows for batch in self._waiting), sum(batch.nbytes for batch in self._waiting)
@@ -44,6 +48,7 @@ class ParquetFile:
 
     @property
     def size(self) -> int:
+        """Bytes that are on the disk so far."""
         return self.path.stat().st_size
 
     def _flush(self) -> None:
@@ -58,9 +63,11 @@ class ParquetFile:
 def parquet_files(
     batches: Iterable[pa.RecordBatch], columns: int, schema: pa.Schema | None = None
 ) -> Iterator[ParquetFile]:
-    """The rows of batches of so many columns, after which one of text for each to partition by, sorted by these.
+    """Write batches into files of one partition each, and yield every file when it is complete.
 
-    With a `schema` the columns become those, by name, null where there is none. A file is removed once the next is asked for.
+    A batch has so many `columns` of data, then a text column for each column to partition by; batches are sorted by these
+    text columns. With a `schema`, files have its columns, by name, and columns that a batch lacks are null. A file is
+    removed when the next one is asked for.
     """
     current: ParquetFile | None = None
     with tempfile.TemporaryDirectory() as folder, ExitStack() as open_files:
@@ -94,7 +101,7 @@ def _aligned(rows: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _runs(batch: pa.RecordBatch, data: int) -> Iterator[tuple[Values, pa.RecordBatch]]:
-    """Pieces of a batch whose rows belong to one partition, with its values."""
+    """Cut a batch, whose first `data` columns are data, where the partition changes. Yields each partition's values and rows."""
     values = batch.columns[data:]
     rows = batch.select(range(data))
     ends = {end for column in values for end in pc.run_end_encode(column).run_ends.to_pylist()} | {batch.num_rows}

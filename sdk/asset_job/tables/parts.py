@@ -1,4 +1,4 @@
-"""`r.append`: a frame becomes the run's part of a table."""
+"""`r.append`: make a frame the run's part of a table."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as sql
 from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZType, TimestampType
 
-from ..errors import AssetJobError, TargetFailed, sentence_from
-from ..sources.request import quoted
-from .layout import Table, check_columns
+from asset_job.errors import AssetJobError, TargetFailed, sentence_from
+from asset_job.sources.request import quoted
+from asset_job.tables.layout import TargetTable, check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -21,45 +21,49 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Appended:
-    """What a run added to a table; nobody sees it before it is committed."""
+class AppendedPart:
+    """The rows that a run added to a table. Nobody sees them before they are committed."""
 
     target: str
-    table: Table = field(repr=False)
+    """The table's location."""
+    table: TargetTable = field(repr=False)
     rows: int = 0
     largest: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def max(self, column: str) -> Any:
-        """The largest value of a column, None of no rows; it was looked for while the rows were written. Moments are in UTC.
+        """The largest value of a column; None if there are no rows. It was computed while the rows were written.
 
-        Raises `AssetJobError` for a column that cannot be compared, and for a value in no year that Python has.
+        Timestamps are in UTC. Raises `AssetJobError` for a column whose values cannot be compared, and for a value outside
+        of Python's years, 1 to 9999.
         """
         for name, value in self.largest.items():
             if name.lower() == column.lower():
                 if value is NO_PYTHON_VALUE:
                     raise AssetJobError(
-                        f"the largest {column} is in none of the years 1 to 9999, which are all that Python has"
+                        f"the largest {column} is outside of the years 1 to 9999, which are all that Python has: "
+                        "compute it with Spark"
                     )
                 return value
-        raise AssetJobError(f"{column} is no column with a largest value: there are {', '.join(self.largest)}")
+        raise AssetJobError(f"{column} has no largest value: use one of the columns {', '.join(self.largest)}")
 
 
 def stage(
-    table: Table, frame: DataFrame | None, partition_by: Sequence[str], still_ours: Callable[[], None]
-) -> Appended:
-    """Write the frame where readers do not look; None: nothing. Raises `AssetJobError`, also for what executors say.
+    table: TargetTable, frame: DataFrame | None, partition_by: Sequence[str], check_not_superseded: Callable[[], None]
+) -> AppendedPart:
+    """Write the frame where readers do not look. Raises `AssetJobError`, also for what executors report.
 
-    `still_ours` raises when the try was superseded: it must not remove what its successor is writing.
+    Without a frame nothing is written. `check_not_superseded` raises when the try was superseded: it must not remove what
+    its successor is writing.
     """
-    still_ours()
+    check_not_superseded()
     table.prepare()
     if frame is None:
-        return Appended(target=str(table.place), table=table)
+        return AppendedPart(target=str(table.location), table=table)
     return _written(table, frame, partition_by)
 
 
-def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> Appended:
-    """All columns that can be compared are, while they are written: it costs less than a second pass."""
+def _written(table: TargetTable, frame: DataFrame, partition_by: Sequence[str]) -> AppendedPart:
+    """Stage a frame, and compute the largest values of its columns in the same pass."""
     check_columns(frame.columns, partition_by)
     compared = [field for field in frame.schema if isinstance(field.dataType, _COMPARED)]
     largest = [_largest(field).alias(f"max_{at}") for at, field in enumerate(compared)]
@@ -75,26 +79,31 @@ def _written(table: Table, frame: DataFrame, partition_by: Sequence[str]) -> App
             raise
         raise TargetFailed(sentence) from error
     values = {field.name: _value_of(field, observation.get[f"max_{at}"]) for at, field in enumerate(compared)}
-    return Appended(target=str(table.place), table=table, rows=int(observation.get["rows"]), largest=values)
+    return AppendedPart(target=str(table.location), table=table, rows=int(observation.get["rows"]), largest=values)
 
 
-def commit(parts: Sequence[Appended], still_ours: Callable[[], None]) -> None:
-    """`still_ours` raises when the try was superseded: then nothing is changed."""
-    still_ours()
+def commit(parts: Sequence[AppendedPart], check_not_superseded: Callable[[], None]) -> None:
+    """Make staged parts visible. `check_not_superseded` raises when the try was superseded: then nothing is changed."""
+    check_not_superseded()
     for part in parts:
         if part.rows:
             part.table.commit(part.rows)
         else:
-            part.table.withdraw()
+            part.table.commit_empty()
 
 
 _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NO_PYTHON_VALUE: Final = object()
+"""Stands for a value outside of Python's years."""
 
 
 def _largest(field: StructField) -> Column:
-    """Moments as microseconds, which no time zone of the machine changes; days as numbers: Spark has years that Python has not."""
+    """The aggregate for a column's largest value, in a form that the driver can receive.
+
+    A timestamp comes as microseconds, which the machine's time zone does not change, and a date as a number of days: Spark
+    has years that Python lacks.
+    """
     largest = sql.max(sql.col(quoted(field.name)))
     match field.dataType:
         case TimestampType():
@@ -107,6 +116,7 @@ def _largest(field: StructField) -> Column:
 
 
 def _value_of(field: StructField, largest: Any) -> Any:
+    """The Python value of what `_largest` computed; `NO_PYTHON_VALUE` if there is none."""
     if largest is None:
         return None
     try:

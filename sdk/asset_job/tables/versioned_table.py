@@ -1,4 +1,4 @@
-"""A table of a format that commits versions: a try takes out what earlier tries of its task instance added and puts its own in."""
+"""Tables of a format that commits versions: a try replaces the files that earlier tries of its task instance added by its own."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import pyarrow as pa
 from pyspark.sql import functions as sql
 
-from ..errors import TargetFailed
-from ..sources.arrow import arrow_schema, registered
-from ..sources.request import quoted
-from .columns import Columns, SchemaEvolution
-from .data_files import DataFile, DataFileWriter, Storage
-from .layout import RUN, Table
-from .replacement import Done, Record, Replace, Rewritten, Writer, plan
+from asset_job.errors import TargetFailed
+from asset_job.sources.arrow import arrow_schema, registered
+from asset_job.sources.request import quoted
+from asset_job.tables.columns import Columns, SchemaEvolution
+from asset_job.tables.data_files import DataFile, DataFileWriter, TableStorage
+from asset_job.tables.layout import RUN, TargetTable
+from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,72 +28,78 @@ if TYPE_CHECKING:
 _ATTEMPTS = 10
 _FIRST_PAUSE = 0.1
 _LONGEST_PAUSE = 5.0
+"""Seconds before a commit that met a conflict is repeated."""
 
 
-class Conflict(Exception):
-    """Somebody else committed since the version that was loaded."""
+class CommitConflict(Exception):
+    """Another commit follows the version that was loaded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Version:
-    """What one version of the table tells a try."""
+    """One version of a table."""
 
     columns: Columns
     record: Record | None
+    """What the newest commit of the try's task instance recorded; None if there was none."""
     live: Collection[str]
-    """Paths of its files."""
+    """The paths of the version's files."""
     source: Any = field(repr=False)
-    """As the library has it."""
+    """The library's own object for this version."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class VersionedTable(Table):
-    """The library's own checks tell neither a repeated commit nor a superseded one: these are made here."""
+class VersionedTable(TargetTable):
+    """A table that commits versions, through the library of its format.
+
+    The libraries' own checks detect neither a repeated commit nor a superseded one; both are detected here.
+    """
 
     format: ClassVar[str]
 
-    writer: Writer
+    writer: WritingTry
     evolution: SchemaEvolution
-    still_ours: Callable[[], None]
-    """Raises when the try was superseded."""
+    check_not_superseded: Callable[[], None]
+    """Asks the daemon; raises when the try was superseded."""
     warn: Callable[[str], None]
-    """Told of what people should know of the run."""
+    """Takes a sentence that people should read with the run."""
     pause: Callable[[float], None] = time.sleep
+    """Waits so many seconds."""
 
     @abstractmethod
     def load(self) -> Version | None:
-        """The newest version; None when there is no such table yet. Raises `TargetFailed`."""
+        """The newest version; None if there is no such table yet. Raises `TargetFailed`."""
 
     @abstractmethod
     def create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
-        """A table without rows. Raises `Conflict` when there is one by now."""
+        """Create the table without rows. Raises `CommitConflict` if it exists by now."""
 
     @abstractmethod
     def types(self, schema: pa.Schema) -> Mapping[str, str]:
-        """As `Columns` has them. Raises `TargetFailed` for what the format does not have."""
+        """The types of a frame's columns as `Columns.types` has them. Raises `TargetFailed` for a type that the format lacks."""
 
     @abstractmethod
     def add_columns(self, version: Version, columns: pa.Schema) -> None:
-        """Raises `Conflict`."""
+        """Add columns to exactly this version. Raises `CommitConflict`."""
 
     @abstractmethod
     def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
-        """One commit on exactly this version, which records the try. Raises `Conflict`."""
+        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`."""
 
     @abstractmethod
     def has_rows_of_run(self, version: Version) -> bool:
-        """By the column of that name."""
+        """Whether the table's column `run` names this run in any row."""
 
     @abstractmethod
-    def data_storage(self, version: Version) -> Storage:
-        """Where the files of the table's rows are."""
+    def data_storage(self, version: Version) -> TableStorage:
+        """The folder of the table's data files."""
 
-    def file_schema(self, version: Version) -> pa.Schema | None:  # noqa: ARG002 - of one format
-        """Of the files, where it must be another than the frame's."""
+    def file_schema(self, version: Version) -> pa.Schema | None:  # noqa: ARG002 - one format needs it
+        """The schema of the data files, if it must differ from the frame's."""
         return None
 
     def is_in_files(self, name: str, version: Version) -> bool:
-        """Whether the files hold the column; else the commit tells its value."""
+        """Whether the data files hold a column. If not, the commit states its value for each file."""
         return name not in version.columns.partition_by
 
     def prepare(self) -> None:
@@ -102,9 +108,9 @@ class VersionedTable(Table):
             self._plan(version)
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
-        alike = frame.sparkSession.createDataFrame([], frame.schema)  # the frame itself is observed once it is used
-        version = self.ready(arrow_schema(alike), partition_by)
-        columns = self._in_files(frame.columns, version)
+        empty = frame.sparkSession.createDataFrame([], frame.schema)  # using the frame itself would end its observation
+        version = self.ready(arrow_schema(empty), partition_by)
+        columns = self._columns_in_files(frame.columns, version)
         folders = [f"_partition_{at}" for at in range(len(partition_by))]
         values = [
             sql.col(quoted(name)).cast("string").alias(alias) for name, alias in zip(partition_by, folders, strict=True)
@@ -115,6 +121,7 @@ class VersionedTable(Table):
         ordered.write.format(registered(frame.sparkSession, "datafiles", writer=writer)).mode("append").save()
 
     def file_writer(self, version: Version, columns: int) -> DataFileWriter:
+        """The writer for Spark's tasks. `columns` is how many columns of data they write."""
         return DataFileWriter(
             storage=self.data_storage(version),
             prefix=self.writer.prefix,
@@ -123,101 +130,113 @@ class VersionedTable(Table):
             result=self._result,
         )
 
-    def _in_files(self, names: Sequence[str], version: Version) -> list[Column]:
-        """The frame's columns by the table's names, but those of which the commit tells the value; and the run."""
+    def _columns_in_files(self, names: Sequence[str], version: Version) -> list[Column]:
+        """The frame's columns that the data files hold, under the table's names, and the run if the table has it."""
         own = {name.lower(): name for name in version.columns.types}
         columns = [
             sql.col(quoted(name)).alias(own[name.lower()])
             for name in names
             if self.is_in_files(own[name.lower()], version)
         ]
-        return [*columns, sql.lit(self.owner.run_id).alias(RUN)] if version.columns.tells_runs else columns
+        return [*columns, sql.lit(self.owner.run_id).alias(RUN)] if version.columns.has_run_column else columns
 
     def commit(self, rows: int) -> None:
-        files = [DataFile(**file) for file in json.loads(Path(self._result).read_text(encoding="utf-8"))]
+        files = [DataFile.from_json(file) for file in json.loads(Path(self._result).read_text(encoding="utf-8"))]
         if sum(file.rows for file in files) != rows:
-            raise TargetFailed(f"{self.place} is as it was: what was written for it is not all there; repeat the run")
+            raise TargetFailed(
+                f"{self.location} was not changed, because files that were written for it are missing: retry the run"
+            )
         self.replace(files)
         Path(self._result).unlink(missing_ok=True)
 
-    def withdraw(self) -> None:
-        """A try without rows commits, too: an earlier one that is still under way must meet it."""
+    def commit_empty(self) -> None:
+        """Commit a try without rows: an earlier try that is still under way must meet that commit."""
         Path(self._result).unlink(missing_ok=True)
         self.replace([])
 
     def replace(self, files: Sequence[DataFile]) -> None:
-        """These are the task instance's rows from now on. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
-        for wait in _pauses():
+        """Make these files the rows of the task instance. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
+        for seconds in _pauses():
             version = self.load()
             if version is None and files:
-                raise TargetFailed(f"{self.place} was dropped while the run wrote to it: repeat the run")
+                raise TargetFailed(f"{self.location} was dropped while the run wrote to it: retry the run")
             if version is None:
                 return
             removed = self._plan(version)
             if removed is None:
-                self._check_files(version, files)
+                _check_files(self, version, files)
                 return
-            self.still_ours()
+            self.check_not_superseded()
             try:
                 self.publish(version, removed, files)
-            except Conflict:
-                self.pause(wait)
+            except CommitConflict:
+                self.pause(seconds)
             else:
                 return
-        raise TargetFailed(f"{self.place} was changed by others each of {_ATTEMPTS} times; repeat the run")
+        raise TargetFailed(
+            f"{self.location} was changed by other writers at each of {_ATTEMPTS} attempts: retry the run"
+        )
 
     def _plan(self, version: Version) -> Collection[str] | None:
-        """The files that the commit takes out; None when there is nothing to do. Raises `Fenced` and `TargetFailed`."""
+        """The files that the commit removes; None if there is nothing to do. Raises `Fenced` and `TargetFailed`."""
         match plan(self.writer, version.record, version.live):
             case Done():
                 return None
             case Replace(files):
                 return files
-            case Rewritten(left):
-                self._check_rewritten(version)
-                return left
-
-    def _check_files(self, version: Version, files: Sequence[DataFile]) -> None:
-        """A try is started once only; but who repeats a local run by hand may give two the same names."""
-        live = {path.rpartition("/")[2] for path in version.live}
-        if lacking := [file.name for file in files if file.name not in live]:
-            raise TargetFailed(
-                f"{self.place} has rows of try {self.writer.try_number} of the run {self.owner.run_id} already, and "
-                f"{lacking[0]} is none of them: start a new run"
-            )
-
-    def _check_rewritten(self, version: Version) -> None:
-        """Once the run's rows were deleted, there is nothing left to replace."""
-        run = self.owner.run_id
-        rewritten = f"rows of the run {run} in {self.place} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
-        if not version.columns.tells_runs:
-            raise TargetFailed(
-                f"{rewritten}, and without a column `{RUN}` nobody can tell which they are: restore the version before "
-                "that, or delete them and start a new run instead of this one"
-            )
-        if self.has_rows_of_run(version):
-            raise TargetFailed(f"{rewritten}: delete them (DELETE … WHERE {RUN} = '{run}'), then clear the run")
+            case Rewritten(remaining):
+                _check_rewritten(self, version)
+                return remaining
 
     def ready(self, schema: pa.Schema, partition_by: Sequence[str]) -> Version:
-        """The table with all columns that the rows have."""
-        for wait in _pauses():
+        """Create the table, or add the columns that it lacks. Returns the version that has them all. Raises `TargetFailed`."""
+        for seconds in _pauses():
             version = self.load()
             try:
                 if version is None:
                     self.create(schema.append(pa.field(RUN, pa.string())), partition_by)
                     continue
-                added = version.columns.added_by(self.types(schema), partition_by, self.evolution, str(self.place))
+                added = version.columns.added_by(self.types(schema), partition_by, self.evolution, str(self.location))
                 if not added:
                     return version
                 self.add_columns(version, pa.schema([schema.field(name) for name in added]))
-                self.warn(f"{self.place} got the new column{'s' * (len(added) > 1)} {', '.join(added)}")
-            except Conflict:
-                self.pause(wait)
-        raise TargetFailed(f"the columns of {self.place} were changed by others all the time; repeat the run")
+                self.warn(f"{self.location} got the new column{'s' * (len(added) > 1)} {', '.join(added)}")
+            except CommitConflict:
+                self.pause(seconds)
+        raise TargetFailed(
+            f"{self.location} was changed by other writers at each of {_ATTEMPTS} attempts to add its columns: retry the run"
+        )
 
     @property
     def _result(self) -> str:
+        """The file in which the tasks' writer lists what was written."""
         return str(Path(tempfile.gettempdir()) / f"asset_job-{self.attempt}.json")
+
+
+def _check_rewritten(table: VersionedTable, version: Version) -> None:
+    """Raise `TargetFailed` unless the rewritten rows of the run were deleted: then there is nothing left to replace."""
+    run = table.owner.run_id
+    rewritten = f"rows of the run {run} in {table.location} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
+    if not version.columns.has_run_column:
+        raise TargetFailed(
+            f"{rewritten}, and the table has no column `{RUN}` that tells which they are: restore the version before "
+            "that, or delete the rows and start a new run instead of this one"
+        )
+    if table.has_rows_of_run(version):
+        raise TargetFailed(f"{rewritten}: delete them (DELETE … WHERE {RUN} = '{run}'), then clear the run")
+
+
+def _check_files(table: VersionedTable, version: Version, files: Sequence[DataFile]) -> None:
+    """Raise `TargetFailed` if the try is recorded with other files.
+
+    The daemon starts a try once only, but whoever repeats a local run by hand may start two tries of the same number.
+    """
+    live = {path.rpartition("/")[2] for path in version.live}
+    if missing := [file.name for file in files if file.name not in live]:
+        raise TargetFailed(
+            f"{table.location} has rows of try {table.writer.try_number} of the run {table.owner.run_id} already, and "
+            f"{missing[0]} is not among their files: start a new run"
+        )
 
 
 def _pauses() -> list[float]:

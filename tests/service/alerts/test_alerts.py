@@ -16,7 +16,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from prometheus_client import generate_latest
 from sqlalchemy import update
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database

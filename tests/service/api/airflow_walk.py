@@ -1,4 +1,4 @@
-"""What Airflow's client can ask, taken from the client itself, beside what our document offers."""
+"""The calls of Airflow's client, taken from the client itself, compared with our document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ APIS: Final = (
     "TaskStateStoreApi",
     "VersionApi",
 )
-"""Of the client's, those about what exists here."""
+"""The client's APIs about things that exist here."""
 OTHER_NAMES: Final = {
     "TaskInletAssetReference": "TaskAssetReference",
     "TaskOutletAssetReference": "TaskAssetReference",
@@ -36,11 +36,11 @@ OTHER_NAMES: Final = {
     "BulkBodyBulkDAGRunBody": "BulkDAGRunsBody",
     "BulkBodyBulkTaskInstanceBody": "BulkTaskInstancesBody",
 }
-"""Shapes that have another name here."""
+"""Shapes of the client that have another name in our document."""
 NO_SHAPES: Final = re.compile(
     r"(Actions|Entities|TaskInstances|TaskIds)Inner\d*$|^(Content|ExpiresAt)$|^ResponseClearDagRuns?$"
 )
-"""What the client's generator has made of several shapes in one place."""
+"""Shapes that the client's generator made for a choice of several shapes."""
 BY_THEIR_ANSWERS: Final = frozenset(
     {
         "BaseInfoResponse",
@@ -58,13 +58,13 @@ BY_THEIR_ANSWERS: Final = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Operation:
-    """One of the client's methods."""
+    """A method of the client."""
 
     method: str
     path: str
     query: frozenset[str]
     models: frozenset[str]
-    """Of its body and its answer."""
+    """The models of the method's body and answer."""
 
     @property
     def route(self) -> str:
@@ -72,7 +72,7 @@ class Operation:
 
 
 def nameless(path: str) -> str:
-    """Parameters of a path have no name on the wire."""
+    """Return the parameters' names. Parameters of a path have no name in the request."""
     return re.sub(r"\{[^}]*\}", "{}", path)
 
 
@@ -100,7 +100,7 @@ def _first(pattern: str, text: str) -> str:
 
 
 def reachable(names: frozenset[str]) -> Mapping[str, frozenset[str]]:
-    """Of these models, and all that they hold, the members by name."""
+    """Return the members by name of these models and of the models within them."""
     members: dict[str, frozenset[str]] = {}
     ahead = set(names)
     while ahead:
@@ -123,7 +123,7 @@ def _models_in(annotation: Any) -> Iterator[str]:
 
 
 def missing(document: Mapping[str, Any]) -> set[str]:
-    """What the client knows and our document does not: routes, `route?parameter`, and `Shape.member`."""
+    """Return what the client has and our document lacks: routes, `route?parameter`, and `Shape.member`."""
     routes = {
         f"{method.upper()} {nameless(path)}": operation
         for path, methods in document["paths"].items()

@@ -1,4 +1,4 @@
-"""The whole application over a real database, spoken to as people, tools and jobs do."""
+"""The complete application with a real database, used like people, tools and jobs use it."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def make_context(
 
 
 def adapted(context: ApiContext, **values: Any) -> ApiContext:
-    """The context with other values, each in the group that has a field of this name."""
+    """Return the context with other values, each in the group that has a field of this name."""
     for name, value in values.items():
         parts = {each.name: getattr(context, each.name) for each in fields(context)}
         group = next((key for key, part in parts.items() if key in GROUPS and hasattr(part, name)), None)
@@ -105,7 +105,7 @@ CONFIGURED = Declared(
 
 @dataclass
 class Api:
-    """A client of the application, and what lies behind it."""
+    """A client of the application, with the application's context and database."""
 
     client: httpx.AsyncClient
     context: ApiContext
@@ -117,7 +117,7 @@ class Api:
         return self.context.database
 
     def store(self, asset_name: str, key: str | None = None) -> str:
-        """The path of an asset's store, or of one entry."""
+        """Return the path of an asset's store, or of one entry."""
         path = f"/api/v2/assets/{self.asset_ids[asset_name]}/store"
         return path if key is None else f"{path}/{key}"
 
@@ -131,7 +131,7 @@ class Api:
         assert answer.status_code == status, answer.text
 
     async def start_try(self, run_id: str = "manual__1", dag_id: str = "load_orders") -> Try:
-        """A run of a job whose next try has been intended, and the token that its process would get."""
+        """Create a run with a committed intent of its next try, and the token for its process."""
         async with self.database.transaction() as session:
             if not any(task.key.instance.run_id == run_id for task in await runs.startable(session)):
                 await runs.create_run(session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None)
@@ -147,7 +147,7 @@ class Api:
 
 @dataclass
 class Try:
-    """One try's process, as far as the Execution API sees it."""
+    """The process of a try, as the Execution API sees it."""
 
     client: httpx.AsyncClient
     task_instance_id: str
@@ -171,18 +171,18 @@ class Try:
 
 
 def as_json(body: Any) -> dict[str, Any]:
-    """A request's body in ASCII: httpx cannot send what is not text."""
+    """Return a request's body in ASCII, because httpx cannot send lone surrogates."""
     return {"content": json.dumps(body), "headers": {"Content-Type": "application/json"}}
 
 
 def serving(context: ApiContext) -> httpx.AsyncClient:
-    """A client of an application with this context, whose answers must be those of its document."""
+    """Yield a client of an application with this context. Its answers must conform to the document."""
     app = Conforming(application(context), _document())
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
 def application(context: ApiContext) -> FastAPI:
-    """The application with this context. All share their routes: making those takes as long as fifty requests."""
+    """Return the application with this context. All applications share their routes, which are as slow to make as fifty requests."""
     made = copy(_first(None))
     made.state = State({"context": context})
     return made
@@ -200,7 +200,7 @@ async def claimed(api: Api, run_id: str = "manual__1") -> Try:
 
 
 async def superseded(api: Api) -> tuple[Try, Try]:
-    """A try, and the next one of its task instance."""
+    """Yield a try and the next try of its task instance."""
     old = await claimed(api)
     return old, await next_try(api, old)
 

@@ -1,6 +1,6 @@
-"""Holds every answer of the application against its own OpenAPI document: the status, the type and the shape.
+"""Checks every answer of the application against its own OpenAPI document: the status, the type and the shape.
 
-The tests' clients look through this, so what a test provokes must be documented.
+The tests' clients use this, so every answer that a test provokes must be documented.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class UndocumentedAnswer(AssertionError):
 
 
 class Conforming:
-    """The application; an answer that its document does not describe is an error of whoever asked."""
+    """The application, in which an answer that the document does not describe raises an error in the client."""
 
     def __init__(self, app: FastAPI, document: Document) -> None:
         self._app, self._document = app, document
@@ -49,14 +49,14 @@ class Conforming:
 
 
 class Document:
-    """What the application says of itself."""
+    """Return the application's OpenAPI document."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self.document = document
         self._registry: Registry[Any] = Registry().with_resource(DOCUMENT, DRAFT202012.create_resource(document))
 
     def check(self, scope: Scope, ending: str, start: Message, body: bytes) -> None:
-        """Raise `UndocumentedAnswer` where the document does not say that there may be this. `ending`: of the route's path."""
+        """Raise `UndocumentedAnswer` if the document does not list this answer. `ending` is the end of the route's path."""
         path = next((path for path in self._paths(ending) if self._pattern(path).fullmatch(scope["path"])), "")
         method, status = scope["method"], start["status"]
         about = f"{method} {path or scope['path']}: {status}"

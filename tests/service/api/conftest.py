@@ -16,7 +16,7 @@ from watcher.host.loops import Hint
 
 @pytest.fixture
 async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
-    """Everybody may do everything."""
+    """An application without tokens, where everybody may do everything."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, CONFIGURED, database.dialect)
     wakes: list[Hint] = []
@@ -28,7 +28,7 @@ async def api(database: Database, tmp_path: Path) -> AsyncIterator[Api]:
 
 @pytest.fixture
 async def guarded(api: Api) -> AsyncIterator[Api]:
-    """The same, with tokens asked for."""
+    """An application that requires tokens."""
     context = adapted(api.context, auth="tokens")
     async with serving(context) as client:
         yield Api(client, context, api.asset_ids, api.wakes)

@@ -1,4 +1,4 @@
-"""The application on a real socket, behind the edge, for programs that speak to it over HTTP."""
+"""The application on a real socket, behind the edge, for programs that use it over HTTP."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watcher.serving.http_server import listen, serve
 
 @asynccontextmanager
 async def served(context: ApiContext) -> AsyncIterator[str]:
-    """The address of an application with this context."""
+    """Serve an application with this context, and yield its address."""
     bound = listen("127.0.0.1", 0)
     async with anyio.create_task_group() as tasks:
         await tasks.start(partial(serve, create_app(context), bound))

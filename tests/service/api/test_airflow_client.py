@@ -1,4 +1,4 @@
-"""Airflow's own client, which is strict about what it reads, speaks to us over HTTP."""
+"""Airflow's own client, which validates what it reads, uses the API over HTTP."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ async def test_assets_events_and_their_store(api: Api, call: Call) -> None:
     await call("AssetStateStoreApi", "clear_asset_state_store", asset_id)
 
 
-async def test_dags_runs_and_logs(api: Api, call: Call) -> None:
+async def test_jobs_runs_and_logs(api: Api, call: Call) -> None:
     assert [dag.dag_id for dag in (await call("DAGApi", "get_dags")).dags] == ["load_orders", "report"]
     assert (await call("DAGApi", "patch_dag", "report", client.DAGPatchBody(is_paused=True))).is_paused
     assert (await call("DAGApi", "get_dag", "report")).is_paused
@@ -85,7 +85,7 @@ async def test_dags_runs_and_logs(api: Api, call: Call) -> None:
     assert "store.written" in str(log)
 
 
-async def test_a_run_from_its_start_to_its_deletion(api: Api, call: Call) -> None:
+async def test_a_run_is_triggered_changed_and_deleted(api: Api, call: Call) -> None:
     run = ("load_orders", "mine")
     body = client.TriggerDAGRunPostBody(dag_run_id="mine", logical_date=None, conf={"day": 1})
     assert (await call("DagRunApi", "trigger_dag_run", "load_orders", body)).conf == {"day": 1}
@@ -138,7 +138,7 @@ async def test_a_run_from_its_start_to_its_deletion(api: Api, call: Call) -> Non
     assert "store" not in str(await call("TaskInstanceApi", "get_log", *run, "load", 1))
 
 
-async def test_lists_and_what_is_configured(api: Api, call: Call) -> None:
+async def test_lists_show_what_is_configured(api: Api, call: Call) -> None:
     await api.start_try("one")
     await api.start_try("two")
     page = await call("DagRunApi", "get_dag_runs", "~", cursor="", limit=1, order_by=["-run_id"], state=["running"])
@@ -171,7 +171,7 @@ async def test_lists_and_what_is_configured(api: Api, call: Call) -> None:
     assert [dag.is_paused for dag in paused.dags] == [True, True]
 
 
-async def test_queued_events_and_the_run_that_takes_them(api: Api, call: Call) -> None:
+async def test_a_run_consumes_queued_events(api: Api, call: Call) -> None:
     for name in ("landing", "customers"):
         await call("AssetApi", "create_asset_event", client.CreateAssetEventsBody(asset_id=api.asset_ids[name]))
     pair = ("load_orders", api.asset_ids["landing"])
@@ -186,6 +186,6 @@ async def test_queued_events_and_the_run_that_takes_them(api: Api, call: Call) -
     assert made.run_type == "asset_materialization"
 
 
-async def test_the_whole(call: Call) -> None:
+async def test_health_and_version_are_readable(call: Call) -> None:
     assert (await call("MonitorApi", "get_health")).metadatabase.status == "healthy"
     assert (await call("VersionApi", "get_version")).version

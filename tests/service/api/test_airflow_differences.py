@@ -1,4 +1,4 @@
-"""docs/airflow.md: what Airflow's client knows and is not here stands there, and what stands there is so."""
+"""docs/airflow.md lists everything that Airflow's client has and the API lacks, and what it states is true."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ EXECUTION: Final[Mapping[str, frozenset[str]]] = {
     "DELETE /store/ti/{task_instance_id}": frozenset(),
     **{f"{method} /store/ti/{{task_instance_id}}/{{key}}": frozenset() for method in ("GET", "PUT", "DELETE")},
 }
-"""What the Task SDK's client asks of assets, events, stores, and states of runs, with its parameters."""
+"""The requests of the Task SDK's client about assets, events, stores and states of runs, with their parameters."""
 
 
-async def test_all_that_the_client_knows_is_here_or_stands_on_the_page(api: Api) -> None:
+async def test_every_call_of_the_client_is_supported_or_named_on_the_page(api: Api) -> None:
     document = await api.get("/openapi.json")
     offered = {
         f"{method.upper()} {path.removeprefix('/execution')}": {one["name"] for one in operation.get("parameters", ())}
@@ -67,13 +67,13 @@ async def test_all_that_the_client_knows_is_here_or_stands_on_the_page(api: Api)
     assert lacking == {row.strip("`") for row in ABSENT}
 
 
-def test_the_other_parts_of_the_client_are_named_on_the_page() -> None:
+def test_other_parts_of_the_client_are_named_on_the_page() -> None:
     parts = {name for name in vars(walk.client) if name.endswith("Api")} - set(walk.APIS)
     named = PAGE.partition("counterpart here: ")[2].partition(".")[0]
     assert parts == set(re.findall(r"`(\w+Api)`", named))
 
 
-async def test_what_is_not_here_is_refused(api: Api) -> None:
+async def test_unsupported_calls_are_refused(api: Api) -> None:
     one = await claimed(api)
     names = {"dag_id": "load_orders", "dag_run_id": "manual__1", "task_id": "load", "map_index": "-1"}
     for row in (row.strip("`") for row in ABSENT if " /" in row):
@@ -91,7 +91,7 @@ async def answer(api: Api, method: str, path: str, status: int, body: Any = None
 
 
 async def ended(api: Api, run_id: str = "manual__1") -> None:
-    """A run whose only try has failed, and is gone."""
+    """Create a run whose only try has failed and whose process is gone."""
     await claimed(api, run_id)
     await gone(api)
 
@@ -193,7 +193,8 @@ async def _delete(api: Api) -> None:
     await answer(api, "DELETE", RUN, 204)
     await answer(api, "DELETE", RUN, 404)
     assert (
-        "had one" in (await answer(api, "POST", RUNS, 409, {"logical_date": None, "dag_run_id": "manual__1"}))["detail"]
+        "already has or had"
+        in (await answer(api, "POST", RUNS, 409, {"logical_date": None, "dag_run_id": "manual__1"}))["detail"]
     )
     assert (await one.put("orders", "k", 1)).status_code == 404
 
@@ -279,10 +280,10 @@ CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
 }
 
 
-def test_each_difference_has_its_check() -> None:
+def test_each_difference_has_a_check() -> None:
     assert [*CHECKS] == DIFFERENT
 
 
 @pytest.mark.parametrize("subject", CHECKS)
-async def test_what_differs(api: Api, subject: str) -> None:
+async def test_each_check_confirms_its_difference(api: Api, subject: str) -> None:
     await CHECKS[subject](api)

@@ -49,7 +49,7 @@ async def finished(api: Api, *outlet_events: dict[str, Any], run_id: str = "manu
 
 async def queue(api: Api, dag_id: str) -> list[tuple[str, Any]]:
     q = queued_event.c
-    wanted = (
+    query = (
         select(asset.c.name, asset_event.c.extra)
         .select_from(queued_event)
         .join(asset_event, asset_event.c.id == q.event_id)
@@ -58,7 +58,7 @@ async def queue(api: Api, dag_id: str) -> list[tuple[str, Any]]:
         .order_by(q.event_id)
     )
     async with api.database.reading() as session:
-        return [(row.name, json.loads(row.extra)) for row in await session.execute(wanted)]
+        return [(row.name, json.loads(row.extra)) for row in await session.execute(query)]
 
 
 async def rows(api: Api, table: Any) -> int:
@@ -66,7 +66,7 @@ async def rows(api: Api, table: Any) -> int:
         return len((await session.execute(select(table))).all())
 
 
-async def test_a_new_asset_is_made_and_the_jobs_of_the_alias_get_its_event(aliased: Api) -> None:
+async def test_a_new_asset_is_created_and_the_jobs_of_the_alias_get_its_event(aliased: Api) -> None:
     await finished(aliased, through("s3://lake/2026-11-20", rows=3))
 
     [made] = (await aliased.get("/api/v2/assets", name_pattern="2026"))["assets"]
@@ -76,7 +76,7 @@ async def test_a_new_asset_is_made_and_the_jobs_of_the_alias_get_its_event(alias
     assert sorted(await queue(aliased, "report")) == [("orders", {}), ("s3://lake/2026-11-20", {"rows": 3})]
 
 
-async def test_later_events_of_the_asset_are_owed_too_and_earlier_ones_are_not(aliased: Api) -> None:
+async def test_later_events_of_the_asset_are_queued_too_and_earlier_ones_are_not(aliased: Api) -> None:
     landing = {"asset_id": aliased.asset_ids["landing"]}
     await aliased.client.post("/api/v2/assets/events", json={**landing, "extra": {"n": 1}})
     await finished(aliased, through("s3://bucket/landing", n=2))
@@ -87,12 +87,12 @@ async def test_later_events_of_the_asset_are_owed_too_and_earlier_ones_are_not(a
     assert twice == [1, 2, 3], "a job that waits for the asset and for its alias has each event once"
 
 
-async def test_no_asset_added_no_run(aliased: Api) -> None:
+async def test_without_a_resolved_asset_there_is_no_run(aliased: Api) -> None:
     await finished(aliased)
     assert await queue(aliased, "consume") == []
 
 
-async def test_one_event_for_each_asset_and_extra_of_a_task(aliased: Api) -> None:
+async def test_a_task_emits_one_event_for_each_asset_and_extra(aliased: Api) -> None:
     await finished(
         aliased,
         through("s3://lake/x", a=1, b=2),
@@ -110,7 +110,7 @@ async def test_one_event_for_each_asset_and_extra_of_a_task(aliased: Api) -> Non
     assert await rows(aliased, asset_alias_asset) == 3
 
 
-async def test_a_name_may_be_given_and_belongs_to_one_uri(aliased: Api) -> None:
+async def test_a_name_is_optional_and_belongs_to_one_uri(aliased: Api) -> None:
     await finished(aliased, through("s3://lake/x", name="day"))
     await finished(aliased, through("s3://lake/x"), run_id="manual__2")
     assert [name for name, _ in await queue(aliased, "consume")] == ["day", "day"]
@@ -124,11 +124,11 @@ async def test_a_name_may_be_given_and_belongs_to_one_uri(aliased: Api) -> None:
 
 
 @pytest.mark.parametrize("uri", ["", "s3://", "airflow://x", "s3://user:secret@x/y", "é"])
-async def test_what_is_no_uri_is_refused(aliased: Api, uri: str) -> None:
+async def test_an_invalid_uri_is_refused(aliased: Api, uri: str) -> None:
     await finished(aliased, through(uri), status=422)
 
 
-async def test_only_an_outlet_alias_is_let_through(aliased: Api) -> None:
+async def test_only_an_outlet_alias_is_accepted(aliased: Api) -> None:
     await finished(aliased, through("s3://x/y", alias="nobodys"), status=403)
     await finished(aliased, {"asset": {"uri": "s3://x/y"}}, run_id="manual__2", status=403)
     await finished(aliased, {"asset": "orders", "alias": "daily"}, run_id="manual__3", status=403)
@@ -144,7 +144,7 @@ async def test_an_asset_that_was_configured_once_is_active_again(aliased: Api) -
     assert [a["name"] for a in (await aliased.get("/api/v2/assets", name_pattern="private"))["assets"]] == ["private"]
 
 
-async def test_a_reload_keeps_what_is_owed_by_an_alias_and_drops_what_is_not_any_more(aliased: Api) -> None:
+async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_gone(aliased: Api) -> None:
     await finished(aliased, through("s3://lake/x"))
     async with aliased.database.transaction() as session:
         assert (await catalog_sync.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
@@ -153,9 +153,9 @@ async def test_a_reload_keeps_what_is_owed_by_an_alias_and_drops_what_is_not_any
 
 
 async def test_aliases_are_listed_as_airflow_lists_them(aliased: Api) -> None:
-    found = await aliased.get("/api/v2/assets/aliases")
-    daily = found["asset_aliases"][0]
-    assert found["total_entries"] == 2
+    answer_json = await aliased.get("/api/v2/assets/aliases")
+    daily = answer_json["asset_aliases"][0]
+    assert answer_json["total_entries"] == 2
     assert (daily["name"], daily["group"]) == ("daily", "shop")
     assert await aliased.get(f"/api/v2/assets/aliases/{daily['id']}") == daily
     assert (await aliased.get("/api/v2/assets/aliases", name_pattern="week"))["total_entries"] == 1
@@ -169,8 +169,8 @@ async def test_a_job_reads_the_assets_and_events_of_its_alias(aliased: Api) -> N
     claim = await reader.done("POST", "tries/claim", body={"nonce": "n"})
     assert claim["inlets"] == [{"alias": "daily"}]
 
-    found = await reader.done("GET", "assets/by-alias", query={"alias_name": "daily"})
-    assert [a["uri"] for a in found] == ["s3://lake/x", "s3://lake/y"]
+    answer_json = await reader.done("GET", "assets/by-alias", query={"alias_name": "daily"})
+    assert [a["uri"] for a in answer_json] == ["s3://lake/x", "s3://lake/y"]
     query = {"name": "daily", "ascending": False, "limit": 1}
     [newest] = (await reader.done("GET", "asset-events/by-asset-alias", query=query))["asset_events"]
     assert newest["extra"] == {"n": 2}
@@ -188,8 +188,8 @@ async def test_a_job_reads_the_assets_and_events_of_its_alias(aliased: Api) -> N
 
 
 @pytest.mark.service
-async def test_an_event_is_owed_exactly_when_its_association_was_committed_before(aliased: Api) -> None:
-    """Two transactions at once: whichever takes the asset's key first commits first, and the other sees it."""
+async def test_an_event_is_queued_exactly_if_its_association_was_committed_before(aliased: Api) -> None:
+    """Of two simultaneous transactions, the one that locks the asset's key first commits first, and the other sees its result."""
     landing = aliased.asset_ids["landing"]
     (alias,) = [a for a in (await aliased.get("/api/v2/assets/aliases"))["asset_aliases"] if a["name"] == "daily"]
     appending = anyio.Event()

@@ -22,7 +22,7 @@ from tests.service.store.words import until_somebody_waits
 pytestmark = on_both
 
 
-async def test_a_value_comes_back_with_who_wrote_it(api: Api) -> None:
+async def test_a_value_is_returned_with_its_writer(api: Api) -> None:
     await api.put("orders", "watermark", {"b": 1, "a": [0.1, 10**30, "é"]})
 
     entry = await api.get(api.store("orders", "watermark"))
@@ -49,15 +49,15 @@ async def test_the_link_of_an_api_write_leads_to_its_audit_entry(api: Api) -> No
     await api.put("orders", "watermark", 1)
     entry = await api.get(api.store("orders", "watermark"))
 
-    found = await api.get(entry["last_updated_by"]["log_url"])
+    response = await api.get(entry["last_updated_by"]["log_url"])
 
-    [record] = found["audit"]
+    [record] = response["audit"]
     assert (record["actor"], record["action"], record["target"]) == ("anonymous", "asset_store.set", "orders")
     assert record["detail"] == {"key": "watermark"}
 
 
 @pytest.mark.parametrize("key", ["a/b/c", "ü ?&#%", "..", ".", "a//b", "%2F", "x" * 512])
-async def test_keys_of_all_kinds_name_one_entry(api: Api, key: str) -> None:
+async def test_every_kind_of_key_names_one_entry(api: Api, key: str) -> None:
     path = api.store("orders") + "/" + quote(key, safe="").replace(".", "%2E")
     assert (await api.client.put(path, json={"value": 1})).status_code == 204
 
@@ -73,7 +73,7 @@ async def test_a_slash_may_be_encoded_or_not(api: Api) -> None:
     assert (await api.get(api.store("orders") + "/a%2Fb"))["key"] == "a/b"
 
 
-async def test_pages_of_entries(api: Api) -> None:
+async def test_entries_are_listed_in_pages(api: Api) -> None:
     for key in "cab":
         await api.put("orders", key, key)
 
@@ -84,7 +84,7 @@ async def test_pages_of_entries(api: Api) -> None:
     assert (await api.get(api.store("orders"), limit=0))["asset_store"] == []
 
 
-async def test_history_is_newest_first_and_goes_on_after_a_delete(api: Api) -> None:
+async def test_history_is_newest_first_and_continues_after_a_delete(api: Api) -> None:
     await api.put("orders", "a", 1)
     await api.put("orders", "a", 2)
     await api.client.delete(api.store("orders", "a"))
@@ -119,8 +119,8 @@ async def test_if_version_compares_and_sets(api: Api) -> None:
     assert (await api.client.delete(api.store("orders", "a"))).status_code == 204
 
 
-async def test_a_change_waits_for_another_of_its_key_and_judges_what_that_left(api: Api) -> None:
-    """A refused one is in no audit."""
+async def test_a_change_waits_for_another_change_of_its_key_and_checks_its_result(api: Api) -> None:
+    """A refused write is not audited."""
     path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
     answers = dict[int, int]()
 
@@ -157,7 +157,7 @@ async def test_a_change_waits_for_another_of_its_key_and_judges_what_that_left(a
         pytest.param(None, "2", 0, 409, [1], id="made-expected-as-before"),
     ],
 )
-async def test_what_somebody_does_to_an_entry_while_another_write_waits_is_seen_by_it(
+async def test_a_waiting_write_sees_what_changed_meanwhile(
     api: Api, before: str | None, meanwhile: str | None, if_version: int | None, status: int, versions: list[int]
 ) -> None:
     path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
@@ -184,16 +184,16 @@ async def test_what_somebody_does_to_an_entry_while_another_write_waits_is_seen_
     assert answers == [status]
     history = (await api.get(f"/api/v2/assets/{asset_id}/store-history?key=a"))["history"]
     assert sorted(row["version"] for row in history) == versions
-    found = await api.client.get(path)
+    response = await api.client.get(path)
     if status == 204:
-        assert (found.json()["value"], found.json()["version"]) == ("mine", versions[-1])
+        assert (response.json()["value"], response.json()["version"]) == ("mine", versions[-1])
     else:
-        assert found.status_code == 404 if meanwhile is None else found.json()["value"] == 2
+        assert response.status_code == 404 if meanwhile is None else response.json()["value"] == 2
     acts = [entry["action"] for entry in (await api.get("/api/v2/audit"))["audit"]]
     assert acts == ["asset_store.set"] * (status == 204), "and what was refused is in no audit"
 
 
-async def test_a_write_waits_for_whoever_has_locked_its_key_and_still_decides_what_it_becomes(api: Api) -> None:
+async def test_a_write_waits_for_the_lock_of_its_key_and_then_decides_the_value(api: Api) -> None:
     path, asset_id = api.store("orders", "a"), api.asset_ids["orders"]
     entries, answers = AttributedEntries(api.database.dialect), list[int]()
     await api.put("orders", "a", 1)
@@ -214,7 +214,7 @@ async def test_a_write_waits_for_whoever_has_locked_its_key_and_still_decides_wh
     assert (await api.get(path))["value"] == 2
 
 
-async def test_a_watermark_is_its_watchers_alone(api: Api) -> None:
+async def test_only_its_watcher_writes_a_watermark(api: Api) -> None:
     scope = AssetScope(asset_id=api.asset_ids["landing"])
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id="w1")
     await MetastoreStoreBackend(api.database).aset_asset_store(
@@ -234,7 +234,7 @@ async def test_a_watermark_is_its_watchers_alone(api: Api) -> None:
     assert left[0]["last_updated_by"]["log_url"] == "/api/v2/watchers/landing_files/logs?around=w1"
 
 
-async def test_an_inactive_asset_is_read_and_emptied_but_not_written(api: Api) -> None:
+async def test_an_inactive_asset_can_be_read_and_cleared_but_not_written(api: Api) -> None:
     await api.put("orders", "a", 1)
     async with api.database.transaction() as session:
         await session.execute(update(schema.asset).where(schema.asset.c.name == "orders").values(active=False))
@@ -271,7 +271,7 @@ async def test_a_plain_set_keeps_the_writer_and_loses_the_link(api: Api) -> None
     assert (by["kind"], by["actor"], by["write_id"], by["log_url"]) == ("api", "anonymous", None, None)
 
 
-async def test_an_entry_nobody_put_their_name_to_has_no_writer(api: Api) -> None:
+async def test_an_entry_written_without_a_writer_has_none(api: Api) -> None:
     await MetastoreStoreBackend(api.database).aset(AssetScope(name="orders"), "a", "1")
 
     assert (await api.get(api.store("orders", "a")))["last_updated_by"] is None

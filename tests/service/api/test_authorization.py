@@ -1,4 +1,4 @@
-"""Every route, asked by everybody: what is expected stands in docs/authorization.md, a row for each route."""
+"""Every route is requested by every kind of caller. docs/authorization.md lists what is expected, a row for each route."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BODIES: Final[Mapping[str, Any]] = {
     "POST /execution/tries/progress": {"stages": 1, "tasks": 1, "tasks_done": 1},
     "POST /execution/tries/finish": {"state": "success"},
 }
-"""Of routes where a token that is right gets past the sign-in."""
+"""The statuses of routes after a successful sign-in."""
 NAMES: Final = {
     "asset_id": "1",
     "key": "k",
@@ -48,12 +48,12 @@ NAMES: Final = {
 
 @dataclass
 class Callers:
-    """Tokens by who has them."""
+    """The tokens of people and jobs."""
 
     people: dict[str, str]
     jobs: dict[str, str]
     task_instance_id: str
-    """Of `own`."""
+    """The request of the job `own`."""
 
 
 async def callers(api: Api) -> Callers:
@@ -104,7 +104,7 @@ JOBS: Final = ("own", "other", "superseded")
 
 
 def expected(need: str, caller: str | None, route: str) -> set[int] | None:
-    """The statuses of the page's second table; None is any answer but a refusal of who asks."""
+    """Return the statuses in the page's second table. None means any answer except a refusal of the caller."""
     if caller is None or need == "anybody":
         return None if need == "anybody" else {401}
     if "try" not in need:
@@ -116,7 +116,7 @@ def expected(need: str, caller: str | None, route: str) -> set[int] | None:
     return None if may and "alias" not in route else {403}  # the jobs of this test declare no alias
 
 
-async def test_everybody_asks_every_route(guarded: Api) -> None:
+async def test_every_route_answers_each_caller_as_documented(guarded: Api) -> None:
     known = await callers(guarded)
     everybody = {None: None, **known.people, **known.jobs}
     wrong = []
@@ -131,12 +131,12 @@ async def test_everybody_asks_every_route(guarded: Api) -> None:
     assert wrong == []
 
 
-async def test_every_route_has_its_row(guarded: Api) -> None:
+async def test_every_route_has_a_row_on_the_page(guarded: Api) -> None:
     document = await guarded.get("/openapi.json")
     routes = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert routes == ROUTES.keys()
 
 
 @pytest.mark.parametrize("word", ["viewer", "operator", "admin", "anybody", "try, reads", "own try, writes"])
-def test_the_page_has_rows_of_each_need(word: str) -> None:
+def test_the_page_has_rows_for_each_role(word: str) -> None:
     assert word in ROUTES.values()

@@ -1,4 +1,4 @@
-"""What an answer costs, counted in transactions and statements."""
+"""The cost of answers, counted in transactions and statements."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Cost:
 
 @contextmanager
 def counted(database: Database) -> Iterator[Cost]:
-    """What the block reads; SQLite's readers have connections of their own, where nothing else is done."""
+    """Count the statements of the block. SQLite's readers have separate connections, on which nothing else runs."""
     cost, engine = Cost(), database._reader.sync_engine
 
     def begin(_connection: Any) -> None:
@@ -64,11 +64,11 @@ async def test_one_asset_is_read_in_one_transaction_with_four_statements(api: Ap
     assert await cost_of(api, f"/api/v2/assets/{api.asset_ids['orders']}") == (1, 4)
 
 
-async def test_a_list_of_assets_costs_as_many_and_their_number(api: Api) -> None:
+async def test_a_list_of_assets_costs_as_many_statements_and_one_for_their_number(api: Api) -> None:
     assert await cost_of(api, "/api/v2/assets") == (1, 5)
 
 
-async def test_health_is_one_transaction_and_the_probe_of_the_process_none(api: Api) -> None:
+async def test_health_costs_one_transaction_and_the_liveness_probe_none(api: Api) -> None:
     assert await cost_of(api, "/api/v2/monitor/health") == (1, 2)
     assert await cost_of(api, "/healthz") == (0, 0)
 
@@ -106,7 +106,7 @@ async def test_a_post_of_an_event_costs_at_most_six_statements_sign_in_and_answe
 
 
 async def test_posts_of_events_cost_two_statements_however_many_are_stored_together(api: Api) -> None:
-    """The events with the audit, and what they are owed; SQLite needs one for each, and one for the assets."""
+    """One statement stores the events with the audit, one queues them. SQLite needs one for each, and one for the assets."""
     asset_id = api.asset_ids["landing"]
     await api.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
     for number in (1, 5):
@@ -118,7 +118,7 @@ async def test_posts_of_events_cost_two_statements_however_many_are_stored_toget
 
 
 async def test_a_persons_write_of_the_store_is_one_statement(api: Api) -> None:
-    """To delete takes three: the asset with the lock and the audit, the history, the entry; SQLite needs one for each but the lock."""
+    """A delete takes three statements: the asset with lock and audit, the history, and the entry. SQLite needs one for each except the lock."""
     path = api.store("orders", "k")
     await api.client.put(path, json={"value": 1})
     costs = []
@@ -130,7 +130,7 @@ async def test_a_persons_write_of_the_store_is_one_statement(api: Api) -> None:
     assert costs == ([1, 3] if api.database.dialect == "postgresql" else [4, 4])
 
 
-async def test_an_event_wakes_the_jobs_that_wait_for_it_and_nobody_else(api: Api) -> None:
+async def test_an_event_wakes_only_the_jobs_that_wait_for_it(api: Api) -> None:
     for asset, jobs in {"landing": {"load_orders"}, "orders": {"report"}}.items():
         api.wakes.clear()
         await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids[asset]})
@@ -138,7 +138,7 @@ async def test_an_event_wakes_the_jobs_that_wait_for_it_and_nobody_else(api: Api
 
 
 def ways_from(module: str) -> tuple[list[list[str]], Callable[[FrameType, str, Any], Any]]:
-    """The functions of ours from a route in `module` down to each `execute`, as a profiler meets them."""
+    """Yield the lists of our functions on the stack from a route in `module` down to each `execute`."""
     ways: list[list[str]] = []
 
     def profile(frame: FrameType, what: str, _argument: Any) -> None:
@@ -164,7 +164,7 @@ def ways_from(module: str) -> tuple[list[list[str]], Callable[[FrameType, str, A
 
 
 async def test_a_jobs_write_passes_at_most_six_functions_of_ours_from_its_route_to_the_database(api: Api) -> None:
-    """FastAPI's dependencies and what logs apart; a function that is resumed counts each time it is on the way."""
+    """FastAPI's dependencies and logging do not count. A function that is resumed counts each time."""
     one = await claimed(api)
     await one.put("orders", "key", 1)
     ways, profile = ways_from("api/execution/store.py")

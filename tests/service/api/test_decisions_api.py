@@ -1,4 +1,4 @@
-"""What people decide: materialize, clear, cancel, mark; and what tells them that there is something to decide."""
+"""Decisions of people: materialize, clear, cancel and mark, and the fields that show that a decision is needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = "/api/v2/dags/load_orders/dagRuns/manual__1"
 
 
 async def failed(api: Api, run_id: str = "manual__1") -> Try:
-    """A run whose only try has ended for good, with two events."""
+    """Create a run with two events whose only try has failed for good."""
     one = await claimed(api, run_id)
     async with api.database.transaction() as session:
         for name in ("landing", "customers"):
@@ -36,8 +36,8 @@ async def failed(api: Api, run_id: str = "manual__1") -> Try:
 async def answered(api: Api, method: str, path: str, status: int, body: object = None) -> dict[str, object]:
     answer = await api.client.request(method, path, json=body)
     assert answer.status_code == status, answer.text
-    found: dict[str, object] = answer.json()
-    return found
+    answer_json: dict[str, object] = answer.json()
+    return answer_json
 
 
 async def test_materialize_runs_the_job_that_updates_the_asset(api: Api) -> None:
@@ -66,10 +66,10 @@ async def test_materialize_needs_exactly_one_producer(api: Api) -> None:
     assert "load_orders, other" in str(answer["detail"])
 
 
-async def test_clear_tells_first_and_then_queues_the_same_run(api: Api) -> None:
+async def test_clear_previews_first_and_then_queues_the_same_run(api: Api) -> None:
     await failed(api)
-    told = await answered(api, "POST", f"{RUN}/clear", 200, {})
-    assert told["total_entries"] == 1
+    preview = await answered(api, "POST", f"{RUN}/clear", 200, {})
+    assert preview["total_entries"] == 1
     assert (await api.get(RUN))["state"] == "failed"
 
     cleared = await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False})
@@ -82,7 +82,7 @@ async def test_clear_tells_first_and_then_queues_the_same_run(api: Api) -> None:
     assert actions[0] == "run.clear"
 
 
-async def test_what_is_not_over_is_not_cleared(api: Api) -> None:
+async def test_a_run_that_is_not_over_is_not_cleared(api: Api) -> None:
     await claimed(api)
     answer = await answered(api, "POST", f"{RUN}/clear", 409, {"dry_run": False})
     assert "cancel it first" in str(answer["detail"])
@@ -90,7 +90,7 @@ async def test_what_is_not_over_is_not_cleared(api: Api) -> None:
     await answered(api, "POST", f"{RUN}0/clear", 404, {"dry_run": False})
 
 
-async def test_only_what_failed_is_cleared_when_asked_for(api: Api) -> None:
+async def test_only_failed_runs_are_cleared_on_request(api: Api) -> None:
     one = await claimed(api)
     await one.done("POST", "tries/finish", body={"state": "success"})
     kept = await answered(api, "POST", f"{RUN}/clear", 200, {"dry_run": False, "only_failed": True})
@@ -98,7 +98,7 @@ async def test_only_what_failed_is_cleared_when_asked_for(api: Api) -> None:
     assert (await answered(api, "PATCH", RUN, 200, {"state": "queued"}))["state"] == "queued"
 
 
-async def test_the_run_of_a_job_that_is_gone_is_not_cleared(api: Api) -> None:
+async def test_the_run_of_a_removed_job_is_not_cleared(api: Api) -> None:
     await failed(api)
     async with api.database.transaction() as session:
         await session.execute(update(schema.job).values(active=False))
@@ -106,7 +106,7 @@ async def test_the_run_of_a_job_that_is_gone_is_not_cleared(api: Api) -> None:
     assert "configure it again" in str(answer["detail"])
 
 
-async def test_a_cancelled_run_is_failed_and_its_job_may_change_nothing_any_more(api: Api) -> None:
+async def test_a_cancelled_run_fails_and_its_job_can_change_nothing_any_more(api: Api) -> None:
     one = await claimed(api)
     cancelled = await answered(api, "PATCH", RUN, 200, {"state": "failed", "note": "wrong file"})
     assert (cancelled["state"], cancelled["reason"], cancelled["note"]) == ("failed", "cancelled", "wrong file")
@@ -122,7 +122,7 @@ async def test_a_cancelled_run_is_failed_and_its_job_may_change_nothing_any_more
     assert api.wakes
 
 
-async def test_a_mark_tells_no_event_and_a_mask_keeps_the_rest(api: Api) -> None:
+async def test_a_mark_emits_no_event_and_a_mask_keeps_the_other_members(api: Api) -> None:
     await failed(api)
     marked = await answered(api, "PATCH", f"{RUN}?update_mask=state", 200, {"state": "success", "note": "unheard"})
     assert (marked["state"], marked["reason"], marked["note"]) == ("success", "marked as success", None)
@@ -140,8 +140,8 @@ async def test_events_of_failed_runs_are_shown_as_unprocessed(api: Api) -> None:
         "load_orders": 2,
         "report": 0,
     }
-    found = {a["name"]: a["unprocessed"] for a in (await api.get("/api/v2/assets"))["assets"]}
-    assert found == {"landing": 1, "customers": 1, "orders": 0, "private": 0}
+    unprocessed = {a["name"]: a["unprocessed"] for a in (await api.get("/api/v2/assets"))["assets"]}
+    assert unprocessed == {"landing": 1, "customers": 1, "orders": 0, "private": 0}
     await answered(api, "PATCH", RUN, 200, {"state": "success"})
     assert (await api.get("/api/v2/dags/load_orders"))["unprocessed"] == 0
 
@@ -174,7 +174,7 @@ async def test_an_asset_without_its_expected_event_is_late(api: Api) -> None:
     assert (await api.get(f"/api/v2/assets/{api.asset_ids['orders']}"))["is_late"] is False
 
 
-async def test_nobody_decides_unknown(guarded: Api) -> None:
+async def test_decisions_require_authentication(guarded: Api) -> None:
     for method, path, body in (
         ("POST", f"/api/v2/assets/{guarded.asset_ids['orders']}/materialize", None),
         ("POST", f"{RUN}/clear", {}),
@@ -183,7 +183,7 @@ async def test_nobody_decides_unknown(guarded: Api) -> None:
         assert (await guarded.client.request(method, path, json=body)).status_code == 401
 
 
-async def test_a_deleted_runs_events_stay_consumed_until_their_time_and_its_log_stays(api: Api) -> None:
+async def test_a_deleted_runs_events_stay_consumed_for_their_retention_and_its_log_remains(api: Api) -> None:
     one = await failed(api)
     await answered(api, "PATCH", RUN, 200, {"state": "failed"})
     assert (await api.client.delete(RUN)).status_code == 204
@@ -223,7 +223,7 @@ async def test_a_deleted_runs_events_stay_consumed_until_their_time_and_its_log_
     )
 
 
-async def test_a_deleted_runs_tick_is_not_given_again(api: Api) -> None:
+async def test_the_tick_of_a_deleted_run_is_not_used_again(api: Api) -> None:
     await failed(api)
     assert (await api.client.delete(RUN)).status_code == 204
     async with api.database.reading() as connection:

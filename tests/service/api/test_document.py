@@ -1,4 +1,4 @@
-"""The OpenAPI document: whole by itself, and its examples work. Every answer that a test provokes is held against it, too."""
+"""The OpenAPI document is complete and its examples work. Every answer in the tests is checked against it as well."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ async def document(api: Api) -> Any:
     return await api.get("/openapi.json")
 
 
-async def test_it_is_a_valid_document(document: Any) -> None:
+async def test_the_document_is_valid(document: Any) -> None:
     validate(document)
 
 
-async def test_every_operation_says_how_it_is_refused(document: Any) -> None:
+async def test_every_operation_documents_its_refusals(document: Any) -> None:
     for method, path, operation in operations(document):
         statuses = operation["responses"].keys()
         assert {"400", "408", "413", "414", "422", "431", "503"} <= statuses, (method, path)
@@ -51,7 +51,7 @@ async def test_every_answer_with_content_has_a_shape(document: Any) -> None:
 
 
 def examples(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]:
-    """Method, path, schema and example of each body."""
+    """Yield method, path, schema and example of each body."""
     for method, path, operation in operations(document):
         if "requestBody" in operation:
             schema = operation["requestBody"]["content"]["application/json"]["schema"]
@@ -61,7 +61,7 @@ def examples(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]
             yield method, path, shape, example
 
 
-async def test_every_body_has_an_example_that_is_right(api: Api, document: Any) -> None:
+async def test_every_body_has_a_valid_example(api: Api, document: Any) -> None:
     own = await claimed(api)
     names = {**NAMES, "task_instance_id": own.task_instance_id, "asset_id": api.asset_ids["orders"]}
     query = {"name": "orders", "uri": "s3://bucket/orders", "key": "k"}

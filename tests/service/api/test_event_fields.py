@@ -1,4 +1,4 @@
-"""A column of `asset_event` is an event's everywhere: in the store, over REST, for jobs, and in their SDK."""
+"""Every column of `asset_event` is a field of events everywhere: in the store, over REST, for jobs, and in their SDK."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.service.api.application import Api, claimed
 
 FIELDS = frozenset(field.name for field in fields(EventFields))
 CALLED_OTHERWISE = frozenset({"asset_id"})
-"""In the SDK assets have names."""
+"""The fields that differ in the SDK, where assets have names."""
 
 
 def test_the_stores_event_has_the_columns_of_its_table() -> None:
@@ -28,7 +28,7 @@ def test_the_sdks_event_has_the_stores_fields() -> None:
 
 @pytest.fixture
 async def sent(api: Api) -> dict[str, Any]:
-    """One event as REST and as the Execution API answer it, and its answer to the one who made it."""
+    """Return an event from REST and from the Execution API, and the answer to the request that created it."""
     body = {"asset_id": api.asset_ids["landing"], "extra": {"files": ["a.csv"]}}
     made = (await api.client.post("/api/v2/assets/events", json=body)).json()
     [rest] = (await api.get("/api/v2/assets/events"))["asset_events"]
@@ -44,7 +44,7 @@ async def test_an_answer_has_the_stores_fields_and_the_events_values(sent: dict[
     assert {name: sent[way][name] for name in FIELDS} == {name: sent["rest"][name] for name in FIELDS}
 
 
-async def test_the_sdk_reads_every_field_it_has(sent: dict[str, Any]) -> None:
+async def test_the_sdk_reads_every_field_of_its_event(sent: dict[str, Any]) -> None:
     event = sdk.asset_event(sent["execution"])
     read = {name: getattr(event, name) for name in FIELDS - CALLED_OTHERWISE - {"timestamp"}}
     assert read == {name: sent["execution"][name] for name in read}

@@ -1,9 +1,9 @@
-"""Posts of events that are stored together."""
+"""Posted events that are stored together."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable
 
 import anyio
 import pytest
@@ -34,17 +34,17 @@ SLOW_COMMIT = [
 
 
 def ignore(_appended: Appended) -> None:
-    """Nobody waits for these events."""
+    """Do nothing, because no job waits for these events."""
 
 
-async def outcomes(*posts: Awaitable[AssetEvent]) -> Sequence[AssetEvent | Exception]:
-    """Of posts that come at once, in this order."""
+async def outcomes(*posts: Awaitable[AssetEvent]) -> list[AssetEvent | Exception]:
+    """Return the answers to posts that are sent at once in this order."""
     ends: dict[int, AssetEvent | Exception] = {}
 
     async def end(place: int, post: Awaitable[AssetEvent]) -> None:
         try:
             ends[place] = await post
-        except Exception as error:  # noqa: BLE001  what is looked at
+        except Exception as error:  # noqa: BLE001  the tests check the error
             ends[place] = error
 
     async with anyio.create_task_group() as tasks:
@@ -54,7 +54,7 @@ async def outcomes(*posts: Awaitable[AssetEvent]) -> Sequence[AssetEvent | Excep
 
 
 async def stored(database: Database) -> list[str]:
-    """What events there are, once it is seen that each has its one entry in the audit."""
+    """Return the events, after checking that each has exactly one audit entry."""
     async with database.reading() as connection:
         events = (await connection.execute(select(asset_event).order_by(asset_event.c.id))).all()
         entries = (await connection.execute(select(audit).where(audit.c.action == "asset_event.create"))).all()
@@ -65,7 +65,7 @@ async def stored(database: Database) -> list[str]:
 
 
 @on_both
-async def test_those_that_come_during_a_transaction_are_stored_by_the_next_in_their_order(api: Api) -> None:
+async def test_posts_during_a_transaction_are_stored_in_order_by_the_next_one(api: Api) -> None:
     posts, landing, orders = EventPosts(), api.asset_ids["landing"], api.asset_ids["orders"]
     woken: list[Appended] = []
     with counted_commits(api.database) as commits:
@@ -85,7 +85,7 @@ async def test_those_that_come_during_a_transaction_are_stored_by_the_next_in_th
 
 
 @on_both
-async def test_one_of_no_asset_is_refused_and_the_others_are_stored(api: Api) -> None:
+async def test_a_post_for_an_unknown_asset_is_refused_and_the_others_are_stored(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
     ends = await outcomes(
         *(posts.store(api.database, ignore, "ann", of, "{}") for of in (landing, 998, landing, 999, 999))
@@ -97,7 +97,7 @@ async def test_one_of_no_asset_is_refused_and_the_others_are_stored(api: Api) ->
 
 
 @on_both
-async def test_one_that_the_database_refuses_fails_alone(api: Api) -> None:
+async def test_a_post_that_the_database_refuses_fails_alone(api: Api) -> None:
     async with api.database.transaction() as connection:
         for statement in REFUSING_POISON[api.database.dialect]:
             await connection.execute(text(statement))
@@ -109,8 +109,8 @@ async def test_one_that_the_database_refuses_fails_alone(api: Api) -> None:
     assert await stored(api.database) == [extras[0], extras[1], extras[3]]
 
 
-async def test_an_unknown_outcome_is_everybodys(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A deferred trigger waits inside COMMIT for a lock that is held here."""
+async def test_all_posts_of_a_transaction_get_its_unknown_outcome(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A deferred trigger waits within COMMIT for a lock that this test holds."""
     async with api.database.transaction() as connection:
         for statement in SLOW_COMMIT:
             await connection.execute(text(statement))
@@ -124,7 +124,7 @@ async def test_an_unknown_outcome_is_everybodys(api: Api, monkeypatch: pytest.Mo
 
 
 @on_both
-async def test_one_whose_client_is_gone_before_its_turn_is_never_stored(api: Api) -> None:
+async def test_a_post_whose_client_leaves_before_its_turn_is_never_stored(api: Api) -> None:
     posts, landing, gone = EventPosts(), api.asset_ids["landing"], anyio.CancelScope()
 
     async def go() -> None:
@@ -144,7 +144,7 @@ async def test_one_whose_client_is_gone_before_its_turn_is_never_stored(api: Api
 
 
 @on_both
-async def test_a_transaction_is_bounded(api: Api) -> None:
+async def test_the_size_of_a_transaction_is_limited(api: Api) -> None:
     posts, landing = EventPosts(), api.asset_ids["landing"]
     large = json.dumps({"n": "x" * (MOST_CHARACTERS * 2 // 3)})
     with counted_commits(api.database) as commits:

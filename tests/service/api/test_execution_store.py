@@ -1,4 +1,4 @@
-"""What a running job reads and writes: only what it declares, in its own name."""
+"""A running job reads and writes only what it declares, under its own ids."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.service.api.application import Api, claimed, next_try
 pytestmark = on_both
 
 
-async def test_a_job_writes_with_its_own_name_and_the_link_leads_to_its_log(api: Api) -> None:
+async def test_a_job_writes_under_its_own_ids_and_the_link_leads_to_its_log(api: Api) -> None:
     one = await claimed(api)
 
     assert (await one.put("orders", "rows", {"loaded": 3})).status_code == 204
@@ -65,7 +65,7 @@ async def test_the_three_kinds_of_writers_take_turns(api: Api) -> None:
     assert [h["last_updated_by"]["kind"] for h in history["history"]] == ["task", "api", "task"]
 
 
-async def test_by_uri_is_the_same_entry_as_by_name(api: Api) -> None:
+async def test_uri_and_name_select_the_same_entry(api: Api) -> None:
     one = await claimed(api)
     by_uri = {"uri": "s3://bucket/orders", "key": "k"}
     await one.done("PUT", "store/asset/by-uri/value", query=by_uri, body={"value": [1]})
@@ -78,7 +78,7 @@ async def test_by_uri_is_the_same_entry_as_by_name(api: Api) -> None:
     assert (await one.call("GET", "store/asset/by-uri/value", query=by_uri)).status_code == 404
 
 
-async def test_a_reference_is_known_by_its_mark(api: Api) -> None:
+async def test_a_reference_is_marked(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "big", "s3://refs/1", is_ref=True)
 
@@ -89,7 +89,7 @@ async def test_a_reference_is_known_by_its_mark(api: Api) -> None:
     assert await one.done("GET", "store/asset/by-name/value", query=query) == {"value": "s3://refs/1"}
 
 
-async def test_a_job_clears_all_but_watermarks(api: Api) -> None:
+async def test_a_job_clears_everything_except_watermarks(api: Api) -> None:
     one = await claimed(api)
     async with api.database.transaction() as session:
         moved = update(schema.watcher).values(asset_id=api.asset_ids["orders"])
@@ -126,7 +126,7 @@ async def test_values_of_jobs_have_no_limit(api: Api) -> None:
         ("GET", "asset-events/by-asset", {"name": "private", "uri": ""}, None),
     ],
 )
-async def test_assets_that_the_job_does_not_declare_are_out_of_reach(
+async def test_assets_that_the_job_does_not_declare_are_refused(
     api: Api, method: str, path: str, query: Any, body: Any
 ) -> None:
     one = await claimed(api)
@@ -153,10 +153,7 @@ async def test_unknown_assets_and_keys_are_not_found(api: Api) -> None:
         assert (answer.status_code, answer.json()["detail"]["reason"]) == (404, "not_found"), path
 
 
-# --- the task store
-
-
-async def test_the_task_store_keeps_what_the_job_tells_it(api: Api) -> None:
+async def test_the_task_store_keeps_what_the_job_writes(api: Api) -> None:
     one = await claimed(api)
     own = f"store/ti/{one.task_instance_id}"
     await one.done("PUT", f"{own}/spark/app id", body={"value": "app-1", "expires_at": None})
@@ -175,7 +172,7 @@ async def test_the_task_store_keeps_what_the_job_tells_it(api: Api) -> None:
     assert (await one.call("GET", f"{own}/d")).status_code == 404
 
 
-async def test_a_task_store_is_its_own_tasks_alone(api: Api) -> None:
+async def test_a_task_store_belongs_to_its_task_only(api: Api) -> None:
     one, other = await claimed(api), await claimed(api, "manual__2")
 
     for method, path in (
@@ -189,10 +186,7 @@ async def test_a_task_store_is_its_own_tasks_alone(api: Api) -> None:
         assert answer.json()["detail"] == "Token subject does not match task instance ID"
 
 
-# --- assets and events
-
-
-async def test_a_job_knows_its_assets_and_their_events(api: Api) -> None:
+async def test_a_job_reads_its_assets_and_their_events(api: Api) -> None:
     one = await claimed(api)
     for n in (1, 2, 3):
         await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids["landing"], "extra": {"n": n}})
@@ -201,8 +195,8 @@ async def test_a_job_knows_its_assets_and_their_events(api: Api) -> None:
     assert asset == {"name": "landing", "uri": "s3://bucket/landing", "group": "shop", "extra": {"team": "trainees"}}
 
     async def numbers(**query: object) -> list[int]:
-        found = await one.done("GET", "asset-events/by-asset", query={"name": "landing", "uri": "", **query})
-        return [event["extra"]["n"] for event in found["asset_events"]]
+        events = await one.done("GET", "asset-events/by-asset", query={"name": "landing", "uri": "", **query})
+        return [event["extra"]["n"] for event in events["asset_events"]]
 
     assert await numbers() == [1, 2, 3]
     assert await numbers(ascending=False, limit=2) == [3, 2]

@@ -14,10 +14,8 @@ from store.database import schema
 from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens
 
-# --- the claim
 
-
-async def test_a_claim_tells_a_job_all_about_itself(api: Api) -> None:
+async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
     one = await api.start_try()
 
     context = await one.done("POST", "tries/claim", body={"nonce": "n"})
@@ -43,7 +41,7 @@ async def test_a_claim_tells_a_job_all_about_itself(api: Api) -> None:
     }
 
 
-async def test_a_second_claimer_is_turned_away_and_the_first_may_ask_again(api: Api) -> None:
+async def test_a_second_claimer_is_refused_and_the_first_may_repeat_its_claim(api: Api) -> None:
     one = await api.start_try()
     first = await one.done("POST", "tries/claim", body={"nonce": "first"})
 
@@ -57,7 +55,7 @@ async def test_a_second_claimer_is_turned_away_and_the_first_may_ask_again(api: 
     ] == "running"
 
 
-async def test_the_events_of_the_run_come_oldest_first_by_asset(api: Api) -> None:
+async def test_the_events_of_the_run_are_ordered_oldest_first_by_asset(api: Api) -> None:
     one = await api.start_try()
     event_ids = {}
     for name, number in (("landing", 1), ("customers", 2), ("landing", 3)):
@@ -86,9 +84,6 @@ async def test_the_events_of_the_run_come_oldest_first_by_asset(api: Api) -> Non
     assert (event["created_dagruns"], event["source_map_index"], event["source_watcher"]) == ([], -1, None)
 
 
-# --- the fence
-
-
 async def test_a_superseded_try_changes_nothing(api: Api) -> None:
     old, new = await superseded(api)
     own = f"store/ti/{old.task_instance_id}"
@@ -112,14 +107,14 @@ async def test_a_superseded_try_changes_nothing(api: Api) -> None:
     assert await api.get("/api/v2/assets/events") == {"asset_events": [], "total_entries": 0}
 
 
-async def test_a_finished_try_writes_no_more(api: Api) -> None:
+async def test_a_finished_try_cannot_write(api: Api) -> None:
     one = await claimed(api)
     await one.done("POST", "tries/finish", body={"state": "success"})
 
     assert (await one.put("orders", "k", 1)).status_code == 409
 
 
-async def test_a_try_whose_task_instance_is_gone_finds_nothing(api: Api) -> None:
+async def test_a_try_without_its_task_instance_is_not_found(api: Api) -> None:
     ghost = api.as_try(str(uuid4()), 1, "gone")
 
     for answer in (
@@ -141,10 +136,7 @@ async def test_a_refused_write_leaves_no_line_in_the_log(api: Api) -> None:
     assert "store." not in "".join(path.read_text() for path in logs)
 
 
-# --- tokens
-
-
-async def test_only_a_valid_token_of_a_try_is_let_in(guarded: Api) -> None:
+async def test_only_a_valid_token_of_a_try_is_accepted(guarded: Api) -> None:
     one = await guarded.start_try()
     path = f"/execution/store/ti/{one.task_instance_id}/k"
     other_key = try_tokens.issue(b"another", one.task_instance_id, 1, lifetime=timedelta(hours=1))
@@ -160,7 +152,7 @@ async def test_only_a_valid_token_of_a_try_is_let_in(guarded: Api) -> None:
     ).status_code == 403
 
 
-async def test_a_token_in_its_last_fifth_comes_back_renewed(api: Api) -> None:
+async def test_a_token_in_its_last_fifth_is_renewed(api: Api) -> None:
     one = await claimed(api)
     moment_ago = datetime.now(UTC) - timedelta(minutes=50)
     old = replace(one, token=token_issued_at(moment_ago, one))
@@ -192,10 +184,7 @@ async def test_a_token_is_renewed_on_request(api: Api) -> None:
     assert datetime.fromisoformat(answer["expires_at"]) == identity.expires_at
 
 
-# --- the end
-
-
-async def test_success_tells_every_outlet_and_queues_who_waits_for_it(api: Api) -> None:
+async def test_success_emits_an_event_for_every_outlet_and_queues_the_waiting_jobs(api: Api) -> None:
     one = await claimed(api)
 
     body = {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"row_count": 3}}], "message": ""}
@@ -217,7 +206,7 @@ async def test_success_tells_every_outlet_and_queues_who_waits_for_it(api: Api) 
     assert api.wakes
 
 
-async def test_an_outlet_the_job_said_nothing_about_is_updated_too(api: Api) -> None:
+async def test_an_outlet_that_the_job_does_not_report_gets_an_event_too(api: Api) -> None:
     one = await claimed(api)
     await one.done("POST", "tries/finish", body={"state": "success"})
 
@@ -238,8 +227,8 @@ async def test_finishing_again_changes_nothing(api: Api) -> None:
 
 async def test_one_event_for_each_asset_and_extra(api: Api) -> None:
     one = await claimed(api)
-    told = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]
-    await one.done("POST", "tries/finish", body={"state": "success", "outlet_events": told})
+    outlet_events = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]
+    await one.done("POST", "tries/finish", body={"state": "success", "outlet_events": outlet_events})
 
     events = (await api.get("/api/v2/assets/events"))["asset_events"]
     assert [event["extra"] for event in events] == [{"n": 1}, {"n": 2}]
@@ -254,7 +243,7 @@ async def test_without_success_there_is_no_event(api: Api, state: str) -> None:
     assert (await api.get("/api/v2/assets/events"))["total_entries"] == 0
 
 
-async def test_an_event_of_a_foreign_asset_undoes_the_whole_end(api: Api) -> None:
+async def test_an_event_of_an_undeclared_asset_rolls_back_the_whole_finish(api: Api) -> None:
     one = await claimed(api)
     answer = await one.call("POST", "tries/finish", body={"state": "success", "outlet_events": [{"asset": "landing"}]})
 
@@ -263,7 +252,7 @@ async def test_an_event_of_a_foreign_asset_undoes_the_whole_end(api: Api) -> Non
     assert (await one.put("orders", "k", 1)).status_code == 204
 
 
-async def test_clear_on_success_wipes_the_tasks_own_state_only(api: Api) -> None:
+async def test_clear_on_success_clears_only_the_task_store(api: Api) -> None:
     one = await claimed(api)
     own = f"store/ti/{one.task_instance_id}/k"
     await one.put("orders", "k", 1)
@@ -275,7 +264,7 @@ async def test_clear_on_success_wipes_the_tasks_own_state_only(api: Api) -> None
     assert (await api.get(api.store("orders", "k")))["value"] == 1
 
 
-async def test_the_tasks_state_outlives_success_by_default(api: Api) -> None:
+async def test_the_task_store_survives_success_by_default(api: Api) -> None:
     one = await claimed(api)
     own = f"store/ti/{one.task_instance_id}/k"
     await one.done("PUT", own, body={"value": 1})
@@ -292,7 +281,7 @@ async def test_progress_is_shown_with_the_task_instance(api: Api) -> None:
     assert task["progress"] == {"stages": 2, "tasks": 10, "tasks_done": 4}
 
 
-async def test_a_try_has_a_link_to_the_history_server_once_spark_has_a_name_for_it(api: Api) -> None:
+async def test_a_try_links_to_the_history_server_once_spark_has_an_application_id(api: Api) -> None:
     task = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load"
     context = adapted(api.context, spark_history_url="http://history:18080/")
     async with serving(context) as client:
@@ -312,7 +301,7 @@ async def test_a_try_has_a_link_to_the_history_server_once_spark_has_a_name_for_
     assert (await api.get(f"{task}/links"))["extra_links"] == {}
 
 
-async def test_from_the_newest_event_to_the_first_spark_job_is_measured_once(api: Api) -> None:
+async def test_the_time_from_the_newest_event_to_the_first_spark_job_is_measured_once(api: Api) -> None:
     one = await claimed(api)
     made = [await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids["landing"]}) for _ in "ab"]
     run = {"dag_id": "load_orders", "run_id": "manual__1"}
@@ -332,7 +321,7 @@ async def test_from_the_newest_event_to_the_first_spark_job_is_measured_once(api
     assert task["progress"] == {**counts, "tasks_done": 10}
 
 
-async def test_rows_and_bytes_that_spark_counted_are_the_try_s_cost(api: Api) -> None:
+async def test_rows_and_bytes_counted_by_spark_are_the_cost_of_the_try(api: Api) -> None:
     one = await claimed(api)
     counts = {"stages": 2, "tasks": 10, "tasks_done": 4}
     await one.done("POST", "tries/progress", body={**counts, "rows_read": 7, "bytes_read": 70})
@@ -343,7 +332,7 @@ async def test_rows_and_bytes_that_spark_counted_are_the_try_s_cost(api: Api) ->
     assert task["progress"] == counts
 
 
-async def test_a_job_that_is_configured_no_more_still_ends(api: Api) -> None:
+async def test_a_job_that_is_no_longer_configured_still_finishes(api: Api) -> None:
     one = await claimed(api)
     async with api.database.transaction() as session:
         await session.execute(delete(schema.job_outlet))

@@ -1,4 +1,4 @@
-"""Clients that others generate from the document, in Python and in TypeScript: they compile, and call."""
+"""Clients generated from the document in Python and in TypeScript compile and work."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def run(*words: str | Path, cwd: Path) -> str:
 
 @pytest.fixture
 async def generator(tmp_path: Path) -> Path:
-    """A Python of its own with the generator, which wants older packages than we have, and what its clients need."""
+    """A separate Python with the generator, which needs older packages than ours, and the packages of its clients."""
     environment = tmp_path / "environment"
     await run(sys.executable, "-m", "uv", "venv", "--python", sys.executable, environment, cwd=tmp_path)
     python = environment / "bin/python"
@@ -81,7 +81,9 @@ async def generator(tmp_path: Path) -> Path:
     return python
 
 
-async def test_a_python_client_is_whole_and_calls(api: Api, document: Path, generator: Path, tmp_path: Path) -> None:
+async def test_a_generated_python_client_is_complete_and_works(
+    api: Api, document: Path, generator: Path, tmp_path: Path
+) -> None:
     options = tmp_path / "options.yaml"
     options.write_text("post_hooks: []\npackage_name_override: client\n")
     output = ("--meta", "none", "--config", options, "--output-path", "client", "--fail-on-warning")
@@ -106,7 +108,7 @@ async def typescript(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_a_typescript_client_is_whole_and_calls(api: Api, document: Path, typescript: Path) -> None:
+async def test_a_generated_typescript_client_is_complete_and_works(api: Api, document: Path, typescript: Path) -> None:
     programs = typescript / "node_modules/.bin"
     await run(programs / "openapi-typescript", document, "--output", "schema.d.ts", cwd=typescript)
     strict = ("--strict", "--target", "es2022", "--module", "nodenext", "--types", "node")

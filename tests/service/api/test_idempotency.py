@@ -1,4 +1,4 @@
-"""A job that hears nothing sends its write again with the same key: it gets the answer it missed, and nothing happens twice."""
+"""A job without an answer repeats its write with the same key. It gets the missed answer, and nothing happens twice."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ WRITES: Mapping[tuple[str, str], tuple[Any, Any]] = {
     ("POST", "tries/progress"): (None, {"stages": 3, "tasks": 2, "tasks_done": 1}),
     ("POST", "tries/finish"): (None, {"state": "success", "outlet_events": [{"asset": "orders", "extra": {"n": 1}}]}),
 }
-"""Query and body of every call that writes."""
+"""The query and body of every writing call."""
 WRITES_NOTHING = {("POST", "tries/token")}
 
 
 async def keyed(one: Try, key: str, method: str, path: str, query: Any = None, body: Any = None) -> httpx.Response:
-    """A call as the SDK makes it."""
+    """Make a call like the SDK."""
     address = "/execution/" + path.format(task_instance_id=one.task_instance_id, key="a%2Fb")
     headers = {"Authorization": f"Bearer {one.token}", "Idempotency-Key": key, "Content-Type": "application/json"}
     content = None if body is None else json.dumps(body)
@@ -51,20 +51,20 @@ async def keyed(one: Try, key: str, method: str, path: str, query: Any = None, b
 
 
 async def everything(database: Database) -> Mapping[str, list[Any]]:
-    """All rows there are."""
+    """Return all rows of the tables."""
     async with database.reading() as session:
         tables = schema.metadata.sorted_tables
         return {table.name: sorted(map(repr, (await session.execute(select(table))).all())) for table in tables}
 
 
-async def test_every_writing_call_is_known_here(api: Api) -> None:
-    found = {
+async def test_every_writing_call_is_covered_here(api: Api) -> None:
+    calls = {
         (method.upper(), path.removeprefix("/execution/"))
         for path, methods in create_app(api.context).openapi()["paths"].items()
         for method in methods
         if path.startswith("/execution/") and method != "get"
     }
-    assert found == WRITES.keys() | WRITES_NOTHING
+    assert calls == WRITES.keys() | WRITES_NOTHING
 
 
 @pytest.mark.parametrize("write", WRITES, ids=" ".join)
@@ -87,7 +87,7 @@ async def test_a_repetition_gets_the_same_answer_and_changes_nothing(api: Api, w
     assert await everything(api.database) == before
 
 
-async def test_the_answer_is_still_there_when_the_try_is_over(api: Api) -> None:
+async def test_the_stored_answer_survives_the_end_of_the_try(api: Api) -> None:
     one = await claimed(api)
     written = await keyed(one, "a", "PUT", "store/asset/by-name/value", BY_NAME, {"value": 1})
     finished = await keyed(one, "b", "POST", "tries/finish", None, {"state": "success"})
@@ -110,7 +110,7 @@ OTHERS: list[tuple[str, str, Any, Any]] = [
 ]
 
 
-async def test_a_key_stands_for_one_request(api: Api) -> None:
+async def test_a_key_identifies_one_request(api: Api) -> None:
     one = await claimed(api)
     await keyed(one, "the key", "PUT", "store/asset/by-name/value", BY_NAME, {"value": 1})
     before = await everything(api.database)
@@ -123,7 +123,7 @@ async def test_a_key_stands_for_one_request(api: Api) -> None:
         assert await everything(api.database) == before
 
 
-async def test_a_refusal_that_changed_nothing_is_not_kept(api: Api) -> None:
+async def test_a_refusal_that_changed_nothing_is_not_stored(api: Api) -> None:
     one = await claimed(api)
     for query, body in (({**BY_NAME, "name": "private"}, {"value": 1}), (BY_NAME, {"value": None})):
         assert not (await keyed(one, "the key", "PUT", "store/asset/by-name/value", query, body)).is_success
@@ -159,7 +159,7 @@ async def test_keys_belong_to_their_task_instance(api: Api) -> None:
         ),
     ],
 )
-async def test_of_many_at_once_one_takes_effect(api: Api, call: tuple[str, str, Any, Any]) -> None:
+async def test_one_of_many_simultaneous_repetitions_takes_effect(api: Api, call: tuple[str, str, Any, Any]) -> None:
     one = await claimed(api)
     answers: list[bytes] = []
 
@@ -176,7 +176,7 @@ async def test_of_many_at_once_one_takes_effect(api: Api, call: tuple[str, str, 
     assert (await api.get(api.store("orders", "k")))["version"] == 1
 
 
-async def test_without_a_key_nothing_is_kept(api: Api) -> None:
+async def test_without_a_key_no_answer_is_stored(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "k", 1)
     await one.put("orders", "k", 1)
@@ -186,8 +186,8 @@ async def test_without_a_key_nothing_is_kept(api: Api) -> None:
 
 
 @on_both
-async def test_a_write_costs_two_statements_with_a_key_or_without(api: Api) -> None:
-    """The fence with all it asks and keeps, and the entry with its history; SQLite needs one for each of these."""
+async def test_a_write_costs_two_statements_with_or_without_a_key(api: Api) -> None:
+    """One statement for the fence and the key, and one for the entry with its history. SQLite needs one for each of these."""
     one = await claimed(api)
     costs = []
     for call in (one.put("orders", "k", 1), keyed(one, "k", "PUT", "store/asset/by-name/value", BY_NAME, {"value": 2})):
@@ -198,7 +198,7 @@ async def test_a_write_costs_two_statements_with_a_key_or_without(api: Api) -> N
     assert costs == ([2, 2] if api.database.dialect == "postgresql" else [3, 4])
 
 
-async def test_a_key_has_a_length(api: Api) -> None:
+async def test_the_length_of_a_key_is_limited(api: Api) -> None:
     one = await claimed(api)
 
     for key, status in (("", 422), ("x" * 256, 422), ("x" * 255, 204), ('"8e03978e-40d5"', 204)):
@@ -206,7 +206,7 @@ async def test_a_key_has_a_length(api: Api) -> None:
         assert answer.status_code == status, key
 
 
-async def test_a_task_of_the_neighbouring_airflow_may_repeat_too(api: Api) -> None:
+async def test_a_task_of_the_neighbouring_airflow_may_repeat_requests_too(api: Api) -> None:
     one = await claimed(api)
     async with api.database.transaction() as session:
         await session.execute(schema.task_try.delete())
@@ -218,8 +218,8 @@ async def test_a_task_of_the_neighbouring_airflow_may_repeat_too(api: Api) -> No
 
 
 @on_both
-async def test_who_waited_for_the_lock_sees_what_was_decided_meanwhile(api: Api) -> None:
-    """The wait is for a row that did not change itself: that the try failed is written beside it."""
+async def test_a_request_that_waited_for_the_lock_sees_what_was_decided_meanwhile(api: Api) -> None:
+    """The request waits for a row that does not change: the failure of the try is written to another row."""
     one = await claimed(api)
     outcome: list[int] = []
 

@@ -1,4 +1,4 @@
-"""From a stored value to the lines of its log, and looking on while a log grows."""
+"""A stored value leads to the log lines of its write, and a growing log can be followed."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def records(text: str) -> list[dict[str, Any]]:
 
 
 async def written_by_the_watcher(api: Api, write_id: str, *, fails: bool = False) -> None:
-    """As the triggerer commits a watermark."""
+    """Commit a watermark like the triggerer."""
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
     words = {"watcher": "landing_files", "write_id": write_id}
     async with api.database.transaction() as session:
@@ -50,17 +50,17 @@ async def written_by_the_watcher(api: Api, write_id: str, *, fails: bool = False
     log.info("store.written", **words)
 
 
-async def test_a_watchers_entry_links_to_the_very_line(api: Api) -> None:
+async def test_a_watchers_entry_links_to_the_exact_log_line(api: Api) -> None:
     for n in range(300):
         log.info("watcher.polled", watcher="landing_files", n=n)
         if n == 150:
             await written_by_the_watcher(api, "w150")
     entry = await api.get(api.store("landing", "landing_files.watermark"))
 
-    found = await api.client.get(entry["last_updated_by"]["log_url"])
+    response = await api.client.get(entry["last_updated_by"]["log_url"])
 
-    assert found.headers["content-type"] == "application/x-ndjson"
-    lines = records(found.text)
+    assert response.headers["content-type"] == "application/x-ndjson"
+    lines = records(response.text)
     assert len(lines) == 201
     assert (lines[100]["event"], lines[100]["write_id"]) == ("store.writing", "w150")
     assert (lines[101]["event"], lines[99]["n"], lines[102]["n"]) == ("store.written", 150, 151)
@@ -69,7 +69,7 @@ async def test_a_watchers_entry_links_to_the_very_line(api: Api) -> None:
     assert [line["event"] for line in few] == ["watcher.polled", "store.writing", "store.written", "watcher.polled"]
 
 
-async def test_without_a_write_the_last_lines_come(api: Api) -> None:
+async def test_without_a_write_the_last_lines_are_returned(api: Api) -> None:
     for n in range(300):
         log.info("watcher.polled", watcher="landing_files", n=n)
 
@@ -92,8 +92,8 @@ async def test_a_write_that_was_rolled_back_is_shown_as_such(api: Api) -> None:
     ]
 
 
-async def test_a_write_whose_confirmation_was_never_logged_is_not_called_rolled_back(api: Api) -> None:
-    """The process died right after COMMIT: the history knows better than the log."""
+async def test_a_write_without_a_logged_confirmation_is_not_shown_as_rolled_back(api: Api) -> None:
+    """The process died right after COMMIT, so only the history has the confirmation."""
     await written_by_the_watcher(api, "w1")
     [path] = (api.context.logs_directory / "watchers" / "landing_files").iterdir()
     path.write_text(path.read_text().splitlines(keepends=True)[0])
@@ -103,7 +103,7 @@ async def test_a_write_whose_confirmation_was_never_logged_is_not_called_rolled_
     assert (line["event"], "rolled_back" in line) == ("store.writing", False)
 
 
-async def test_a_write_older_than_the_logs_shows_its_history_row(api: Api) -> None:
+async def test_a_write_older_than_the_logs_is_shown_from_the_history(api: Api) -> None:
     await written_by_the_watcher(api, "w1")
     [path] = (api.context.logs_directory / "watchers" / "landing_files").iterdir()
     path.write_text("")
@@ -120,7 +120,7 @@ async def test_a_write_older_than_the_logs_shows_its_history_row(api: Api) -> No
 
 
 async def test_a_link_leads_to_its_line_after_rotations_and_a_restart(api: Api) -> None:
-    """`owner` names a process: another one has gone on with files of its own. Of 0 MB a file holds one record."""
+    """`owner` names a process, and another process has continued with its own files. With 0 MB a file has one record."""
     await written_by_the_watcher(api, "w1")
     folder = api.context.logs_directory
     for owner in ("owner", "another"):
@@ -136,7 +136,7 @@ async def test_a_link_leads_to_its_line_after_rotations_and_a_restart(api: Api) 
     assert [line["event"] for line in lines] == ["store.writing", "store.written", *["watcher.polled"] * 3]
 
 
-async def test_lines_of_a_moment(api: Api) -> None:
+async def test_lines_around_a_moment(api: Api) -> None:
     for n in range(5):
         log.info("watcher.polled", watcher="landing_files", n=n)
     third = records((await api.client.get(LOGS)).text)[2]["timestamp"]
@@ -156,24 +156,24 @@ async def test_browsers_get_text(api: Api) -> None:
     assert "info store.writing watcher=landing_files write_id=w1" in page.text
 
 
-async def test_names_that_are_none_of_ours_reach_no_file(api: Api) -> None:
+async def test_invalid_names_reach_no_file(api: Api) -> None:
     api.context.logs_directory.mkdir()
     (api.context.logs_directory / "secret.log").write_text('{"event": "secret"}\n')
 
     for name in ("..", "%2E%2E", "..%2F..", "%2E%2E%2Fsecret", "nobody", "a%0Ab", "x" * 300):
-        found = await api.client.get(f"/api/v2/watchers/{name}/logs")
-        assert found.status_code in {404, 405}, name
-        assert "secret" not in found.text or name.endswith("secret")
+        response = await api.client.get(f"/api/v2/watchers/{name}/logs")
+        assert response.status_code in {404, 405}, name
+        assert "secret" not in response.text or name.endswith("secret")
     for run_id in ("%2E%2E", "..%2Fx", "nothing"):
         path = f"/api/v2/dags/load_orders/dagRuns/{run_id}/taskInstances/load/logs/1"
         assert (await api.client.get(path)).status_code == 404
 
 
-async def test_logs_of_a_watcher_that_has_written_none_are_empty(api: Api) -> None:
+async def test_the_log_of_a_watcher_without_lines_is_empty(api: Api) -> None:
     assert (await api.client.get(LOGS)).text == ""
 
 
-async def test_the_drivers_lines_and_ours_make_one_log(api: Api) -> None:
+async def test_the_lines_of_driver_and_daemon_form_one_log(api: Api) -> None:
     one = await api.start_try()
     path = api.context.logs_directory / "runs/load_orders/manual__1/load/-1/1.log"
     path.parent.mkdir(parents=True)
@@ -200,7 +200,7 @@ async def test_the_drivers_lines_and_ours_make_one_log(api: Api) -> None:
     assert as_text.text.startswith("  starting\nhalf a li\n")
 
 
-async def test_a_long_log_comes_in_fragments(api: Api) -> None:
+async def test_a_long_log_is_returned_in_fragments(api: Api) -> None:
     await api.start_try()
     path = api.context.logs_directory / "runs/load_orders/manual__1/load/-1/1.log"
     path.parent.mkdir(parents=True)
@@ -219,7 +219,7 @@ async def test_a_long_log_comes_in_fragments(api: Api) -> None:
     assert (await api.get(base, token=2**62))["content"] == []
 
 
-async def test_the_log_of_a_driver_elsewhere_is_read_through_its_submitter(
+async def test_the_log_of_a_remote_driver_is_read_through_its_submitter(
     api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await api.start_try()
@@ -259,8 +259,8 @@ async def test_unknown_tries_have_no_log(api: Api) -> None:
     assert (await api.get(f"{base}/load/logs/7"))["content"] == []
 
 
-async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
-    """The stream itself: the in-process transport would hand it over only when it ends."""
+async def test_following_shows_existing_and_new_lines(api: Api) -> None:
+    """Follow the log over a socket, because the in-process transport would return the stream only at its end."""
     log.info("watcher.polled", watcher="landing_files", n=0)
     query = LogQuery(around=None, before=100, after=100, following=True)
 
@@ -281,7 +281,7 @@ async def test_following_shows_what_is_there_and_what_comes(api: Api) -> None:
 
 
 async def events(stream: AsyncIterator[str]) -> list[dict[str, Any]]:
-    """The next events of a stream, without the comments that keep it open."""
+    """Return the next events of a stream without its comments."""
     with anyio.fail_after(PATIENCE):
         while (chunk := await anext(stream)) == ":\n\n":
             pass

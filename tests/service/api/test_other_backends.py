@@ -1,4 +1,4 @@
-"""A store backend outside the metadata database: values go there, what makes detection exactly-once does not."""
+"""A store backend outside the metadata database keeps the values. The state of exactly-once detection stays in the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WATERMARK = "landing_files.watermark"
 
 
 class Backend(MemoryStoreBackend):
-    """Remembers the scopes it was given, and fails as often as it was told to."""
+    """A backend that records its scopes and fails a given number of times."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -50,7 +50,7 @@ async def elsewhere(api: Api, backend: Backend) -> AsyncIterator[Api]:
         yield Api(client, context, api.asset_ids, owed)
 
 
-async def test_values_of_people_and_jobs_are_kept_by_the_backend_alone(
+async def test_values_of_people_and_jobs_are_stored_only_in_the_backend(
     api: Api, elsewhere: Api, backend: Backend
 ) -> None:
     one = await claimed(elsewhere)
@@ -98,7 +98,7 @@ async def test_what_the_backend_cannot_do_is_refused_and_changes_nothing(elsewhe
     assert backend.scopes == []
 
 
-async def test_a_backend_that_fails_is_told_in_a_sentence(elsewhere: Api, backend: Backend) -> None:
+async def test_a_failing_backend_is_reported_in_a_sentence(elsewhere: Api, backend: Backend) -> None:
     backend.failures = 1
     answer = await elsewhere.client.put(elsewhere.store("orders", "k"), json={"value": 1})
 
@@ -107,7 +107,7 @@ async def test_a_backend_that_fails_is_told_in_a_sentence(elsewhere: Api, backen
     assert (await elsewhere.get("/api/v2/audit"))["audit"] == []
 
 
-async def test_a_superseded_try_writes_nothing_there_either(elsewhere: Api, backend: Backend) -> None:
+async def test_a_superseded_try_writes_nothing_to_the_backend(elsewhere: Api, backend: Backend) -> None:
     one = await claimed(elsewhere)
     await one.done("POST", "tries/finish", body={"state": "success"})
 
@@ -116,7 +116,7 @@ async def test_a_superseded_try_writes_nothing_there_either(elsewhere: Api, back
     assert backend.scopes == []
 
 
-async def test_a_tasks_own_state_is_kept_there_too(elsewhere: Api, backend: Backend) -> None:
+async def test_the_task_store_is_in_the_backend_too(elsewhere: Api, backend: Backend) -> None:
     one = await claimed(elsewhere)
     own = f"store/ti/{one.task_instance_id}"
     await one.done("PUT", f"{own}/k", body={"value": 1})
@@ -131,16 +131,13 @@ async def test_a_tasks_own_state_is_kept_there_too(elsewhere: Api, backend: Back
     assert (await one.call("GET", f"{own}/k")).status_code == 404
 
 
-# --- watermarks
-
-
 async def write_watermark(api: Api, value: str) -> None:
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id="w")
     scope = AssetScope(asset_id=api.asset_ids["landing"])
     await MetastoreStoreBackend(api.database).aset_asset_store(scope, WATERMARK, value, writer=writer)
 
 
-async def test_a_watermark_is_shown_as_the_metadata_database_has_it_and_protected(elsewhere: Api) -> None:
+async def test_a_watermark_is_read_from_the_metadata_database_and_protected(elsewhere: Api) -> None:
     await write_watermark(elsewhere, '"there"')
 
     entry = await elsewhere.get(elsewhere.store("landing", WATERMARK))
@@ -150,9 +147,7 @@ async def test_a_watermark_is_shown_as_the_metadata_database_has_it_and_protecte
     await elsewhere.put("landing", WATERMARK, "elsewhere", status=409)
 
 
-async def test_a_copy_is_made_of_the_newest_watermark_and_made_again_when_it_is_lost(
-    elsewhere: Api, backend: Backend
-) -> None:
+async def test_the_newest_watermark_is_copied_and_copied_again_if_lost(elsewhere: Api, backend: Backend) -> None:
     copies = WatermarkCopies(elsewhere.database, backend.entries(elsewhere.database))
     place = (elsewhere.asset_ids["landing"], WATERMARK)
     async with elsewhere.database.reading() as session:

@@ -9,7 +9,7 @@ async def tell(api, asset, times=1):
         (await api.client.post("/api/v2/assets/events", json=body)).raise_for_status()
 
 
-async def test_two_events_of_one_asset_are_one_line_until_a_run_takes_them(api):
+async def test_two_events_of_one_asset_are_one_entry_until_a_run_consumes_them(api):
     await tell(api, "landing", times=2)
     await tell(api, "customers")
     page = await api.get("/api/v2/dags/load_orders/assets/queuedEvents")
@@ -25,7 +25,7 @@ async def test_two_events_of_one_asset_are_one_line_until_a_run_takes_them(api):
     assert pair == page["queued_events"][0]
 
 
-async def test_deleting_takes_all_events_of_the_line_and_is_in_the_audit(api):
+async def test_deleting_removes_all_events_of_the_entry_and_is_audited(api):
     await tell(api, "landing", times=2)
     await tell(api, "customers")
     path = f"/api/v2/dags/load_orders/assets/{api.asset_ids['landing']}/queuedEvents"

@@ -1,4 +1,4 @@
-"""Assets, events, jobs, runs, watchers and the whole, over REST."""
+"""Assets, events, jobs, runs, watchers, health and the probes over REST."""
 
 from __future__ import annotations
 
@@ -30,14 +30,11 @@ from watcher.serving.api.streams.open_streams import Streams
 async def create_event(api: Api, asset: str = "landing", **body: Any) -> dict[str, Any]:
     answer = await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids[asset], **body})
     assert answer.status_code == 200, answer.text
-    found: dict[str, Any] = answer.json()
-    return found
+    answer_json: dict[str, Any] = answer.json()
+    return answer_json
 
 
-# --- assets
-
-
-async def test_an_asset_shows_all_around_it(api: Api) -> None:
+async def test_an_asset_shows_its_jobs_watchers_and_aliases(api: Api) -> None:
     event = await create_event(api)
 
     asset = await api.get(f"/api/v2/assets/{api.asset_ids['landing']}")
@@ -80,13 +77,13 @@ SELECTIONS: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-async def test_assets_are_found_as_in_airflow(api: Api) -> None:
+async def test_assets_are_filtered_as_in_airflow(api: Api) -> None:
     for query, names in SELECTIONS:
-        found = await api.get("/api/v2/assets", **query)
+        answer_json = await api.get("/api/v2/assets", **query)
 
-        assert [asset["name"] for asset in found["assets"]] == names, query
+        assert [asset["name"] for asset in answer_json["assets"]] == names, query
         if "limit" not in query:
-            assert found["total_entries"] == len(names), query
+            assert answer_json["total_entries"] == len(names), query
 
 
 async def test_inactive_assets_are_listed_on_request(api: Api) -> None:
@@ -97,10 +94,7 @@ async def test_inactive_assets_are_listed_on_request(api: Api) -> None:
     assert (await api.get("/api/v2/assets", only_active=False))["total_entries"] == 4
 
 
-# --- events
-
-
-async def test_an_event_made_here_is_marked_and_queued(api: Api) -> None:
+async def test_an_event_from_the_api_is_marked_and_queued(api: Api) -> None:
     event = await create_event(api, extra={"n": 1, "from_rest_api": False})
 
     assert event["extra"] == {"n": 1, "from_rest_api": True}
@@ -146,9 +140,9 @@ async def test_an_event_names_the_runs_that_consumed_it(api: Api) -> None:
         row = {"dag_id": "load_orders", "run_id": "manual__1", "event_id": event["id"], "completed": True}
         await session.execute(insert(schema.run_asset_event).values(row))
 
-    [found] = (await api.get("/api/v2/assets/events"))["asset_events"]
+    [event] = (await api.get("/api/v2/assets/events"))["asset_events"]
 
-    [run] = found["created_dagruns"]
+    [run] = event["created_dagruns"]
     assert (run["dag_id"], run["run_id"], run["state"], run["triggering"]) == (
         "load_orders",
         "manual__1",
@@ -157,14 +151,11 @@ async def test_an_event_names_the_runs_that_consumed_it(api: Api) -> None:
     )
 
 
-# --- jobs and runs
-
-
 async def test_jobs_are_listed_with_their_schedule_in_words(api: Api) -> None:
-    found = await api.get("/api/v2/dags")
+    answer_json = await api.get("/api/v2/dags")
 
-    assert [dag["dag_id"] for dag in found["dags"]] == ["load_orders", "report"]
-    dag = found["dags"][0]
+    assert [dag["dag_id"] for dag in answer_json["dags"]] == ["load_orders", "report"]
+    dag = answer_json["dags"][0]
     assert dag["timetable_summary"] == "landing & (customers | alias(daily))"
     assert (dag["is_paused"], dag["is_stale"], dag["fileloc"]) == (False, False, "jobs/load_orders.py")
     assert dag == await api.get("/api/v2/dags/load_orders")
@@ -172,7 +163,7 @@ async def test_jobs_are_listed_with_their_schedule_in_words(api: Api) -> None:
     await api.get("/api/v2/dags/nothing", status=404)
 
 
-async def test_a_job_is_paused_and_goes_on(api: Api) -> None:
+async def test_a_job_is_paused_and_resumed(api: Api) -> None:
     for paused in (True, False):
         answer = await api.client.patch("/api/v2/dags/report", json={"is_paused": paused})
         assert (answer.status_code, answer.json()["is_paused"]) == (200, paused)
@@ -213,7 +204,7 @@ async def test_a_run_is_triggered_by_hand(api: Api) -> None:
     await api.get(f"{path}/taskInstances/other", status=404)
 
 
-async def test_a_run_keeps_the_name_and_date_it_is_given_once(api: Api) -> None:
+async def test_a_run_has_the_requested_id_and_date_and_an_id_is_used_once(api: Api) -> None:
     run = await trigger(api, dag_run_id="mine", logical_date="2026-01-01T01:00:00+01:00")
 
     assert (run["dag_run_id"], run["logical_date"]) == ("mine", "2026-01-01T00:00:00Z")
@@ -239,9 +230,6 @@ async def test_runs_are_listed_for_one_job_or_all(api: Api) -> None:
     assert await ids(run_type="scheduled") == []
     await api.get("/api/v2/dags/nothing/dagRuns", status=404)
     await api.get("/api/v2/dags/load_orders/dagRuns/nothing", status=404)
-
-
-# --- watchers
 
 
 async def test_a_watcher_is_shown_paused_and_resumed(api: Api) -> None:
@@ -280,10 +268,7 @@ async def test_a_watcher_is_shown_paused_and_resumed(api: Api) -> None:
     await api.get("/api/v2/watchers/nobody", status=404)
 
 
-# --- the whole
-
-
-async def test_health_tells_of_signs_of_life(api: Api) -> None:
+async def test_health_reports_heartbeats(api: Api) -> None:
     assert (await api.get("/api/v2/monitor/health"))["triggerer"] == {
         "status": None,
         "latest_triggerer_heartbeat": None,
@@ -300,7 +285,7 @@ async def test_health_tells_of_signs_of_life(api: Api) -> None:
     assert health["triggerer"]["latest_triggerer_heartbeat"]
 
 
-async def test_probes(api: Api) -> None:
+async def test_the_probes_report_liveness_and_readiness(api: Api) -> None:
     assert (await api.get("/healthz")) == {"status": "alive"}
     assert (await api.get("/readyz")) == {"status": "ready", "reasons": [], "warnings": []}
     assert (await api.get("/api/v2/version"))["version"]
@@ -311,7 +296,7 @@ async def test_probes(api: Api) -> None:
         assert (unready.status_code, "configuration" in unready.json()["reasons"][0]) == (503, True)
 
 
-async def test_a_commit_that_fails_for_want_of_the_database_holds_readiness_until_one_succeeds(api: Api) -> None:
+async def test_a_commit_that_the_database_does_not_answer_prevents_readiness_until_one_succeeds(api: Api) -> None:
     api.database.outage = DatabaseUnavailable("the disk is full; free some space there")
     unready = await api.get("/readyz", status=503)
     assert unready["reasons"] == ["the last commit failed: the disk is full; free some space there"]
@@ -322,7 +307,7 @@ async def test_a_commit_that_fails_for_want_of_the_database_holds_readiness_unti
     assert (await api.get("/api/v2/monitor/health"))["metadatabase"] == {"status": "healthy"}
 
 
-async def test_what_this_process_knows_of_a_watcher_is_shown_over_its_row(api: Api) -> None:
+async def test_facts_of_this_process_about_a_watcher_override_its_row(api: Api) -> None:
     now = time.monotonic()
     report = WatcherReport(polled_at=now, whole_since=now - 100)
     report.show("failing", "the disk is full", 3)
@@ -348,8 +333,6 @@ async def test_the_whole_api_describes_itself(api: Api) -> None:
     assert len(operations) == len(set(operations))
 
 
-# --- who may do what
-
 READING = [
     "/api/v2/assets",
     "/api/v2/assets/1/store",
@@ -374,16 +357,17 @@ WRITING = [
 
 
 @pytest.mark.parametrize(("role", "allowed"), [("viewer", 1), ("operator", 2), ("admin", 3)])
-async def test_roles(guarded: Api, role: str, allowed: int) -> None:
+async def test_each_role_may_do_what_it_should(guarded: Api, role: str, allowed: int) -> None:
     async with guarded.database.transaction() as session:
         token = (await tokens.create(session, "somebody", role)).token
-    for level, requests in enumerate(([("GET", path, None) for path in READING], OPERATING, WRITING), start=1):
+    levels: list[list[tuple[str, str, Any]]] = [[("GET", path, None) for path in READING], OPERATING, WRITING]
+    for level, requests in enumerate(levels, start=1):
         for method, path, body in requests:
             answer = await guarded.client.request(method, path, json=body, headers={"Authorization": f"Bearer {token}"})
             assert answer.is_success if level <= allowed else answer.status_code == 403, (path, answer.text)
 
 
-async def test_who_writes_is_known_by_name(guarded: Api) -> None:
+async def test_the_writer_is_recorded_by_name(guarded: Api) -> None:
     async with guarded.database.transaction() as session:
         token = (await tokens.create(session, "trainee", "admin")).token
     headers = {"Authorization": f"Bearer {token}"}
@@ -394,7 +378,7 @@ async def test_who_writes_is_known_by_name(guarded: Api) -> None:
     assert (entry["last_updated_by"]["kind"], entry["last_updated_by"]["actor"]) == ("api", "trainee")
 
 
-async def test_strangers_are_told_nothing(guarded: Api) -> None:
+async def test_strangers_learn_nothing(guarded: Api) -> None:
     for asset_id in (1, 999):
         answer = await guarded.client.get(f"/api/v2/assets/{asset_id}")
         assert (answer.status_code, answer.json()) == (401, {"detail": "Not authenticated"})
@@ -404,7 +388,7 @@ async def test_strangers_are_told_nothing(guarded: Api) -> None:
         assert basic.status_code == 401
 
 
-async def test_the_reference_is_a_page_that_needs_nothing_from_elsewhere(api: Api) -> None:
+async def test_the_reference_page_needs_nothing_from_other_hosts(api: Api) -> None:
     document = await api.get("/openapi.json")
     page = await api.client.get("/docs")
     assert page.headers["content-type"].startswith("text/html")
@@ -430,7 +414,7 @@ async def test_without_tokens_a_page_of_another_site_gets_nothing(api: Api) -> N
     assert (await api.get("/api/v2/assets/events"))["total_entries"] == 2
 
 
-async def test_streams_are_few(api: Api) -> None:
+async def test_the_number_of_streams_is_limited(api: Api) -> None:
     full = adapted(api.context, streams=Streams(most=0))
     async with serving(full) as client:
         answer = await client.get("/api/v2/watchers/landing_files/logs", params={"follow": True})
@@ -454,7 +438,7 @@ async def test_a_reload_needs_a_daemon_and_an_admin_and_a_refusal_names_every_pr
     ]
 
 
-async def test_what_is_kept_aside_is_listed_and_tried_again(api: Api) -> None:
+async def test_rejected_items_are_listed_and_retried(api: Api) -> None:
     empty = {"rejected": [], "total_entries": 0}
     assert await api.get("/api/v2/watchers/landing_files/rejected") == empty
     await api.get("/api/v2/watchers/nobody/rejected", status=404)
@@ -483,7 +467,7 @@ async def test_what_is_kept_aside_is_listed_and_tried_again(api: Api) -> None:
     assert (await api.get("/api/v2/audit"))["audit"][0]["action"] == "watcher.rejected_retry"
 
 
-async def test_the_last_polls_are_those_that_were_stored_or_those_that_this_process_knows(api: Api) -> None:
+async def test_the_last_polls_come_from_this_process_or_the_database(api: Api) -> None:
     assert await api.get("/api/v2/watchers/landing_files/polls") == {"polls": [], "total_entries": 0}
     await api.get("/api/v2/watchers/nobody/polls", status=404)
     history = PollHistory()

@@ -28,7 +28,7 @@ def at(hours: float) -> datetime:
 
 
 async def four_runs(api: Api) -> None:
-    """`a` ran an hour and consumed an event of `landing`, `b` began later and failed, `c` waits; `d` is of another job."""
+    """Create four runs: `a` ran an hour and consumed an event of `landing`, `b` started later and failed, `c` is queued, and `d` belongs to another job."""
     of_runs: dict[str, dict[str, Any]] = {
         "a": {"state": "success", "start_date": at(0), "end_date": at(1), "conf": '{"day": "monday"}'},
         "b": {
@@ -60,7 +60,7 @@ async def four_runs(api: Api) -> None:
 
 
 def ids(page: Any) -> str:
-    """Of runs or task instances, in the order given."""
+    """Return the ids of runs or task instances in the order of the answer."""
     return "".join(one["dag_run_id"] for one in page.get("dag_runs", page.get("task_instances")))
 
 
@@ -100,7 +100,7 @@ async def test_runs_are_filtered_and_ordered(api: Api) -> None:
         assert (ids(page), page["total_entries"]) == (expected, len(expected)), query
 
 
-async def test_times_order_runs_also_where_they_have_none(api: Api) -> None:
+async def test_runs_are_ordered_by_times_that_may_be_missing(api: Api) -> None:
     await four_runs(api)
     for name in ("start_date", "end_date", "logical_date", "duration", "updated_at"):
         up, down = [[one[0] for one in ids(await api.get(ALL_RUNS, order_by=f"{way}{name}"))] for way in ("", "-")]
@@ -144,7 +144,7 @@ async def test_task_instances_are_filtered(api: Api) -> None:
         assert (ids(page), page["total_entries"]) == (expected, len(expected)), query
 
 
-async def test_task_instances_are_of_one_run_of_a_job_or_of_all(api: Api) -> None:
+async def test_task_instances_are_listed_for_one_run_one_job_or_all(api: Api) -> None:
     await four_runs(api)
     assert ids(await api.get(f"{RUNS}/a/taskInstances")) == "a"
     assert ids(await api.get(f"{RUNS}/~/taskInstances", order_by="-run_after")) == "cba"
@@ -158,7 +158,7 @@ async def test_task_instances_are_of_one_run_of_a_job_or_of_all(api: Api) -> Non
 ORDERS = [["id"], ["-start_date"], ["end_date", "-run_id"], ["-duration"], ["partition_date"]]
 
 
-async def test_pages_go_on_and_back_by_cursors(api: Api) -> None:
+async def test_cursors_lead_to_the_next_and_previous_page(api: Api) -> None:
     await four_runs(api)
     for order_by in ORDERS:
         await _go_on_and_back(api, order_by)
@@ -181,13 +181,13 @@ async def _go_on_and_back(api: Api, order_by: list[str]) -> None:
 
 
 @pytest.mark.parametrize("query", [{}, {"cursor": ""}])
-async def test_what_is_alike_descends_where_the_order_does_as_in_airflow(api: Api, query: dict[str, str]) -> None:
+async def test_ties_follow_the_direction_of_the_order_as_in_airflow(api: Api, query: dict[str, str]) -> None:
     await four_runs(api)
     rising = ids(await api.get(ALL_RUNS, order_by="run_type", **query))
     assert ids(await api.get(ALL_RUNS, order_by="-run_type", **query)) == rising[::-1]
 
 
-async def test_a_page_is_not_moved_by_what_comes_meanwhile(api: Api) -> None:
+async def test_new_rows_do_not_shift_a_page(api: Api) -> None:
     await four_runs(api)
     first = await api.get(ALL_TASKS, cursor="", order_by="-run_after", limit=2)
     async with api.database.transaction() as connection:
@@ -218,14 +218,14 @@ NO_CURSORS = [
 ]
 
 
-async def test_what_is_no_cursor_is_refused(api: Api) -> None:
+async def test_an_invalid_cursor_is_refused(api: Api) -> None:
     for cursor in NO_CURSORS:
         answer = await api.get(ALL_RUNS, status=400, cursor=cursor, order_by="start_date")
         assert "cursor" in answer["detail"]
 
 
 @pytest.mark.parametrize("cursor", ["", token("-conf", ["{}", 1])])
-async def test_an_order_by_values_of_any_length_has_offsets_and_no_cursors(api: Api, cursor: str) -> None:
+async def test_an_order_by_long_values_supports_offsets_but_no_cursors(api: Api, cursor: str) -> None:
     await four_runs(api)
     assert "give `offset`" in (await api.get(ALL_RUNS, status=400, cursor=cursor, order_by="-conf"))["detail"]
     assert ids(await api.get(ALL_RUNS, offset=1, order_by="-conf")) == "cba"

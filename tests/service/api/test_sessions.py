@@ -1,4 +1,4 @@
-"""Signing in with a browser: a token becomes a cookie, with which pages of ours alone act, until it or its token ends."""
+"""Signing in with a browser: a token is exchanged for a cookie, which only our pages can use until it or its token expires."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from tests.effort import PATIENCE
 from tests.service.api.application import Api, adapted
 from watcher.serving.api import create_app
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.sign_in import sessions
+from watcher.serving.api.sign_in.recent_tokens import MOST_FAILURES
 from watcher.serving.api.sign_in.same_site import Site
-from watcher.serving.api.sign_in.throttle import MOST_FAILURES
+from watcher.serving.api.sign_in.sign_ins import begin_session, end_session
 from watcher.serving.api.streams.open_streams import Streams
 
 pytestmark = on_both
@@ -34,16 +34,16 @@ ASSETS: Final = "/api/v2/assets"
 
 @cache
 def pages(context: Any) -> FastAPI:
-    """The application with a page to sign in, and one to sign out."""
+    """The application with a route to sign in and one to sign out."""
     app = create_app(context)
 
     @app.post("/sign-in", status_code=204)
     async def sign_in(request: Request, context: Context, response: Response) -> None:
-        response.headers["Set-Cookie"] = await sessions.begin(request, context, (await request.body()).decode())
+        response.headers["Set-Cookie"] = await begin_session(request, context, (await request.body()).decode())
 
     @app.post("/sign-out", status_code=204)
     async def sign_out(request: Request, context: Context, response: Response) -> None:
-        response.headers["Set-Cookie"] = await sessions.end(request, context)
+        response.headers["Set-Cookie"] = await end_session(request, context)
 
     return app
 
@@ -86,7 +86,7 @@ async def test_a_session_acts_as_the_subject_of_its_token_until_it_is_signed_out
         assert not ann.cookies
         ann.cookies.update(kept)
         gone = await ann.get(ASSETS)
-        assert (gone.status_code, gone.json()["detail"]) == (401, "the session is over; sign in again")
+        assert (gone.status_code, gone.json()["detail"]) == (401, "the session has ended; sign in again")
     async with guarded.database.reading() as connection:
         entries = (await audit.listed(connection, None, Window(limit=10))).rows
     assert [(entry.actor, entry.action) for entry in entries] == [
@@ -97,7 +97,7 @@ async def test_a_session_acts_as_the_subject_of_its_token_until_it_is_signed_out
     assert token.token not in str(entries)
 
 
-async def test_a_session_ends_with_its_token_by_itself_and_by_the_next_one_of_its_browser(
+async def test_a_session_ends_with_its_token_with_time_and_with_the_next_one_of_its_browser(
     guarded: Api, token: CreatedToken
 ) -> None:
     async with browser(guarded.context) as ann:
@@ -158,7 +158,7 @@ async def test_a_page_of_another_site_can_neither_act_nor_sign_anybody_in(guarde
             assert await status(ann, "GET", ASSETS, headers={"Cookie": f"{name}=x"}) == 401
 
 
-async def test_beyond_the_loopback_the_cookie_needs_https(guarded: Api, token: CreatedToken) -> None:
+async def test_outside_the_loopback_the_cookie_requires_https(guarded: Api, token: CreatedToken) -> None:
     site = Site(hosts=frozenset({"watcher.example"}), base_url="https://watcher.example")
     context = adapted(guarded.context, site=site)
     async with browser(context, "https://watcher.example") as ann:
@@ -172,7 +172,7 @@ async def test_beyond_the_loopback_the_cookie_needs_https(guarded: Api, token: C
         assert (answer.status_code, "https" in answer.json()["detail"]) == (403, True)
 
 
-async def test_tokens_that_are_tried_at_the_page_count_as_failures(guarded: Api, token: CreatedToken) -> None:
+async def test_refused_tokens_on_the_sign_in_page_count_as_failures(guarded: Api, token: CreatedToken) -> None:
     async with browser(guarded.context) as mallory:
         statuses = [await status(mallory, "POST", "/sign-in", content=f"aw_{n}") for n in range(MOST_FAILURES + 1)]
         assert statuses == [403] * MOST_FAILURES + [429]

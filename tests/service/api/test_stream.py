@@ -1,4 +1,4 @@
-"""Changes as they come: of what, in whose shape, from which cursor on, and for how many."""
+"""The stream of changes: its filters, shapes, cursors and limits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TRY_LOG = f"{RUN}/taskInstances/load/logs/1"
 
 
 class Client:
-    """Reads one stream, event by event."""
+    """A client that reads one stream event by event."""
 
     def __init__(self, lines: AsyncIterator[str]) -> None:
         self._lines = lines
@@ -54,7 +54,7 @@ class Client:
 
 @asynccontextmanager
 async def listening(address: str, last: str | None = None, **query: Any) -> AsyncIterator[Client]:
-    """From the first comment on whatever comes is told."""
+    """Open a stream and read its first comment, after which every change is sent."""
     headers = {} if last is None else {"Last-Event-ID": last}
     async with (
         httpx.AsyncClient(base_url=address, timeout=PATIENCE) as client,
@@ -73,7 +73,7 @@ async def create_event(api: Api, asset: str = "landing") -> int:
 
 
 @on_both
-async def test_what_changes_is_told_in_the_shapes_of_rest(api: Api) -> None:
+async def test_changes_are_sent_in_the_shapes_of_rest(api: Api) -> None:
     await create_event(api)  # before anybody listens
     async with served(api.context) as address, listening(address) as client:
         number = await create_event(api)
@@ -85,6 +85,8 @@ async def test_what_changes_is_told_in_the_shapes_of_rest(api: Api) -> None:
         await api.put("landing", "k", {"rows": 1})
         data = await client.until("store")
         assert (data["asset"], data["key"], data["value"], data["version"]) == ("landing", "k", {"rows": 1}, 1)
+        await api.put("landing", "k", "2026-01-31")
+        assert (await client.until("store"))["value"] == "2026-01-31"
         async with api.database.transaction() as connection:
             await watchers.set_paused(connection, "landing_files", paused=True)
         assert await client.until("watcher") == await api.get("/api/v2/watchers/landing_files")
@@ -95,7 +97,7 @@ async def test_what_changes_is_told_in_the_shapes_of_rest(api: Api) -> None:
         assert (task["dag_id"], task["task_id"]) == ("load_orders", "load")
 
 
-async def test_a_stream_is_of_types_of_an_asset_or_of_a_job(api: Api) -> None:
+async def test_a_stream_is_filtered_by_type_asset_or_job(api: Api) -> None:
     landing = api.asset_ids["landing"]
     async with (
         served(api.context) as address,
@@ -112,7 +114,7 @@ async def test_a_stream_is_of_types_of_an_asset_or_of_a_job(api: Api) -> None:
     assert (answer.status_code, "'nothing'" in answer.json()["detail"]) == (422, True)
 
 
-async def test_a_client_comes_back_where_it_was_or_is_told_to_read_anew(api: Api) -> None:
+async def test_a_client_continues_at_its_cursor_or_is_reset(api: Api) -> None:
     context = adapted(api.context, changes=LiveChanges(most_kept=3))
     async with served(context) as address, listening(address, types="asset_event") as witness:
         async with listening(address, types="asset_event") as client:
@@ -131,7 +133,7 @@ async def test_a_client_comes_back_where_it_was_or_is_told_to_read_anew(api: Api
                 assert await client.next() == ("reset", {})
 
 
-async def test_a_slow_reader_is_let_go_and_streams_are_few(api: Api) -> None:
+async def test_a_slow_client_is_disconnected_and_streams_are_limited(api: Api) -> None:
     changes = LiveChanges(most_pending=100)
     context = adapted(api.context, changes=changes, streams=Streams(most=1))
     async with served(context) as address, listening(address) as client:
@@ -171,7 +173,7 @@ async def test_a_stream_ends_with_the_token_that_opened_it(guarded: Api, path: s
                 pass
 
 
-async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:
+async def test_a_client_that_missed_too_much_is_reset(api: Api) -> None:
     changes = LiveChanges()
     async with served(adapted(api.context, changes=changes)) as address, listening(address) as witness:
         await create_event(api)
@@ -184,14 +186,14 @@ async def test_who_was_away_for_too_much_reads_anew(api: Api) -> None:
             assert await client.next() == ("reset", {})
 
 
-async def test_who_comes_while_the_process_ends_is_let_go(api: Api) -> None:
+async def test_a_stream_ends_at_once_while_the_process_stops(api: Api) -> None:
     api.context.live.stopping.set()
     async with serving(api.context) as client:
         answer = await client.get(STREAM)
         assert (answer.status_code, answer.text) == (200, ":\n\n")
 
 
-async def test_nobody_listens_and_nothing_is_read(api: Api) -> None:
+async def test_nothing_is_read_while_no_client_listens(api: Api) -> None:
     changes = LiveChanges()
     changes.wake()
     async with served(adapted(api.context, changes=changes)) as address:
@@ -200,7 +202,7 @@ async def test_nobody_listens_and_nothing_is_read(api: Api) -> None:
         with anyio.fail_after(PATIENCE):
             while changes._listeners:
                 await create_event(api)
-        looked_at = changes._looked_at
+        polled_at = changes._polled_at
         changes.wake()
         await create_event(api)
-        assert changes._looked_at == looked_at
+        assert changes._polled_at == polled_at

@@ -1,6 +1,6 @@
-"""Airflow's Task SDK, from an environment of its own, speaks to the Execution API as one of our tries.
+"""Airflow's Task SDK, in a separate environment, uses the Execution API as one of our tries.
 
-It does not live beside our own dependencies.
+It cannot be installed beside our own dependencies.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ print(json.dumps({name: plain(answer) for name, answer in answers.items()}))
 
 
 async def asked(api: Api, *words: str) -> Any:
-    """What the program prints, with the API on a socket."""
+    """Return the output of the program, with the API on a socket."""
     listening = listen("127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     environment = {**os.environ, "AIRFLOW_HOME": str(api.context.logs_directory), "NO_PROXY": "127.0.0.1"}
@@ -73,7 +73,7 @@ async def asked(api: Api, *words: str) -> Any:
     return json.loads(done.stdout.decode().splitlines()[-1])
 
 
-async def test_a_task_of_airflow_asks_and_writes(api: Api) -> None:
+async def test_a_task_of_airflow_reads_and_writes(api: Api) -> None:
     await api.client.post("/api/v2/assets/events", json={"asset_id": api.asset_ids["landing"], "extra": {"n": 1}})
     one = await claimed(api)
     answers = await asked(api, one.token, one.task_instance_id)

@@ -1,4 +1,4 @@
-"""The store of a task instance under Airflow 3.3's path, as Airflow was seen to behave."""
+"""The store of a task instance under Airflow 3.3's path behaves as Airflow was observed to."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PATH = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load/state-stor
 
 @pytest.fixture
 async def task(api: Api) -> str:
-    """The path of the store of a task instance."""
+    """Return the path of the store of a task instance."""
     await claimed(api)
     return PATH
 
@@ -65,7 +65,7 @@ async def test_patch_answers_null_and_keeps_the_expiry(api: Api, task: str) -> N
     assert (await api.client.patch(f"{task}/k", json={"value": 1, "expires_at": None})).status_code == 422
 
 
-async def test_delete_and_clear_do_nothing_where_nothing_is(api: Api, task: str) -> None:
+async def test_delete_and_clear_do_nothing_without_entries(api: Api, task: str) -> None:
     for key in ("a", "b", "c"):
         await put(api, key, 1)
     for path in (f"{task}/a", f"{task}/a", task, task):
@@ -73,7 +73,7 @@ async def test_delete_and_clear_do_nothing_where_nothing_is(api: Api, task: str)
     assert (await api.get(task))["total_entries"] == 0
 
 
-async def test_mapped_siblings_have_stores_of_their_own(api: Api, task: str) -> None:
+async def test_mapped_siblings_have_separate_stores(api: Api, task: str) -> None:
     ids = {"dag_id": "load_orders", "run_id": "manual__1", "task_id": "load"}
     async with api.database.transaction() as session:
         await session.execute(insert(schema.task_instance).values(id="s", map_index=3, state="queued", **ids))
@@ -101,7 +101,7 @@ async def test_an_unknown_task_instance_is_not_found_but_its_list_is_empty(api: 
     assert (await api.client.get(task, params={"map_index": -2})).status_code == 422
 
 
-async def test_bad_values_and_keys_change_nothing(api: Api, task: str) -> None:
+async def test_invalid_values_and_keys_change_nothing(api: Api, task: str) -> None:
     await put(api, "k", "before")
     headers = {"Content-Type": "application/json"}
     for value in ("null", "NaN", "1e400", '"\\ud800"', f'"{"x" * 65_534}"', "[" * 300 + "]" * 300):
@@ -114,20 +114,20 @@ async def test_bad_values_and_keys_change_nothing(api: Api, task: str) -> None:
     assert [entry["value"] for entry in (await api.get(task))["task_state_store"]] == ["before"]
 
 
-async def test_every_change_is_in_the_audit_under_its_actor(api: Api, task: str) -> None:
+async def test_every_change_is_audited_with_its_actor(api: Api, task: str) -> None:
     await put(api, "k", 1)
     await api.client.patch(f"{task}/k", json={"value": 2})
     await api.client.delete(f"{task}/k")
     await api.client.delete(task)
 
-    found = (await api.get("/api/v2/audit"))["audit"]
-    assert [entry["action"] for entry in reversed(found)] == [
+    audit = (await api.get("/api/v2/audit"))["audit"]
+    assert [entry["action"] for entry in reversed(audit)] == [
         "task_store.set",
         "task_store.change",
         "task_store.delete",
         "task_store.clear",
     ]
-    assert {(entry["actor"], entry["target"]) for entry in found} == {("anonymous", "load_orders/manual__1/load/-1")}
+    assert {(entry["actor"], entry["target"]) for entry in audit} == {("anonymous", "load_orders/manual__1/load/-1")}
 
 
 async def test_viewers_read_and_only_admins_write(guarded: Api) -> None:
@@ -135,7 +135,7 @@ async def test_viewers_read_and_only_admins_write(guarded: Api) -> None:
     assert (await guarded.client.put(f"{PATH}/k", json={"value": 1})).status_code == 401
 
 
-async def test_a_reference_is_shown_as_one(api: Api) -> None:
+async def test_a_reference_is_shown_as_a_reference(api: Api) -> None:
     one = await claimed(api)
     own = f"store/ti/{one.task_instance_id}"
     await one.done("PUT", f"{own}/big", body={"value": "s3://refs/1", "is_ref": True})

@@ -1,4 +1,4 @@
-"""The life of a token over REST; what becomes of tokens that are refused; tokens for another scheduler's tasks."""
+"""Tokens over REST: their lifetime, refused tokens, and tokens for another scheduler's tasks."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from store.processes.triggerers import Process
 from tests.service.api.application import SECRET, Api, adapted, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
-from watcher.serving.api.sign_in.known_tokens import KnownTokens
-from watcher.serving.api.sign_in.throttle import MOST_FAILURES
+from watcher.serving.api.sign_in.recent_tokens import MOST_FAILURES, KnownTokens
 
 PATH = "/api/v2/tokens"
 
 
 class People:
-    """Requests in the name of a token."""
+    """A client that sends requests with a token."""
 
     def __init__(self, api: Api, token: str) -> None:
         self.api, self.headers = api, {"Authorization": f"Bearer {token}"}
@@ -49,9 +48,7 @@ async def audited(api: Api, action: str) -> list[tuple[str, str]]:
     return [(entry.actor, entry.target) for entry in page.rows if entry.action == action]
 
 
-async def test_a_token_that_is_known_needs_no_database_until_a_token_of_this_process_changes(
-    admin: People, guarded: Api
-) -> None:
+async def test_a_known_token_needs_no_database_until_this_process_changes_a_token(admin: People, guarded: Api) -> None:
     made = await admin.call("POST", PATH, 201, {"subject": "ann", "role": "viewer"})
     context = adapted(guarded.context, known_tokens=KnownTokens(trusted_for=3600.0))
     async with serving(context) as client:
@@ -66,11 +63,11 @@ async def test_a_token_that_is_known_needs_no_database_until_a_token_of_this_pro
         await ann.call("GET", "/api/v2/assets", 403)
 
 
-async def test_a_token_may_live_as_long_as_is_said(admin: People) -> None:
+async def test_a_token_may_have_the_longest_lifetime(admin: People) -> None:
     await admin.call("POST", PATH, 201, {"subject": "ann", "role": "viewer", "expires_in": tokens.LONGEST_LIFE})
 
 
-async def test_the_life_of_a_token(admin: People, guarded: Api) -> None:
+async def test_a_token_is_created_used_and_revoked(admin: People, guarded: Api) -> None:
     made = await admin.call(
         "POST", PATH, 201, {"subject": "ann", "role": "viewer", "name": "laptop", "expires_in": 3600}
     )
@@ -123,11 +120,11 @@ async def test_the_life_of_a_token(admin: People, guarded: Api) -> None:
         {"subject": "ann", "role": "viewer", "token": "mine"},
     ],
 )
-async def test_what_no_token_can_be(admin: People, body: Any) -> None:
+async def test_invalid_token_requests_are_refused(admin: People, body: Any) -> None:
     await admin.call("POST", PATH, 422, body)
 
 
-async def test_failures_are_told_and_after_so_many_only_they_have_to_wait(admin: People, guarded: Api) -> None:
+async def test_failures_are_recorded_and_too_many_make_only_their_client_wait(admin: People, guarded: Api) -> None:
     wrong = People(guarded, "aw_wrong")
     for number in range(MOST_FAILURES):
         path = "/api/v2/assets" if number % 2 else "/execution/store/ti/x"
@@ -150,7 +147,7 @@ async def test_failures_are_told_and_after_so_many_only_they_have_to_wait(admin:
     assert counted in (await guarded.client.get("/metrics")).text
 
 
-async def test_a_body_is_looked_at_for_those_alone_who_have_signed_in(guarded: Api) -> None:
+async def test_a_body_is_read_only_after_signing_in(guarded: Api) -> None:
     for path in (PATH, "/execution/tries/claim"):
         for body in (b"nonsense", b"{}", b" " * 500_000):
             headers = {"Content-Type": "application/json"}
@@ -160,7 +157,7 @@ async def test_a_body_is_looked_at_for_those_alone_who_have_signed_in(guarded: A
     assert (await guarded.client.post(PATH, content=b" " * 1_100_000)).status_code == 413
 
 
-async def test_tokens_of_an_older_secret_hold_until_they_expire(guarded: Api) -> None:
+async def test_tokens_of_an_older_secret_are_valid_until_they_expire(guarded: Api) -> None:
     one = await claimed(guarded)
     new = adapted(guarded.context, secrets=[b"n" * 32, SECRET])
     async with serving(new) as client:
@@ -174,7 +171,7 @@ async def test_tokens_of_an_older_secret_hold_until_they_expire(guarded: Api) ->
         assert (await one.put("orders", "k", 3)).status_code == 204
 
 
-async def test_processes_with_other_secrets_are_not_ready_and_say_which(guarded: Api) -> None:
+async def test_processes_with_other_secrets_are_not_ready_and_name_the_process(guarded: Api) -> None:
     here, there = Process(id="1", host="here", pid=1), Process(id="2", host="there", pid=2)
     ours = SigningKeys.of([b"new", b"old"], here)
     for others, status in (([b"new", b"old"], 200), ([b"new"], 503), ([b"old", b"new"], 503), ([b"other"], 503)):
@@ -185,7 +182,9 @@ async def test_processes_with_other_secrets_are_not_ready_and_say_which(guarded:
         assert answer.status_code == status
         reasons = answer.json()["reasons"]
         assert (
-            not reasons if status == 200 else "the process 2 on there signs jobs' tokens by another list" in reasons[0]
+            not reasons
+            if status == 200
+            else "the process 2 on there signs jobs' tokens with another list" in reasons[0]
         )
 
 
@@ -249,7 +248,7 @@ async def test_a_task_of_another_scheduler_writes_under_its_own_ids(admin: Peopl
     assert abs(row.end_date - datetime.fromisoformat(made["expires_at"])) < timedelta(minutes=1)
 
 
-async def test_its_token_ends_by_itself_and_its_row_with_the_clean_up(admin: People, guarded: Api) -> None:
+async def test_the_token_expires_and_the_clean_up_deletes_its_row(admin: People, guarded: Api) -> None:
     made = await admin.call("POST", "/api/v2/execution-tokens", 201, {**FOREIGN, "assets": ["orders"]})
     old = try_tokens.issue(SECRET, made["task_instance_id"], 0, lifetime=timedelta(seconds=-60), assets={1})
     await Foreign(guarded, old).put("orders", 403)
@@ -277,5 +276,5 @@ async def test_its_token_ends_by_itself_and_its_row_with_the_clean_up(admin: Peo
         ({"try_number": 1}, 422),
     ],
 )
-async def test_what_no_such_token_is_given_for(admin: People, more: Any, status: int) -> None:
+async def test_invalid_execution_token_requests_are_refused(admin: People, more: Any, status: int) -> None:
     await admin.call("POST", "/api/v2/execution-tokens", status, {**FOREIGN, "assets": ["orders"], **more})

@@ -1,4 +1,4 @@
-"""Several entries changed together by a job: all or nothing, increments once, nothing lost."""
+"""A job changes several entries together: all or none, increments once, and no change is lost."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ async def outcome(one: Try, ordinal: int = 1, asset_name: str = "orders", **chan
 
 
 async def entries(api: Api, asset_name: str = "orders") -> Mapping[str, tuple[Any, int]]:
-    """Value and version of each."""
-    found = (await api.get(api.store(asset_name)))["asset_store"]
-    return {entry["key"]: (entry["value"], entry["version"]) for entry in found}
+    """Return the value and version of each entry."""
+    answer_json = (await api.get(api.store(asset_name)))["asset_store"]
+    return {entry["key"]: (entry["value"], entry["version"]) for entry in answer_json}
 
 
 async def refusal(answer: httpx.Response) -> tuple[int, str]:
     return answer.status_code, answer.json()["detail"]["reason"]
 
 
-async def test_everything_is_written_at_once_in_the_jobs_name(api: Api) -> None:
+async def test_everything_is_written_at_once_under_the_jobs_ids(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "old", 1)
     await one.put("orders", "total", 5)
 
-    told = await outcome(
+    result = await outcome(
         one,
         reads={"old": 1, "new": 0},
         set={"new": {"a": 1}, "big": "s3://refs/big"},
@@ -55,7 +55,7 @@ async def test_everything_is_written_at_once_in_the_jobs_name(api: Api) -> None:
         delete=["old"],
     )
 
-    assert told == {"versions": {"new": 1, "big": 1, "total": 2, "old": 0}, "values": {"total": 7}}
+    assert result == {"versions": {"new": 1, "big": 1, "total": 2, "old": 0}, "values": {"total": 7}}
     assert await entries(api) == {"new": ({"a": 1}, 1), "big": ("s3://refs/big", 1), "total": (7, 2)}
     shown = {entry["key"]: entry for entry in (await api.get(api.store("orders")))["asset_store"]}
     assert [key for key, entry in shown.items() if entry["is_ref"]] == ["big"]
@@ -70,7 +70,7 @@ async def test_everything_is_written_at_once_in_the_jobs_name(api: Api) -> None:
     assert (about[0]["action"], about[0]["keys"]) == ("transaction", ["big", "new", "old", "total"])
 
 
-async def test_a_version_that_moved_is_a_conflict_and_nothing_is_applied(api: Api) -> None:
+async def test_a_changed_version_is_a_conflict_and_nothing_is_applied(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "read", 1)
     await api.put("orders", "read", 2)
@@ -84,7 +84,7 @@ async def test_a_version_that_moved_is_a_conflict_and_nothing_is_applied(api: Ap
     assert (await outcome(one, reads={"read": 2}, increment={"total": 1}))["values"] == {"total": 1}
 
 
-async def test_reading_alone_checks_and_writes_nothing(api: Api) -> None:
+async def test_a_transaction_with_only_reads_checks_them_and_writes_nothing(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "read", 1)
 
@@ -92,7 +92,7 @@ async def test_reading_alone_checks_and_writes_nothing(api: Api) -> None:
     assert await entries(api) == {"read": (1, 1)}
 
 
-async def test_increments_count_once_however_often_and_by_whom_the_transaction_is_repeated(api: Api) -> None:
+async def test_increments_count_once_however_often_any_try_repeats_the_transaction(api: Api) -> None:
     one = await claimed(api)
     first = await outcome(one, set={"summary": 1}, increment={"total": 1})
     again = await outcome(one, set={"summary": 2}, increment={"total": 1})
@@ -111,7 +111,7 @@ async def test_increments_count_once_however_often_and_by_whom_the_transaction_i
     assert await outcome(cleared, increment={"total": 1}) == {"versions": {"total": 1}, "values": {"total": 1}}
 
 
-async def test_another_ordinal_run_or_asset_counts_by_itself(api: Api) -> None:
+async def test_each_ordinal_run_and_asset_counts_separately(api: Api) -> None:
     one, other = await claimed(api), await claimed(api, "manual__2")
 
     await outcome(one, 1, increment={"total": 1})
@@ -147,7 +147,7 @@ async def test_numbers_are_added_and_integers_stay_integers(api: Api) -> None:
         assert json.dumps(stored["value"]) == after
 
 
-async def test_what_is_no_number_cannot_be_incremented(api: Api) -> None:
+async def test_a_value_that_is_not_a_number_cannot_be_incremented(api: Api) -> None:
     one = await claimed(api)
     for ordinal, value in enumerate(["text", True, [1], {"n": 1}, 1e308, 10**400]):
         await one.put("orders", "n", value)
@@ -158,7 +158,7 @@ async def test_what_is_no_number_cannot_be_incremented(api: Api) -> None:
         assert (await entries(api)).keys() == {"n"}
 
 
-async def test_a_reference_is_no_number(api: Api) -> None:
+async def test_a_reference_cannot_be_incremented(api: Api) -> None:
     one = await claimed(api)
     await one.put("orders", "n", 1, is_ref=True)
 
@@ -185,7 +185,7 @@ NONSENSE: list[dict[str, Any]] = [
 ]
 
 
-async def test_what_makes_no_sense_is_refused(api: Api) -> None:
+async def test_contradictory_transactions_are_refused(api: Api) -> None:
     one = await claimed(api)
     for changes in NONSENSE:
         answer = await one.call("POST", PATH, body={"asset": "orders", "ordinal": 1, "set": {"a": 1}, **changes})
@@ -194,7 +194,7 @@ async def test_what_makes_no_sense_is_refused(api: Api) -> None:
         assert await entries(api) == {}
 
 
-async def test_the_fence_the_reach_and_the_watermark_stand_before_it(api: Api) -> None:
+async def test_fence_scope_and_watermark_are_checked_first(api: Api) -> None:
     old, new = await superseded(api)
     async with api.database.transaction() as session:
         await session.execute(update(schema.watcher).values(asset_id=api.asset_ids["orders"]))
@@ -232,7 +232,7 @@ async def test_the_asset_is_named_by_name_or_uri_and_names_come_first(api: Api) 
     assert await refusal(await changed(one, asset_name="s3://bucket/orders", set={"a": 2})) == (403, "forbidden")
 
 
-async def test_large_values_are_told_of_in_the_log(api: Api) -> None:
+async def test_large_values_are_logged(api: Api) -> None:
     one = await claimed(api)
 
     await outcome(one, set={"small": 1, "large": "x" * 70_000})
@@ -250,9 +250,11 @@ async def test_sixteen_writers_at_once_lose_nothing(api: Api) -> None:
         for ordinal in range(rounds):
             await outcome(one, ordinal, increment={"total": 1, f"of {name}": 1})
             while True:  # a read and a write that must not miss another's
-                found = await one.call("GET", "store/asset/by-name/value", query={"name": "orders", "key": "shared"})
-                version = int(found.headers["ETag"].strip('"')) if found.is_success else 0
-                value = found.json()["value"] + 1 if found.is_success else 1
+                answer_json = await one.call(
+                    "GET", "store/asset/by-name/value", query={"name": "orders", "key": "shared"}
+                )
+                version = int(answer_json.headers["ETag"].strip('"')) if answer_json.is_success else 0
+                value = answer_json.json()["value"] + 1 if answer_json.is_success else 1
                 answer = await changed(one, ordinal, reads={"shared": version}, set={"shared": value})
                 if answer.is_success:
                     break
@@ -273,7 +275,7 @@ async def outcome_of_increment(one: Try, ordinal: int) -> None:
     await outcome(one, ordinal, increment={"total": 1})
 
 
-async def test_transactions_and_clears_that_cross_never_wait_in_a_circle(api: Api) -> None:
+async def test_crossing_transactions_and_clears_never_deadlock(api: Api) -> None:
     keys = [*"zyxAbBC_", "é", "ä", "a b"]
     writers = [await claimed(api, f"manual__{number}") for number in range(6)]
     await outcome(writers[0], 0, set=dict.fromkeys(keys, 1))

@@ -1,4 +1,4 @@
-"""An older value of an entry comes back as a new version, or nothing changes."""
+"""An older value of an entry is restored as a new version, or nothing changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ async def undo(api: Api, key: str, to: int, seen: int, status: int = 200, asset:
     return answer.json() if answer.content else None
 
 
-async def test_it_is_a_new_version_of_the_person_who_asked_for_it(api: Api) -> None:
+async def test_an_undo_is_a_new_version_written_by_its_actor(api: Api) -> None:
     for value in ({"rows": 1}, {"rows": 2}):
         await api.put("orders", "k", value)
 
@@ -33,14 +33,14 @@ async def test_it_is_a_new_version_of_the_person_who_asked_for_it(api: Api) -> N
     assert (done.action, done.target) == ("asset_store.undo", "orders")
 
 
-async def test_an_entry_that_moved_meanwhile_stays(api: Api) -> None:
+async def test_an_entry_that_changed_meanwhile_is_kept(api: Api) -> None:
     for value in (1, 2, 3):
         await api.put("orders", "k", value)
     await undo(api, "k", to=1, seen=2, status=409)
     assert (await api.get(api.store("orders", "k")))["value"] == 3
 
 
-async def test_a_delete_is_undone_and_done_again(api: Api) -> None:
+async def test_a_delete_is_undone_and_repeated(api: Api) -> None:
     await api.put("orders", "k", 1)
     await api.client.delete(api.store("orders", "k"))
     assert (await undo(api, "k", to=1, seen=0))["version"] == 3
@@ -48,7 +48,7 @@ async def test_a_delete_is_undone_and_done_again(api: Api) -> None:
     await api.get(api.store("orders", "k"), status=404)
 
 
-async def test_what_never_was_is_404_and_watermarks_stay_their_watchers(api: Api) -> None:
+async def test_unknown_versions_are_404_and_watermarks_cannot_be_undone(api: Api) -> None:
     await api.put("orders", "k", 1)
     await undo(api, "k", to=7, seen=1, status=404)
     await undo(api, "other", to=1, seen=0, status=404)
@@ -56,7 +56,7 @@ async def test_what_never_was_is_404_and_watermarks_stay_their_watchers(api: Api
     await undo(api, "landing_files.watermark", to=1, seen=1, status=409, asset="landing")
 
 
-async def test_references_are_written_by_jobs(api: Api) -> None:
+async def test_a_reference_cannot_be_restored(api: Api) -> None:
     one = await claimed(api)
     assert (await one.put("orders", "k", {"path": "s3://x"}, is_ref=True)).is_success
     await api.put("orders", "k", 2)

@@ -1,4 +1,4 @@
-"""What stands in a row of PostgreSQL stands in the API's answer, digit for digit: PostgreSQL makes the same row of it again."""
+"""The API returns a row of PostgreSQL digit for digit: PostgreSQL makes the same row from the answer."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ EXAMPLES = {
     "tstzmultirange": '{["2026-01-01 00:00:00+00",)}',
     "datemultirange": "{[2026-01-01,2026-01-05)}",
 }
-"""By the name of a type; None: no column is ever of it, or our server has it not."""
+"""The values by the name of a type. None means that no column has the type, or that our server lacks it."""
 OF_OUR_OWN = """
 CREATE DOMAIN price AS numeric(30, 10);
 CREATE DOMAIN prices AS numeric[];
@@ -124,7 +124,7 @@ INSERT INTO ours SELECT 1, 123456789012345678.1234567890, '{{1.10,NaN,NULL}}', '
 
 
 async def as_the_api_answers(api: Api, host: TinyHost) -> list[Any]:
-    """The rows of all events that were committed, from the API."""
+    """Return the rows of all committed events from the API."""
     new = [
         NewEvent(asset_id=api.asset_ids["landing"], extra=to_json(dict(event.payload)), trace_id="0" * 32)
         for event in host.committed.events
@@ -152,7 +152,7 @@ async def assert_the_same(connection: asyncpg.Connection, table: str, rows: list
             assert answered == stored, column
 
 
-async def test_every_type_of_postgresql_and_its_arrays_come_back_as_they_were(
+async def test_every_type_of_postgresql_and_its_arrays_is_returned_unchanged(
     postgres_database: PostgresDatabase, api: Api
 ) -> None:
     admin = await asyncpg.connect(postgres_database.dsn)
@@ -172,7 +172,7 @@ async def test_every_type_of_postgresql_and_its_arrays_come_back_as_they_were(
     await admin.close()
 
 
-async def test_domains_composites_ranges_and_what_is_made_of_them_keep_every_digit(
+async def test_domains_composites_ranges_and_their_arrays_keep_every_digit(
     postgres_database: PostgresDatabase, api: Api
 ) -> None:
     admin = await asyncpg.connect(postgres_database.dsn)
@@ -191,7 +191,7 @@ async def test_domains_composites_ranges_and_what_is_made_of_them_keep_every_dig
     await admin.close()
 
 
-async def test_numbers_in_json_that_no_float_holds_are_told_as_text(
+async def test_numbers_in_json_that_no_float_can_hold_are_sent_as_text(
     postgres_database: PostgresDatabase, api: Api
 ) -> None:
     admin = await asyncpg.connect(postgres_database.dsn)

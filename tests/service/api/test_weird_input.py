@@ -1,4 +1,4 @@
-"""Whatever is sent, the answer is an answer: never a 500, and always `{"detail": …}` when it is a refusal."""
+"""Every request gets a proper answer: never a 500, and always `{"detail": …}` for a refusal."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def refused_well(answer: httpx.Response) -> bool:
     return answer.headers["content-type"] == "application/json" and set(answer.json()) == {"detail"}
 
 
-async def test_values(api: Api) -> None:
-    """What is stored can be read again, one by one and in the list."""
+async def test_unusual_values_of_people_are_stored_or_refused(api: Api) -> None:
+    """Every stored value can be read, alone and in the list."""
     path = api.store("orders", "k")
     statuses = {}
     for value in VALUES:
@@ -59,7 +59,7 @@ async def test_values(api: Api) -> None:
     assert statuses == VALUES
 
 
-async def test_values_of_jobs(api: Api) -> None:
+async def test_unusual_values_of_jobs_are_stored_or_refused(api: Api) -> None:
     one = await api.start_try()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {one.token}"}
     by_name = "/execution/store/asset/by-name/value?name=orders&key=k"
@@ -73,7 +73,7 @@ async def test_values_of_jobs(api: Api) -> None:
         assert statuses == VALUES
 
 
-async def test_values_of_transactions(api: Api) -> None:
+async def test_unusual_values_of_transactions_are_stored_or_refused(api: Api) -> None:
     one = await api.start_try()
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {one.token}"}
     statuses = {}
@@ -113,7 +113,7 @@ BODIES = [
 ]
 
 
-async def test_bodies(api: Api) -> None:
+async def test_invalid_bodies_are_refused(api: Api) -> None:
     headers = {"Content-Type": "application/json"}
     for body in BODIES:
         answer = await api.client.put(api.store("orders", "k"), content=body, headers=headers)
@@ -131,7 +131,7 @@ async def test_a_body_without_its_type_is_refused(api: Api) -> None:
 BAD_KEYS = ["", "\0", "a\0b", "\x7f", "x" * 513, "\n", "a\tb"]
 
 
-async def test_bad_keys(api: Api) -> None:
+async def test_invalid_keys_are_refused(api: Api) -> None:
     one = await api.start_try()
     headers = {"Authorization": f"Bearer {one.token}", "Content-Type": "application/json"}
     paths = (
@@ -168,7 +168,7 @@ ADDRESSES = [
 ]
 
 
-async def test_numbers(api: Api) -> None:
+async def test_unusual_numbers_in_addresses_are_answered_or_refused(api: Api) -> None:
     await api.start_try()
     for address, number in product(ADDRESSES, NUMBERS):
         answer = await api.client.get(address.replace("{}", quote(number)))
@@ -217,7 +217,7 @@ WORD_ADDRESSES = [
 ]
 
 
-async def test_words(api: Api) -> None:
+async def test_unusual_words_in_addresses_are_answered_or_refused(api: Api) -> None:
     for address, word in product(WORD_ADDRESSES, WORDS):
         answer = await api.client.get(address.replace("{}", quote(word, safe="")))
         assert answer.status_code in {200, 404, 422}, (address, word, answer.text)
@@ -237,7 +237,7 @@ MOMENTS = [
 ]
 
 
-async def test_moments_without_a_zone_or_outside_the_calendar(api: Api) -> None:
+async def test_times_without_a_zone_or_outside_the_calendar_are_refused(api: Api) -> None:
     one = await api.start_try()
     for moment in MOMENTS:
         answer = await api.client.get("/api/v2/assets/events", params={"timestamp_gte": moment})
@@ -277,7 +277,7 @@ RUNS: list[tuple[Any, int]] = [
 ]
 
 
-async def test_runs(api: Api) -> None:
+async def test_invalid_run_requests_are_refused(api: Api) -> None:
     await refused_as_listed(api, "/api/v2/dags/load_orders/dagRuns", RUNS)
 
     assert (await api.get("/api/v2/dags/load_orders/dagRuns"))["total_entries"] == 0
@@ -306,13 +306,13 @@ EVENTS: list[tuple[Any, int]] = [
 ]
 
 
-async def test_events(api: Api) -> None:
+async def test_invalid_events_are_refused(api: Api) -> None:
     await refused_as_listed(api, "/api/v2/assets/events", EVENTS)
 
     assert (await api.get("/api/v2/assets/events"))["total_entries"] == 0
 
 
-async def test_only_a_truth_value_pauses(api: Api) -> None:
+async def test_only_a_boolean_pauses_a_job(api: Api) -> None:
     for paused in (0, 1, "true", None, [], 1.0):
         answer = await api.client.patch("/api/v2/dags/load_orders", **as_json({"is_paused": paused}))
         assert answer.status_code == 422, paused
@@ -339,7 +339,7 @@ TRIES: list[tuple[str, Any]] = [
 ]
 
 
-async def test_tries(api: Api) -> None:
+async def test_invalid_reports_of_tries_are_refused(api: Api) -> None:
     one = await api.start_try()
     for what, body in TRIES:
         answer = await one.call("POST", f"tries/{what}", body=body)
@@ -348,7 +348,7 @@ async def test_tries(api: Api) -> None:
     assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1"))["state"] == "running"
 
 
-async def test_bodies_past_the_limit_are_too_large(api: Api) -> None:
+async def test_bodies_over_the_limit_are_refused(api: Api) -> None:
     one = await api.start_try()
     answer = await api.client.put(
         api.store("orders", "k"), content=b" " * 1_200_000, headers={"Content-Type": "application/json"}
@@ -360,7 +360,7 @@ async def test_bodies_past_the_limit_are_too_large(api: Api) -> None:
     assert (await one.put("orders", "k", "x" * 17_000_000)).status_code == 413
 
 
-async def test_unknown_routes_and_methods(api: Api) -> None:
+async def test_unknown_routes_and_methods_are_refused(api: Api) -> None:
     assert (await api.client.get("/nowhere")).json() == {"detail": "Not Found"}
     wrong = await api.client.patch("/api/v2/assets")
     assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})

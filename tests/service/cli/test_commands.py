@@ -21,7 +21,7 @@ from anyio.from_thread import start_blocking_portal
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from config.loader import load
+from config.reading.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
 from store.database.paging import Window
@@ -302,7 +302,7 @@ def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.
 @pytest.mark.parametrize(
     ("settings", "sentence"),
     [
-        ("openlineage: {url: http://lineage}", "settings.openlineage: is not in this release; remove it"),
+        ("openlineage: {url: http://lineage}", "settings.openlineage: is not built; remove it"),
         ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
     ],
 )

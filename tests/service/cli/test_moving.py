@@ -13,7 +13,7 @@ import typer.testing
 from sqlalchemy import select
 from typer.testing import CliRunner
 
-from config.loader import load
+from config.reading.loader import load
 from store.catalog import catalog_sync
 from store.database import Database, sqlite_url
 from store.database.schema import asset_store_history

@@ -12,7 +12,7 @@ import pytest
 from sqlalchemy import update
 from typer.testing import CliRunner, Result
 
-from config.loader import load
+from config.reading.loader import load
 from store.catalog import catalog_sync
 from store.database.schema import watcher_position
 from store.detection import positions

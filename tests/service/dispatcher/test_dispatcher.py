@@ -30,7 +30,7 @@ from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
 from tests.unit.submit.plain import PlainPython, plain_python, submissions, workspace
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import Progress, SparkApplication
@@ -45,7 +45,7 @@ COUNTED = "open({marks!r}, 'a').write('started\\n')\n"
 
 
 class Jobs:
-    """Programs that the dispatcher starts as jobs; each leaves a mark every time it is started."""
+    """Programs that the dispatcher starts as jobs; each leaves a mark whenever it is started."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -87,7 +87,7 @@ class Jobs:
 
 def with_args(jobs, dag_id, *args):
     job = jobs.programs[dag_id]
-    jobs.programs[dag_id] = replace(job, application=replace(job.application, args=args))
+    jobs.programs[dag_id] = replace(job, application=job.application.running(job.application.application, args))
 
 
 @pytest.fixture
@@ -116,7 +116,7 @@ def make(
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
         Process(id=home, host="here", pid=1),
-        limits=Limits(parallelism=parallelism, memory_mb=memory_mb),
+        limits=AdmissionLimits(parallelism=parallelism, memory_mb=memory_mb, warm_memory_mb=0),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
@@ -167,7 +167,7 @@ async def until_states(database, *wanted):
 
 
 @on_both
-async def test_a_queued_run_is_started_once_and_ends_as_its_exit_says(database, jobs):
+async def test_a_queued_run_is_started_once_and_ends_according_to_its_exit_code(database, jobs):
     jobs.add("good", "")
     jobs.add("bad", "raise SystemExit(3)")
     await queue(database, jobs, "good", "bad")
@@ -197,7 +197,7 @@ async def emitted(database):
 
 
 @on_both
-async def test_a_program_without_the_sdk_tells_its_outlets_when_it_succeeds_and_starts_what_waits_for_them(
+async def test_a_program_without_the_sdk_emits_its_outlets_events_when_it_succeeds_and_starts_waiting_jobs(
     database, jobs
 ):
     jobs.declare_assets("orders", "sums", "customers")
@@ -219,7 +219,7 @@ async def test_a_program_without_the_sdk_tells_its_outlets_when_it_succeeds_and_
         ("import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)", "failed"),
     ],
 )
-async def test_a_program_without_the_sdk_that_fails_or_is_stopped_tells_nothing(database, jobs, program, state):
+async def test_a_program_without_the_sdk_that_fails_or_is_stopped_emits_nothing(database, jobs, program, state):
     jobs.declare_assets("orders")
     jobs.add("plain", program, outlets={"orders"}, timeout=0.5)
     await queue(database, jobs, "plain")
@@ -228,9 +228,7 @@ async def test_a_program_without_the_sdk_that_fails_or_is_stopped_tells_nothing(
     assert await emitted(database) == []
 
 
-async def test_one_that_was_claimed_by_any_of_its_processes_or_settled_by_a_person_tells_nothing(
-    database, jobs, tmp_path
-):
+async def test_a_program_that_claimed_its_try_or_was_settled_by_a_person_emits_nothing(database, jobs, tmp_path):
     jobs.declare_assets("orders")
     wait = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'go')!r}): time.sleep(0.02)\n"
     jobs.add("claimed", wait, outlets={"orders"})
@@ -259,7 +257,7 @@ async def test_arguments_are_rendered_for_the_run(database, jobs, tmp_path):
     assert (tmp_path / "args").read_text() == repr(["--run=manual__0", "{} 1", "$HOME; x"])
 
 
-async def test_an_argument_that_cannot_be_made_fails_the_run_at_once_whatever_its_retries(database, jobs):
+async def test_an_argument_that_cannot_be_rendered_fails_the_run_at_once_despite_its_retries(database, jobs):
     jobs.add("load", "", retries=3)
     with_args(jobs, "load", "x", "{{ triggering_asset_events.orders[-1].extra.key }}")
     await queue(database, jobs, "load")
@@ -293,7 +291,7 @@ async def details(database):
     return [detail for (detail,) in found]
 
 
-async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(database, jobs, tmp_path):
+async def test_a_run_that_does_not_fit_into_memory_keeps_its_place_and_says_why(database, jobs, tmp_path):
     pids = tmp_path / "pids"
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     jobs.add("large", "", driver_memory="1g")
@@ -306,7 +304,7 @@ async def test_what_does_not_fit_into_memory_keeps_its_place_and_says_why(databa
                 await anyio.sleep(0.05)
         assert said == [
             (
-                "waits for memory: it is reckoned with 1062 MB, and what runs leaves less of the 1200 MB "
+                "waits for memory: it needs 1062 MB, and running jobs leave less of the 1200 MB "
                 "of settings.scheduler.memory_mb"
             ),
             "waits for another run of its job: max_active_runs is 1",
@@ -339,8 +337,8 @@ async def test_a_job_larger_than_the_memory_runs_alone_with_a_warning(database, 
     assert "102438 MB, more than the 10000 MB of settings.scheduler.memory_mb: it runs alone" in warning["reason"]
 
 
-async def test_a_retry_is_started_when_it_is_due_not_at_the_next_look(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.dispatcher.LOOK_EVERY", timedelta(hours=1))
+async def test_a_retry_is_started_when_it_is_due_not_at_the_next_check(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(hours=1))
     jobs.add("bad", "raise SystemExit(1)", retries=2, retry_delay=0.2)
     await queue(database, jobs, "bad")
     async with dispatching(database, jobs):
@@ -358,7 +356,7 @@ async def test_a_job_past_its_timeout_is_stopped_and_says_so(database, jobs):
 
 
 @pytest.mark.parametrize(("code", "state"), [(0, "success"), (3, "failed")])
-async def test_a_job_that_ended_while_the_daemon_was_away_for_longer_than_its_timeout_ended_as_it_did(
+async def test_a_job_that_ended_while_the_daemon_was_down_longer_than_its_timeout_has_not_timed_out(
     database, jobs, tmp_path, code, state
 ):
     done = tmp_path / "done"
@@ -384,7 +382,7 @@ async def test_a_job_that_ended_while_the_daemon_was_away_for_longer_than_its_ti
 
 
 class FailsToCancelOnce(PlainPython):
-    """As where YARN's resource manager does not answer: the driver is stopped, and the call fails."""
+    """YARN's resource manager does not answer: the driver is stopped, and the call fails."""
 
     asked = 0
 
@@ -395,8 +393,8 @@ class FailsToCancelOnce(PlainPython):
             raise ApplicationsLeft("no resource manager answers")
 
 
-async def test_a_timeout_is_not_forgotten_where_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+async def test_a_timeout_is_not_forgotten_if_stopping_the_job_fails_at_first(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     jobs.declare_assets("orders")
     ends_well = "import signal, time; signal.signal(signal.SIGTERM, lambda *_: exit(0)); time.sleep(600)"
     jobs.add("plain", ends_well, outlets={"orders"}, timeout=1)
@@ -416,8 +414,8 @@ class FailsOftenToPoll(PlainPython):
         return await super().poll(handle)
 
 
-async def test_a_timeout_counts_from_the_start_whatever_gets_in_the_way(database, jobs, monkeypatch):
-    monkeypatch.setattr("watcher.scheduling.followed_try.LOOK_EVERY", timedelta(seconds=0.2))
+async def test_a_timeout_counts_from_the_start_despite_temporary_failures(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     monkeypatch.setattr("watcher.scheduling.followed_try.POLL_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
     await queue(database, jobs, "slow")
@@ -427,7 +425,7 @@ async def test_a_timeout_counts_from_the_start_whatever_gets_in_the_way(database
     assert reason == "the job ran longer than its timeout of 2 s and was stopped"
 
 
-async def test_a_run_cleared_while_its_old_process_is_still_ending_has_all_its_retries(database, jobs, tmp_path):
+async def test_a_run_cleared_while_its_old_process_is_ending_has_all_its_retries(database, jobs, tmp_path):
     first = tmp_path / "first"
     stubborn = (
         "import signal, time; signal.signal(signal.SIGTERM, lambda *_: time.sleep(1) or exit(1)); time.sleep(600)"
@@ -460,7 +458,7 @@ async def test_a_run_of_a_job_that_the_leading_process_does_not_know_yet_waits_a
     async with dispatching(database, jobs):
         await until_states(database, "queued", "success")
     assert (await details(database))[0] == (
-        "waits: the job is not configured in the process that leads; give it the same file"
+        "waits: the job is not configured in the process that leads; give that process the same file"
     )
 
 
@@ -528,7 +526,9 @@ async def test_stopping_with_the_jobs_uses_up_no_retry_and_they_start_again(data
 
 
 @pytest.mark.parametrize(("restarted", "ends"), [(True, "success"), (False, "failed")])
-async def test_only_a_restart_of_the_machine_is_forgiven_to_a_lost_try(database, jobs, tmp_path, restarted, ends):
+async def test_a_lost_try_keeps_its_retry_only_after_a_restart_of_the_machine(
+    database, jobs, tmp_path, restarted, ends
+):
     pids = tmp_path / "pids"
     jobs.add("slow", SLEEPER.format(pids=str(pids)) + f" if open({str(pids)!r}).read().count('\\n') == 1 else None")
     await queue(database, jobs, "slow")
@@ -549,7 +549,7 @@ async def test_only_a_restart_of_the_machine_is_forgiven_to_a_lost_try(database,
     assert ("restart of its machine" in first.message) == restarted
 
 
-async def test_another_homes_tries_are_left_alone_while_it_lives(database, jobs):
+async def test_another_homes_tries_are_left_alone_while_it_is_alive(database, jobs):
     other = str(uuid.uuid4())
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")
@@ -635,7 +635,7 @@ async def test_an_intent_that_was_cancelled_is_not_started(database, jobs):
     assert (jobs.started, await states(database)) == (0, ["failed"])
 
 
-async def test_a_cleared_run_is_tried_anew_with_all_its_retries(database, jobs):
+async def test_a_cleared_run_starts_over_with_all_its_retries(database, jobs):
     jobs.add("bad", "raise SystemExit(1)", retries=1)
     await queue(database, jobs, "bad")
     async with dispatching(database, jobs) as dispatcher:
@@ -706,7 +706,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
             await tries.fence(session, task.key.task_instance_id, 1)
 
 
-async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(database, jobs, tmp_path):
+async def test_a_home_that_lost_its_tries_stops_their_drivers_when_it_wakes_up(database, jobs, tmp_path):
     pids = tmp_path / "pids"
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
@@ -725,7 +725,7 @@ async def test_a_home_that_was_given_up_stops_its_drivers_when_it_wakes_up(datab
                 await anyio.sleep(0.1)
 
 
-async def test_who_stands_by_starts_nothing_but_follows_its_own(database, jobs):
+async def test_a_standby_starts_nothing_but_follows_its_own_tries(database, jobs):
     jobs.add("first", "import time; time.sleep(1)")
     jobs.add("second", "")
     await queue(database, jobs, "first", "second")
@@ -742,7 +742,7 @@ async def test_who_stands_by_starts_nothing_but_follows_its_own(database, jobs):
     assert await states(database) == ["success", "queued"]
 
 
-async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_itself_up(database, jobs, tmp_path):
+async def test_after_an_outage_each_home_has_a_lease_to_report_and_no_home_gives_up_itself(database, jobs, tmp_path):
     pids = tmp_path / "pids"
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
@@ -762,7 +762,7 @@ async def test_a_home_has_a_lease_to_speak_up_after_an_outage_and_never_gives_it
 
 
 class Telling(PlainPython):
-    """A job that Spark's UI could tell of."""
+    """A job whose progress Spark's UI could report."""
 
     asked = 0
 
@@ -773,7 +773,9 @@ class Telling(PlainPython):
 
 
 @pytest.mark.parametrize("claimed", [False, True])
-async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, jobs, tmp_path, monkeypatch, claimed):
+async def test_the_progress_of_a_job_is_recorded_unless_it_reports_its_own(
+    database, jobs, tmp_path, monkeypatch, claimed
+):
     monkeypatch.setattr("watcher.scheduling.followed_try.PROGRESS_EVERY", timedelta(milliseconds=50))
     pids, submitter = tmp_path / "pids", Telling(workspace(tmp_path))
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
@@ -802,7 +804,7 @@ async def test_the_progress_of_a_job_is_noted_unless_it_tells_itself(database, j
         assert json.loads(progress).keys() == {"stages", "tasks", "tasks_done"}
 
 
-async def test_a_job_has_the_time_to_tell_itself_before_its_driver_is_asked(database, jobs, tmp_path):
+async def test_a_job_has_time_to_report_its_own_progress_before_its_driver_is_asked(database, jobs, tmp_path):
     submitter = Telling(workspace(tmp_path))
     jobs.add("quick", "import time; time.sleep(0.5)")
     await queue(database, jobs, "quick")
@@ -828,7 +830,7 @@ def remote(folder):
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that_goes_on(database, jobs, tmp_path):
+async def test_another_home_attaches_to_the_running_driver_of_a_killed_home(database, jobs, tmp_path):
     go, elsewhere = tmp_path / "go", str(uuid.uuid4())
     jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
     await queue(database, jobs, "remote")
@@ -863,7 +865,7 @@ async def test_of_a_home_that_was_killed_another_one_attaches_to_the_driver_that
 
 
 @pytest.mark.usefixtures("cluster")
-async def test_a_home_leaves_a_driver_alone_that_another_home_has_taken_over(database, jobs, tmp_path):
+async def test_a_home_leaves_alone_a_driver_that_another_home_has_taken_over(database, jobs, tmp_path):
     go = tmp_path / "go"
     jobs.add("remote", WAITING.format(go=str(go)), submitter=REMOTE)
     await queue(database, jobs, "remote")
@@ -915,3 +917,45 @@ async def test_a_run_whose_submitter_is_not_configured_waits_and_says_so(databas
     assert (await details(database))[0] == (
         f"waits: the submitter {REMOTE} is not configured in the process that leads"
     )
+
+
+class StandInWarmDrivers:
+    """The warm drivers of a third party's submitter; it records the dispatcher's requests."""
+
+    def __init__(self):
+        self.requests = None
+        self.conditions = None
+        self.states = {"starting": 1, "ready": 2}
+
+    def adopt(self, requests):
+        self.requests = requests
+
+    async def run(self, conditions, *, task_status=anyio.TASK_STATUS_IGNORED):
+        self.conditions = conditions
+        task_status.started()
+        await anyio.sleep_forever()
+
+
+async def test_any_submitter_may_have_warm_drivers_for_its_own_jobs(database, jobs):
+    jobs.add("usual", "")
+    jobs.add("elsewhere", "", submitter="elsewhere")
+    jobs.programs["elsewhere"] = replace(jobs.programs["elsewhere"], warm=3)
+    submitter = plain_python(jobs.folder)
+    warm = submitter.warm = StandInWarmDrivers()
+    others = RemoteCluster(workspace(jobs.folder))
+    async with dispatching(database, jobs, submitters={"spark_submit": others, "elsewhere": submitter}) as dispatcher:
+        added = plain_python(jobs.folder)
+        added_warm = added.warm = StandInWarmDrivers()
+        assert [(request.dag_id, request.count) for request in warm.requests] == [("elsewhere", 3)]
+        assert (warm.conditions.memory_mb, warm.conditions.running_mb(), warm.conditions.may_start()) == (
+            10_000,
+            0,
+            True,
+        )
+        jobs.programs["elsewhere"] = replace(jobs.programs["elsewhere"], warm=1)
+        submitters = {**dispatcher.submissions.submitters, "added": added}
+        dispatcher.adopt(replace(dispatcher.submissions, jobs=dict(jobs.programs), submitters=submitters), None)
+        assert [request.count for request in warm.requests] == [1]
+        with anyio.fail_after(PATIENCE):
+            while added_warm.conditions is None:
+                await anyio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Slow, endless and half requests against a real socket: each is refused in words, or closed, and nobody else notices."""
+"""Slow, endless and incomplete requests on a real socket are refused with a sentence or closed, and other clients are unaffected."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Answer:
 
 
 class Server:
-    """A server whose application reads bodies (`/read`), does not (`/ignore`), waits (`/hold`) or says a lot (`/talk`)."""
+    """A server whose application reads bodies (`/read`), does not (`/ignore`), waits (`/hold`) or sends a lot (`/talk`)."""
 
     def __init__(self, port: int) -> None:
         self.port = port
@@ -86,7 +86,7 @@ async def serving(**limits: Any) -> AsyncIterator[Server]:
 
 
 async def rest_of(stream: SocketStream) -> bytes:
-    """What comes until the connection is closed, by whatever means."""
+    """Return the data until the connection is closed in any way."""
     received = b""
     try:
         with anyio.fail_after(PATIENCE):
@@ -107,7 +107,7 @@ Sender = Callable[[SocketStream], Awaitable[None]]
 
 
 async def without_end(stream: SocketStream, begin: bytes, more: bytes) -> None:
-    """Send until nobody takes it any more."""
+    """Send until the server no longer reads."""
     try:
         await stream.send(begin)
         for _ in range(20_000):
@@ -132,13 +132,13 @@ REFUSED: dict[str, tuple[bytes, bytes, int, str]] = {
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: ",
         b"a" * 65536,
         400,
-        "chunked in a way that holds no data",
+        "chunks hold no data",
     ),
     "a chunk's endless extension": (
         HEAD + b"Transfer-Encoding: chunked\r\n\r\n1;a=",
         b"a" * 65536,
         400,
-        "chunked in a way that holds no data",
+        "chunks hold no data",
     ),
     "no HTTP": (b"\x16\x03\x01 hello", b"?" * 100, 400, "Invalid HTTP request received; send HTTP/1.1"),
     "two lengths": (
@@ -157,7 +157,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-async def test_what_is_too_much_is_refused_in_words_and_closed(server: Server, case: str) -> None:
+async def test_too_much_is_refused_with_a_sentence_and_closed(server: Server, case: str) -> None:
     begin, more, status, sentence = REFUSED[case]
     async with await server.connect() as stream, anyio.create_task_group() as tasks:
         tasks.start_soon(without_end, stream, begin, more)
@@ -169,14 +169,14 @@ async def test_what_is_too_much_is_refused_in_words_and_closed(server: Server, c
     assert shown.items() <= answer.headers.items()
 
 
-async def test_a_head_just_within_the_limit_is_answered(server: Server) -> None:
+async def test_a_head_just_below_the_limit_is_answered(server: Server) -> None:
     headers = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 630) for number in range(MOST_HEADERS - 3))
     async with await server.connect() as stream:
         await stream.send(HEAD + headers + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi")
         assert (await answer_of(stream)).body == b'[2, "127.0.0.1"]'
 
 
-async def test_what_comes_byte_by_byte_in_time_is_answered(server: Server) -> None:
+async def test_a_request_sent_byte_by_byte_in_time_is_answered(server: Server) -> None:
     async with await server.connect() as stream:
         for byte in HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi":
             await stream.send(bytes([byte]))
@@ -185,7 +185,7 @@ async def test_what_comes_byte_by_byte_in_time_is_answered(server: Server) -> No
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
 async def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledged(host: str) -> None:
-    """Which clients put off: Nagle's algorithm, on by default, made 40 ms of each request on a connection that is kept."""
+    """Clients delay this acknowledgement: with Nagle's algorithm, the default, each request on a kept connection took 40 ms."""
     accepted: asyncio.Queue[asyncio.BaseTransport] = asyncio.Queue()
 
     class Accepting(asyncio.Protocol):
@@ -200,7 +200,7 @@ async def test_the_body_of_an_answer_does_not_wait_until_its_head_is_acknowledge
         server.close()
 
 
-async def test_requests_that_are_sent_ahead_are_answered_in_order(server: Server) -> None:
+async def test_pipelined_requests_are_answered_in_order(server: Server) -> None:
     one = HEAD + b"Content-Length: 1\r\n\r\nx"
     last = HEAD + b"Content-Length: 2\r\nConnection: close\r\n\r\nxx"
     async with await server.connect() as stream:
@@ -210,7 +210,7 @@ async def test_requests_that_are_sent_ahead_are_answered_in_order(server: Server
 
 
 async def test_an_answer_before_the_end_of_the_body_reaches_its_client(server: Server) -> None:
-    """Also where the connection ends with it: closing at once would answer what is still sent by a reset."""
+    """The answer also arrives if the connection ends with it. Closing at once would reset the connection while the client sends."""
     for more in (b"", b"Connection: close\r\n"):
         async with await server.connect() as stream:
             await stream.send(b"POST /ignore HTTP/1.1\r\nHost: x\r\nContent-Length: 4000000\r\n" + more + b"\r\n")
@@ -235,7 +235,7 @@ async def impatient() -> AsyncIterator[Server]:
 
 
 @pytest.mark.parametrize("case", LATE)
-async def test_half_a_request_is_closed_in_time(impatient: Server, case: str) -> None:
+async def test_an_incomplete_request_is_closed_in_time(impatient: Server, case: str) -> None:
     sent, status, sentence = LATE[case]
     async with await impatient.connect() as stream:
         await stream.send(sent or b"")
@@ -246,7 +246,7 @@ async def test_half_a_request_is_closed_in_time(impatient: Server, case: str) ->
             assert (answer.status, sentence in answer.sentence) == (status, True)
 
 
-async def test_who_sends_a_byte_now_and_then_is_closed_all_the_same(impatient: Server) -> None:
+async def test_a_client_that_sends_a_byte_now_and_then_is_closed_as_well(impatient: Server) -> None:
     async def drip(stream: SocketStream) -> None:
         while True:
             await anyio.sleep(0.02)
@@ -259,30 +259,30 @@ async def test_who_sends_a_byte_now_and_then_is_closed_all_the_same(impatient: S
         tasks.cancel_scope.cancel()
 
 
-async def test_who_says_nothing_after_an_answer_is_closed(impatient: Server) -> None:
+async def test_a_client_that_is_silent_after_an_answer_is_closed(impatient: Server) -> None:
     async with await impatient.connect() as stream:
         await stream.send(HEAD + b"Content-Length: 0\r\n\r\n")
         assert (await rest_of(stream)).endswith(b'[0, "127.0.0.1"]')
 
 
-async def test_who_waits_for_an_answer_is_not_hurried(impatient: Server) -> None:
+async def test_a_client_that_waits_for_an_answer_has_no_time_limit(impatient: Server) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(impatient.get, "/hold")
         while not impatient.held:
             await anyio.sleep(0.01)
-        await test_who_says_nothing_after_an_answer_is_closed(impatient)  # which takes longer than all limits
+        await test_a_client_that_is_silent_after_an_answer_is_closed(impatient)  # which takes longer than all limits
         impatient.release.set()
 
 
-async def test_who_does_not_read_the_answer_is_closed(impatient: Server) -> None:
+async def test_a_client_that_does_not_read_the_answer_is_closed(impatient: Server) -> None:
     async with await impatient.connect() as stream:
         await stream.send(b"GET /talk HTTP/1.1\r\nHost: x\r\n\r\n")
-        await test_who_says_nothing_after_an_answer_is_closed(impatient)
-        await test_who_says_nothing_after_an_answer_is_closed(impatient)
+        await test_a_client_that_is_silent_after_an_answer_is_closed(impatient)
+        await test_a_client_that_is_silent_after_an_answer_is_closed(impatient)
         assert len(await rest_of(stream)) < 50_000_000
 
 
-async def test_a_crowd_that_says_nothing_keeps_nobody_out() -> None:
+async def test_many_silent_clients_do_not_block_others() -> None:
     async with serving(connections=20, per_address=10) as server, AsyncExitStack() as stack:
         silent = [
             await stack.enter_async_context(await server.connect(f"127.0.0.{2 + number % 4}")) for number in range(60)
@@ -293,7 +293,7 @@ async def test_a_crowd_that_says_nothing_keeps_nobody_out() -> None:
         assert await rest_of(silent[0]) == b""
 
 
-async def test_who_is_answered_keeps_the_place_and_a_new_one_is_told() -> None:
+async def test_an_answered_client_keeps_its_place_and_a_new_one_is_refused() -> None:
     async with serving(per_address=3) as server, anyio.create_task_group() as tasks:
         for _ in range(3):
             tasks.start_soon(server.get, "/hold", "127.0.0.2")
@@ -305,10 +305,10 @@ async def test_who_is_answered_keeps_the_place_and_a_new_one_is_told() -> None:
         server.release.set()
 
 
-async def test_forwarded_addresses_are_believed_from_trusted_proxies_alone(server: Server) -> None:
-    told = {"X-Forwarded-For": "192.0.2.7"}
-    assert await server.get(**told) == [0, "127.0.0.1"]
+async def test_forwarded_addresses_are_accepted_only_from_trusted_proxies(server: Server) -> None:
+    headers = {"X-Forwarded-For": "192.0.2.7"}
+    assert await server.get(**headers) == [0, "127.0.0.1"]
     async with serving(trusted_proxies=("127.0.0.2/32", "10.0.0.0/8")) as behind:
-        assert await behind.get(**told) == [0, "127.0.0.1"]
-        assert await behind.get(local="127.0.0.2", **told) == [0, "192.0.2.7"]
+        assert await behind.get(**headers) == [0, "127.0.0.1"]
+        assert await behind.get(local="127.0.0.2", **headers) == [0, "192.0.2.7"]
         assert await behind.get(local="127.0.0.2", **{"X-Forwarded-For": "192.0.2.7, 10.1.1.1"}) == [0, "192.0.2.7"]

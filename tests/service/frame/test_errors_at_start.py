@@ -151,7 +151,7 @@ def test_a_port_that_is_taken_is_an_error(tmp_path: Path, database_file: Path) -
     copied(database_file, tmp_path / "home")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        refused(start(tmp_path, api={"port": port}), f"cannot listen on 127.0.0.1:{port}", "free one")
+        refused(start(tmp_path, api={"port": port}), f"cannot listen on 127.0.0.1:{port}", "free port")
 
 
 def with_database(url: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from typing import Any
 import anyio
 from sqlalchemy import func, select
 
-from config.loader import load
 from config.models import Configuration
+from config.reading.loader import load
 from store.catalog import catalog_sync, watchers
 from store.catalog.watchers import WatcherRow
 from store.database import Database

@@ -1,4 +1,4 @@
-"""Rows that cannot be told stop the watcher at themselves: whatever comes before them is told once, and nothing else is lost."""
+"""The watcher stops at a row that cannot be reported: everything before it is reported once, and nothing else is lost."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def assert_stopped(host: TinyHost, sentence: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("poison", POISONS)
-async def test_a_bad_row_is_named_all_before_it_are_told_and_once_it_is_mended_so_is_the_rest(
+async def test_the_watcher_stops_at_a_bad_row_and_reports_the_rest_once_it_is_fixed(
     postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str, poison: str
 ) -> None:
     options, data, sentence = POISONS[poison]
@@ -59,7 +59,7 @@ async def test_a_bad_row_is_named_all_before_it_are_told_and_once_it_is_mended_s
         await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 137)")
         await notes.execute("INSERT INTO notes (note, data) VALUES ($1, $2)", "" if data == "{}" else "a", data)
         await notes.execute("INSERT INTO notes (note, data) SELECT 'a', '{}' FROM generate_series(1, 50)")
-        named = r"the row with (id|the key) 138 of public\.notes cannot be told, because of "
+        named = r"the row with (id|the key) 138 of public\.notes cannot be reported, because of "
         await assert_stopped(host, named + sentence)
         assert sorted(host.committed.ids) == list(range(1, 138))
         assert len(host.committed.ids) == 137
@@ -69,7 +69,7 @@ async def test_a_bad_row_is_named_all_before_it_are_told_and_once_it_is_mended_s
     assert sorted(host.committed.ids) == list(range(1, 189))
 
 
-async def test_gaps_before_a_bad_row_are_still_read_and_those_behind_it_wait(
+async def test_gaps_below_a_bad_row_are_read_and_gaps_above_it_wait(
     postgres_database: PostgresDatabase, notes: asyncpg.Connection, connect: Connect
 ) -> None:
     insert = "INSERT INTO notes (note) VALUES ($1)"
@@ -93,7 +93,7 @@ async def test_gaps_before_a_bad_row_are_still_read_and_those_behind_it_wait(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_bytes_that_are_no_text_are_found(
+async def test_a_row_with_bytes_that_are_not_text_is_found(
     postgres_database: PostgresDatabase, connect: Connect, mode: str
 ) -> None:
     admin = await connect()
@@ -115,7 +115,7 @@ async def test_bytes_that_are_no_text_are_found(
 
 
 async def retry(host: TinyHost) -> list[int]:
-    """A person has what is kept aside tried again; the ids that came."""
+    """Retry all rejected rows, as a person does, and return the ids that are reported."""
     host.committed.retried = True
     await host.start()
     return await host.catch_up()
@@ -123,7 +123,7 @@ async def retry(host: TinyHost) -> list[int]:
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("poison", POISONS)
-async def test_bad_rows_are_kept_aside_and_told_once_they_can_be(
+async def test_bad_rows_are_rejected_and_reported_once_they_can_be(
     postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str, poison: str
 ) -> None:
     options, data, sentence = POISONS[poison]
@@ -160,7 +160,7 @@ async def test_bad_rows_are_kept_aside_and_told_once_they_can_be(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_where_every_row_is_bad_nothing_is_kept_aside(
+async def test_nothing_is_rejected_if_every_row_is_bad(
     postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str
 ) -> None:
     options = {"table": "public.notes", "mode": mode, "columns": ["data"], "on_bad_row": "report"}
@@ -191,7 +191,7 @@ async def test_where_every_row_is_bad_nothing_is_kept_aside(
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_row_that_is_too_large_is_kept_aside_and_none_beside_it_is(
+async def test_only_the_row_that_is_too_large_is_rejected(
     postgres_database: PostgresDatabase, notes: asyncpg.Connection, mode: str
 ) -> None:
     options = {"table": "public.notes", "mode": mode, "columns": ["note"], "on_bad_row": "report"}

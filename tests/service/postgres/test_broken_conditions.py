@@ -1,4 +1,4 @@
-"""What breaks a condition of exactness under a running watcher is noticed before anything is lost, and said; routine is not."""
+"""A running watcher notices, and reports, what breaks a condition of exactness before anything is lost; routine work breaks none."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def findings_of(host: TinyHost) -> dict[str, Finding]:
     return {finding.check: finding for finding in host.trigger.findings}
 
 
-async def test_ids_given_by_hand_ahead_of_the_sequence_hide_no_row(
+async def test_ids_given_by_hand_above_the_sequence_hide_no_row(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -53,7 +53,7 @@ async def test_ids_given_by_hand_ahead_of_the_sequence_hide_no_row(
         assert len(host.committed.ids) == len(set(host.committed.ids)) == 23
 
 
-async def test_a_start_at_now_knows_ids_given_by_hand(
+async def test_a_start_at_now_counts_ids_given_by_hand_as_handled(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     await orders.execute("INSERT INTO orders (id) VALUES (5), (7)")
@@ -71,7 +71,7 @@ async def test_a_start_at_now_knows_ids_given_by_hand(
         "DELETE FROM orders; ALTER SEQUENCE orders_id_seq RESTART",
     ],
 )
-async def test_a_sequence_that_is_set_back_blocks(
+async def test_a_sequence_that_is_set_back_blocks_the_watcher(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, set_back: str
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -87,7 +87,7 @@ async def test_a_sequence_that_is_set_back_blocks(
         assert len(await host.catch_up()) == 10
 
 
-async def test_a_table_emptied_and_begun_anew_blocks_although_the_sequence_has_passed_the_position(
+async def test_a_truncated_table_with_a_restarted_sequence_blocks_although_the_sequence_has_passed_the_position(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -122,7 +122,7 @@ async def test_maintenance_of_the_table_changes_nothing(
     ("breaks", "names", "mends"),
     [
         ("ALTER SEQUENCE orders_id_seq CACHE 20", "hands out ids in blocks", "ALTER SEQUENCE orders_id_seq CACHE 1"),
-        ("ALTER SEQUENCE orders_id_seq CYCLE", "starts again from below", "ALTER SEQUENCE orders_id_seq NO CYCLE"),
+        ("ALTER SEQUENCE orders_id_seq CYCLE", "starts over from its minimum", "ALTER SEQUENCE orders_id_seq NO CYCLE"),
         (
             "ALTER TABLE orders ALTER id DROP IDENTITY, ALTER id SET DEFAULT (random() * 1e9)::bigint",
             "is not drawn from a sequence but has",
@@ -130,7 +130,7 @@ async def test_maintenance_of_the_table_changes_nothing(
         ),
     ],
 )
-async def test_what_is_altered_in_front_of_new_rows_is_examined_before_they_count(
+async def test_an_altered_table_is_examined_before_its_new_rows_count(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, breaks: str, names: str, mends: str | None
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -148,13 +148,13 @@ async def test_what_is_altered_in_front_of_new_rows_is_examined_before_they_coun
 
 @pytest.fixture
 async def reader(postgres_database: PostgresDatabase, orders: asyncpg.Connection) -> str:
-    """The address of a role that may read the table and its sequence."""
+    """The dsn of a role that may read the table and its sequence."""
     role = f"reader_{postgres_database.name}"
     await orders.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON orders, orders_id_seq TO {role}")
     return postgres_database.dsn.replace("postgres@", f"{role}@")
 
 
-async def test_rows_that_row_level_security_hides_are_waited_for(
+async def test_the_watcher_waits_for_rows_that_row_level_security_hides(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, reader: str
 ) -> None:
     role = f"reader_{postgres_database.name}"
@@ -179,7 +179,7 @@ async def test_rows_that_row_level_security_hides_are_waited_for(
 HIDDEN, SHOWN = (f"ALTER TABLE orders {does} ROW LEVEL SECURITY" for does in ("ENABLE", "DISABLE"))
 
 
-async def test_a_gap_whose_row_is_hidden_for_a_moment_stays_open(
+async def test_a_gap_stays_open_while_its_row_is_hidden(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect, reader: str
 ) -> None:
     slow = await connect()
@@ -204,7 +204,7 @@ async def updated_orders(orders: asyncpg.Connection) -> asyncpg.Connection:
     return orders
 
 
-async def test_a_row_that_is_hidden_for_a_moment_is_found_in_mode_updated_at(
+async def test_mode_updated_at_finds_a_row_that_was_hidden_for_a_moment(
     postgres_database: PostgresDatabase,
     updated_orders: asyncpg.Connection,
     reader: str,
@@ -227,7 +227,7 @@ async def test_a_row_that_is_hidden_for_a_moment_is_found_in_mode_updated_at(
     await updated_orders.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_a_row_of_a_table_that_has_another_name_for_a_moment_is_found_in_mode_updated_at(
+async def test_mode_updated_at_finds_a_row_of_a_table_that_was_renamed_for_a_moment(
     postgres_database: PostgresDatabase, updated_orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn, mode="updated_at") as host:
@@ -241,7 +241,7 @@ async def test_a_row_of_a_table_that_has_another_name_for_a_moment_is_found_in_m
         assert sorted(await host.catch_up()) == [*range(1, 21)]
 
 
-async def test_rights_taken_away_are_named_and_nothing_is_lost(
+async def test_revoked_rights_are_named_and_nothing_is_lost(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, reader: str
 ) -> None:
     role = f"reader_{postgres_database.name}"
@@ -260,7 +260,7 @@ async def test_rights_taken_away_are_named_and_nothing_is_lost(
 
 
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-async def test_partition_maintenance_is_routine(
+async def test_partitions_may_be_created_dropped_and_detached(
     postgres_database: PostgresDatabase, connect: Connect, mode: str
 ) -> None:
     admin = await connect()
@@ -283,8 +283,8 @@ async def test_partition_maintenance_is_routine(
 
 
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it stands still"])
-async def test_rows_that_a_partition_brings_are_named_and_found_by_the_rewind_that_is_named(
+@pytest.mark.parametrize("runs", [True, False], ids=["while it runs", "while it is stopped"])
+async def test_a_finding_names_the_old_rows_of_an_attached_partition_and_the_rewind_that_reports_them(
     postgres_database: PostgresDatabase, connect: Connect, mode: str, runs: bool
 ) -> None:
     admin = await connect()
@@ -308,7 +308,7 @@ async def test_rows_that_a_partition_brings_are_named_and_found_by_the_rewind_th
         )
         assert len(await host.catch_up()) == 1
         finding = (await findings_of(host))["partition"]
-        assert finding.message.startswith("the partition public.march came with 20 rows of ")
+        assert finding.message.startswith("the partition public.march was attached with 20 rows of ")
 
         await host.start()  # it is kept with the position
         await host.catch_up()

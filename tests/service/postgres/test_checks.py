@@ -43,18 +43,18 @@ BY_ID = {
     "view": Case(
         schema="CREATE VIEW orders AS SELECT 1 AS id",
         finding="error table: public.orders is a view",
-        remedy="watch the table that the rows are inserted into",
+        remedy="watch the table into which rows are inserted",
     ),
     "inherited": Case(
         schema=f"{GOOD} CREATE TABLE child () INHERITS (orders)",
-        finding="error table: other tables inherit from public.orders: nothing keeps their ids unique together",
+        finding="error table: other tables inherit from public.orders: nothing keeps ids unique across them",
         remedy="watch each table, or turn it into a partitioned table",
     ),
     "no column": Case(
         schema=GOOD,
         options={"column": "nr", "columns": ["note", "price"]},
         finding="error columns: public.orders has no column nr, price",
-        remedy="choose among id, note, with `column` and `columns`",
+        remedy="choose from id, note, with `column` and `columns`",
     ),
     "no index": Case(
         schema="CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY)",
@@ -68,8 +68,8 @@ BY_ID = {
     ),
     "text": Case(
         schema="CREATE TABLE orders (id text PRIMARY KEY)",
-        finding="error column: id is text, no integer",
-        remedy="mode: id needs an integer that grows; for other keys use mode: updated_at",
+        finding="error column: id is text, not an integer",
+        remedy="mode: id needs a growing integer; for other keys use mode: updated_at",
     ),
     "nullable": Case(
         schema="CREATE TABLE orders (id bigint UNIQUE DEFAULT 1)",
@@ -78,13 +78,13 @@ BY_ID = {
     ),
     "not unique": Case(
         schema="CREATE TABLE orders (id bigserial, note text, PRIMARY KEY (id, note))",
-        finding="error unique: id is not unique: no unique index holds it alone",
+        finding="error unique: id is not unique: no unique index covers it alone",
         remedy='CREATE UNIQUE INDEX CONCURRENTLY ON "public"."orders" ("id")',
     ),
     "unique with the partition key": Case(
         schema="CREATE TABLE orders (id bigserial, day date, PRIMARY KEY (id, day)) PARTITION BY RANGE (day)",
-        finding="warning unique: id is unique together with the partition key only: PostgreSQL cannot enforce more",
-        remedy="let all ids come from the sequence, then each is unique",
+        finding="warning unique: id is unique only together with the partition key: PostgreSQL cannot enforce more",
+        remedy="let all ids come from the sequence; then each is unique",
     ),
     "no default": Case(
         schema="CREATE TABLE orders (id bigint PRIMARY KEY)",
@@ -105,7 +105,7 @@ BY_ID = {
         schema="CREATE TABLE orders (id bigint PRIMARY KEY)",
         options={"unsafe_ids": True},
         finding="warning ids: id is not drawn from a sequence but has no default",
-        remedy="detection is exact only while every id is drawn by nextval in its own transaction",
+        remedy="detection is exact only if the transaction that inserts a row draws its id by nextval",
     ),
     "several sequences": Case(
         schema=f"CREATE TABLE orders (id bigserial PRIMARY KEY) PARTITION BY RANGE (id);{PARTS} CREATE SEQUENCE other; ALTER TABLE part ALTER id SET DEFAULT nextval('other')",
@@ -130,23 +130,23 @@ BY_ID = {
     ),
     "cycle": Case(
         schema=f"{GOOD} ALTER SEQUENCE orders_id_seq CYCLE",
-        finding="error sequence: orders_id_seq starts again from below at its end",
+        finding="error sequence: orders_id_seq starts over from its minimum when it reaches its end",
         remedy="ALTER SEQUENCE orders_id_seq NO CYCLE",
     ),
     "steps": Case(
         schema=f"{GOOD} ALTER SEQUENCE orders_id_seq INCREMENT 50",
-        finding="warning increment: orders_id_seq counts by 50: clients that fill the steps themselves lose rows",
-        remedy="ALTER SEQUENCE orders_id_seq INCREMENT 1, unless nobody fills the steps",
+        finding="warning increment: orders_id_seq counts by 50: rows are lost if clients use the ids in between",
+        remedy="ALTER SEQUENCE orders_id_seq INCREMENT 1, unless no client uses the ids in between",
     ),
     "unlogged": Case(
         schema="CREATE UNLOGGED TABLE orders (id bigserial PRIMARY KEY, note text);",
-        finding="warning durability: public.orders is unlogged: a crash of its server empties it and may set its ids back, unseen by the watcher",
+        finding="warning durability: public.orders is unlogged: a crash of its server empties it and may set its ids back, unnoticed by the watcher",
         remedy='ALTER TABLE "public"."orders" SET LOGGED',
     ),
     "no table": Case(
         schema='CREATE TABLE "Orders" ()',
         finding="error table: there is no table public.orders in this database",
-        remedy="correct `table` (schema.table, upper and lower case as in the catalogue) or the connection's database",
+        remedy="correct `table` (schema.table, upper and lower case as in the catalog) or the connection's database",
     ),
     "where with an unknown column": Case(
         schema=GOOD,
@@ -182,7 +182,7 @@ TOUCH = (
 BY_UPDATE = {
     "no time zone": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE); {TOUCH}",
-        finding="error column: updated_at is timestamp without time zone: without a time zone its values mean what each writer's session says",
+        finding="error column: updated_at is timestamp without time zone: without a time zone its values depend on the settings of each writer's session",
         remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" TYPE timestamptz',
     ),
     "nullable": Case(
@@ -197,13 +197,13 @@ BY_UPDATE = {
     ),
     "no trigger": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE)",
-        finding="warning trigger: no BEFORE UPDATE trigger sets updated_at: an UPDATE without it is not found",
+        finding="warning trigger: no BEFORE UPDATE trigger sets updated_at: rows updated without it are not found",
         remedy="add a trigger that sets it to now()",
     ),
     "no primary key": Case(
         schema=f"CREATE TABLE orders (id int, {MOMENT} UNIQUE); {TOUCH}",
         finding="error primary key: public.orders has no primary key",
-        remedy="add one: events name the rows by it",
+        remedy="add one: events name rows by it",
     ),
     "no index": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT}); {TOUCH}",
@@ -214,7 +214,7 @@ BY_UPDATE = {
 
 
 @pytest.mark.parametrize("case", BY_UPDATE.values(), ids=BY_UPDATE)
-async def test_what_breaks_mode_updated_at_is_named_with_its_remedy(
+async def test_a_check_names_what_breaks_mode_updated_at_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
@@ -224,7 +224,7 @@ async def test_what_breaks_mode_updated_at_is_named_with_its_remedy(
 
 
 @pytest.mark.parametrize("case", BY_ID.values(), ids=BY_ID)
-async def test_what_breaks_exactness_is_named_with_its_remedy(
+async def test_a_check_names_what_breaks_mode_id_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
@@ -285,21 +285,21 @@ async def test_a_table_fed_by_a_subscription_is_refused(
     ]
 
 
-async def test_a_server_without_room_for_all_sessions_is_a_warning(
+async def test_a_server_with_too_few_sessions_is_a_warning(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection
 ) -> None:
     await admin.execute(GOOD)
     await admin.execute(f"ALTER DATABASE {postgres_database.name} CONNECTION LIMIT 5")
     [finding] = [one for one in await findings_of(postgres_database.dsn) if one.level != "ok"]
 
-    lets = "and the server lets postgres have 5: polls fail when it refuses one"
+    allows = "but the server allows postgres only 5: polls fail when it refuses a session"
     assert spelled(finding) == (
-        f"warning connections: the watchers of the connection open up to 7 sessions, {lets}",
+        f"warning connections: the watchers of the connection open up to 7 sessions, {allows}",
         "lower the connection's `pool_size` by 2 or more, or raise max_connections",
     )
 
 
-async def test_a_role_without_select_is_told_what_to_grant(
+async def test_a_role_without_select_gets_the_grant_it_needs(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection
 ) -> None:
     role = f"reader_{postgres_database.name}"
@@ -323,7 +323,7 @@ async def test_a_role_without_select_is_told_what_to_grant(
         await admin.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
-async def test_an_unknown_database_or_role_is_an_error_of_the_configuration(
+async def test_an_unknown_database_or_role_is_a_configuration_error(
     postgres_database: PostgresDatabase,
 ) -> None:
     remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
@@ -340,7 +340,7 @@ async def test_an_unknown_database_or_role_is_an_error_of_the_configuration(
     )
 
 
-async def test_a_server_that_does_not_answer_may_come_back() -> None:
+async def test_a_server_that_does_not_answer_is_unavailable() -> None:
     with pytest.raises(SourceUnavailable, match="PostgreSQL did not answer"):
         await findings_of("postgresql://nobody@127.0.0.1:1/nowhere")
 

@@ -18,7 +18,7 @@ def connection_to(database: PostgresDatabase, **values: object) -> PostgresConne
     return PostgresConnection.model_validate({"dsn": database.dsn, **values})
 
 
-async def test_sessions_only_read_and_say_who_they_are(postgres_database: PostgresDatabase) -> None:
+async def test_sessions_are_read_only_and_name_the_application(postgres_database: PostgresDatabase) -> None:
     async with connection_to(postgres_database).open() as client:
         session = client.session("any")
         with pytest.raises(ConfigurationError, match="cannot execute CREATE TABLE in a read-only transaction"):
@@ -29,21 +29,25 @@ async def test_sessions_only_read_and_say_who_they_are(postgres_database: Postgr
         assert list(row) == ["asset-watcher", "1min"]
 
 
-async def test_a_key_keeps_its_session_and_keys_are_spread(postgres_database: PostgresDatabase) -> None:
+async def test_a_key_keeps_its_session_and_keys_are_distributed_over_sessions(
+    postgres_database: PostgresDatabase,
+) -> None:
     async with connection_to(postgres_database, pool_size=3).open() as client:
         sessions = [client.session(key) for key in "abcdef"]
         assert sessions == [client.session(key) for key in "abcdef"]
         assert len({id(session) for session in [*sessions, client.patient]}) == 3
 
 
-async def test_nothing_is_reached_before_it_is_asked(connect: Connect, postgres_database: PostgresDatabase) -> None:
+async def test_no_session_is_opened_before_the_first_statement(
+    connect: Connect, postgres_database: PostgresDatabase
+) -> None:
     others = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
     admin = await connect()
     async with connection_to(postgres_database).open():
         assert await admin.fetchval(others) == 0
 
 
-async def test_an_ended_session_is_replaced(connect: Connect, postgres_database: PostgresDatabase) -> None:
+async def test_a_terminated_session_is_replaced(connect: Connect, postgres_database: PostgresDatabase) -> None:
     admin = await connect()
     async with connection_to(postgres_database, pool_size=1).open() as client:
         session = client.session("any")
@@ -71,7 +75,7 @@ async def test_a_cancelled_statement_leaves_the_session_usable(postgres_database
         assert (await session.fetch("SELECT 1")).rows[0][0] == 1
 
 
-async def test_a_statement_that_takes_too_long_may_pass_next_time(postgres_database: PostgresDatabase) -> None:
+async def test_a_statement_that_takes_too_long_may_succeed_next_time(postgres_database: PostgresDatabase) -> None:
     async with connection_to(postgres_database, pool_size=1).open() as client:
         session = client.session("any")
         await session.fetch("SET statement_timeout = '10ms'")
@@ -79,7 +83,7 @@ async def test_a_statement_that_takes_too_long_may_pass_next_time(postgres_datab
             await session.fetch("SELECT pg_sleep(60)")
 
 
-async def test_one_list_of_lock_holders_serves_all_who_wait_for_it(
+async def test_one_list_of_lock_holders_serves_all_callers_that_wait_for_it(
     orders: asyncpg.Connection, postgres_database: PostgresDatabase
 ) -> None:
     await orders.execute("CREATE TABLE other (id int)")
@@ -96,7 +100,7 @@ async def test_one_list_of_lock_holders_serves_all_who_wait_for_it(
 
 
 async def statements_of(client: PostgresClient, key: str = "any") -> list[str]:
-    """Grows with each statement of a session."""
+    """Return a list to which each statement of a session is appended."""
     statements: list[str] = []
     connection = await client.session(key)._connected()
     connection.add_query_logger(lambda record: statements.append(record.query))
@@ -109,7 +113,7 @@ async def assert_holders(client: PostgresClient, relation: int, expected: int, p
 
 
 @pytest.mark.parametrize(("mode", "statements"), [("id", 1), ("updated_at", 2)])
-async def test_an_idle_poll_is_few_statements_each_prepared_and_planned_once(
+async def test_an_idle_poll_sends_few_statements_each_prepared_and_planned_once(
     orders: asyncpg.Connection, postgres_database: PostgresDatabase, mode: str, statements: int
 ) -> None:
     await orders.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
@@ -127,12 +131,12 @@ async def test_an_idle_poll_is_few_statements_each_prepared_and_planned_once(
 
 
 async def polled_until_idle(host: TinyHost) -> None:
-    """Also the second statement of a poll that told something is prepared then."""
+    """Poll until a poll reports nothing; after that, the second statement of a poll with rows is prepared too."""
     for _ in range(3):
         await host.poll()
 
 
 async def plans_of(client: PostgresClient, key: str) -> dict[str, int]:
-    """How often each prepared statement of a session was planned for its arguments alone."""
+    """Return how often each prepared statement of a session got a custom plan."""
     rows = (await client.session(key).fetch("SELECT statement, custom_plans FROM pg_prepared_statements")).rows
     return {row["statement"]: row["custom_plans"] for row in rows}

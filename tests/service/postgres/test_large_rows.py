@@ -1,4 +1,4 @@
-"""However large rows are, what is read and emitted at a time is bounded; each comes once all the same."""
+"""What is read and reported at a time is bounded however large rows are, and each row is reported once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INSERT = "INSERT INTO orders (note) SELECT repeat($1, $2) FROM generate_series(1
 
 
 @pytest.mark.parametrize("letter", ["x", "\N{CJK UNIFIED IDEOGRAPH-4E2D}", "\1"])
-async def test_large_rows_come_in_batches_of_a_bounded_size(
+async def test_batches_of_large_rows_have_a_bounded_size(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, letter: str
 ) -> None:
     async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
@@ -35,7 +35,7 @@ async def test_large_rows_come_in_batches_of_a_bounded_size(
     assert len(host.committed.sizes) >= 2
 
 
-async def test_large_rows_that_come_late_are_bounded_too(
+async def test_batches_of_large_late_rows_have_a_bounded_size(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
 ) -> None:
     async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
@@ -57,7 +57,7 @@ async def test_large_rows_that_come_late_are_bounded_too(
     assert host.committed.watermark["gaps"] == 0
 
 
-async def test_a_row_larger_than_a_batch_is_named(
+async def test_the_error_names_a_row_that_is_larger_than_a_batch(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn, columns=["note"], max_batch_bytes=MOST) as host:
@@ -71,7 +71,7 @@ async def test_a_row_larger_than_a_batch_is_named(
         assert host.committed.ids == [1]
 
 
-async def test_a_large_row_that_where_leaves_out_is_not_read(
+async def test_a_large_row_that_fails_where_is_not_read(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn, columns=["note"], where="length(note) < 9", max_batch_bytes=MOST) as host:
@@ -80,7 +80,7 @@ async def test_a_large_row_that_where_leaves_out_is_not_read(
         assert await host.catch_up() == [2]
 
 
-async def test_rows_that_cannot_be_large_are_not_measured(
+async def test_sizes_are_not_read_of_rows_that_cannot_be_large(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn, columns=["id"], max_batch_bytes=1) as host:
@@ -90,7 +90,7 @@ async def test_rows_that_cannot_be_large_are_not_measured(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-async def test_an_event_is_bounded_by_bytes_and_twenty_rows_of_five_megabytes_are_twenty_events(
+async def test_an_event_is_bounded_by_bytes_so_twenty_rows_of_five_megabytes_are_twenty_events(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
 ) -> None:
     await orders.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")
@@ -112,6 +112,6 @@ async def test_an_event_is_bounded_by_bytes_and_twenty_rows_of_five_megabytes_ar
 
 
 def resident() -> int:
-    """Bytes."""
+    """Return the resident memory in bytes."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")

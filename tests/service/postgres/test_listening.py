@@ -1,4 +1,4 @@
-"""`listen: true`: writers wake the watcher; whatever happens to notifications, rows are found."""
+"""`listen: true`: writers wake the watcher, and rows are found whatever happens to notifications."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def installed(dsn: str, watched: NewRowsOptions) -> None:
 
 @pytest.fixture
 async def listened(postgres_database: PostgresDatabase, orders: asyncpg.Connection) -> AsyncIterator[TinyHost]:
-    """A host that polls when it is woken and not before an hour is over; its connection has listened and woken it once."""
+    """A host that polls only when it is woken, or after an hour; its connection has begun to listen and woken it once."""
     await orders.execute(definition(options()))
     async with hosted(postgres_database.dsn, **NEVER) as host:
         await connected(host)
@@ -40,7 +40,7 @@ async def listened(postgres_database: PostgresDatabase, orders: asyncpg.Connecti
 
 
 async def connected(host: TinyHost) -> None:
-    """Whoever begins to listen is woken once: it may have missed something before."""
+    """Wait until a host that begins to listen was woken once, because it may have missed a notification before."""
     with anyio.fail_after(PATIENCE):
         await host.poll()
 
@@ -51,12 +51,12 @@ async def found(host: TinyHost, *ids: int) -> None:
             await host.poll()
 
 
-async def test_a_commit_ends_the_pause(listened: TinyHost, orders: asyncpg.Connection) -> None:
+async def test_a_commit_ends_the_pause_between_polls(listened: TinyHost, orders: asyncpg.Connection) -> None:
     await orders.execute("INSERT INTO orders DEFAULT VALUES")
     await found(listened, 1)
 
 
-async def test_each_commit_wakes_so_that_a_late_row_is_found_at_once(
+async def test_each_commit_wakes_the_watcher_so_a_late_row_is_found_at_once(
     listened: TinyHost, orders: asyncpg.Connection, connect: Connect
 ) -> None:
     slow = await connect()
@@ -67,7 +67,7 @@ async def test_each_commit_wakes_so_that_a_late_row_is_found_at_once(
     await found(listened, 2, 1)
 
 
-async def test_a_lost_connection_is_made_again_and_what_came_meanwhile_is_found(
+async def test_a_lost_connection_is_reopened_and_rows_written_in_the_meantime_are_found(
     listened: TinyHost, orders: asyncpg.Connection
 ) -> None:
     assert await orders.fetchval(f"SELECT count(pg_terminate_backend(pid, 5000)) {LISTENERS}") == 1
@@ -77,7 +77,7 @@ async def test_a_lost_connection_is_made_again_and_what_came_meanwhile_is_found(
     await found(listened, 1, 2)
 
 
-async def test_watchers_of_one_connection_listen_together_and_only_the_tables_own_are_woken(
+async def test_watchers_share_one_listening_connection_and_only_those_of_the_table_are_woken(
     postgres_database: PostgresDatabase, listened: TinyHost, orders: asyncpg.Connection
 ) -> None:
     await orders.execute("CREATE TABLE other (id bigserial PRIMARY KEY)")
@@ -96,7 +96,7 @@ async def test_watchers_of_one_connection_listen_together_and_only_the_tables_ow
     assert pause.cancelled_caught
 
 
-async def test_polling_goes_on_while_nobody_may_listen(
+async def test_polling_continues_while_listening_fails(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     role = f"reader_{postgres_database.name}"
@@ -115,7 +115,9 @@ async def test_polling_goes_on_while_nobody_may_listen(
     assert "too many connections" in next(e["error"] for e in logs if e["event"] == "postgres.listen_lost")
 
 
-async def test_updates_wake_in_mode_updated_at(postgres_database: PostgresDatabase, orders: asyncpg.Connection) -> None:
+async def test_updates_wake_a_watcher_of_mode_updated_at(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
     await orders.execute(
         "ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now(); CREATE INDEX ON orders (updated_at)"
     )
@@ -127,7 +129,7 @@ async def test_updates_wake_in_mode_updated_at(postgres_database: PostgresDataba
         await found(host, 1)
 
 
-async def test_the_trigger_is_installed_once_however_often_and_whatever_the_names(
+async def test_installing_the_trigger_again_changes_nothing_whatever_the_names(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     await orders.execute(
@@ -145,7 +147,9 @@ async def test_the_trigger_is_installed_once_however_often_and_whatever_the_name
     assert [row["tgname"] for row in await orders.fetch(triggers)] == ["asset_watcher_id"]
 
 
-async def test_only_the_owner_may_install_it(postgres_database: PostgresDatabase, orders: asyncpg.Connection) -> None:
+async def test_only_the_owner_may_install_the_trigger(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
     role = f"reader_{postgres_database.name}"
     await orders.execute(f"CREATE ROLE {role} LOGIN; GRANT SELECT ON orders TO {role}")
     try:

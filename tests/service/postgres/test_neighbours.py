@@ -1,4 +1,4 @@
-"""One table's lock or slowness is its own watcher's matter: the others keep their rhythm, within a few sessions."""
+"""A locked or slow table delays only its own watcher: the others keep their rhythm, with a few sessions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.test_probes import INSERT, TABLE, Crowd, Watched, crowd
 from triggers.errors import SourceBusy
-from triggers.postgres import lanes
+from triggers.postgres import session
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.session import Limits
+from triggers.postgres.session import StatementLimits
 
 pytestmark = pytest.mark.service
 
@@ -38,7 +38,7 @@ def probed_always(monkeypatch: pytest.MonkeyPatch) -> None:
 async def normal_watchers(
     database: PostgresDatabase, admin: asyncpg.Connection, pool_size: int = 3
 ) -> AsyncIterator[tuple[Crowd, list[Watched]]]:
-    """Twenty that rest, of a connection of two quick sessions and a patient one; of a `pool_size` of 1 there is one of each."""
+    """Twenty resting watchers of a connection with two quick sessions and a patient one; with a `pool_size` of 1, one of each."""
     for name in NORMAL:
         await admin.execute(TABLE.format(name=name))
     async with crowd(database, pool_size=pool_size) as many:
@@ -63,7 +63,7 @@ async def all_find_a_row(admin: asyncpg.Connection, watchers: list[Watched]) -> 
 
 
 @pytest.mark.parametrize("relation", ["locked", "locked_partition"])
-async def test_a_lock_is_the_matter_of_its_own_watcher_and_its_holder_is_named(
+async def test_a_locked_table_delays_only_its_own_watcher_which_names_the_lock_holder(
     postgres_database: PostgresDatabase, connect: Connect, relation: str
 ) -> None:
     admin, holder = await connect(), await connect()
@@ -98,7 +98,7 @@ async def test_a_lock_is_the_matter_of_its_own_watcher_and_its_holder_is_named(
         assert [watcher.error for watcher in watchers] == [None] * 20
 
 
-async def test_who_waits_to_lock_is_named_and_whom_it_waits_for(
+async def test_the_error_names_a_session_that_waits_to_lock_and_the_session_it_waits_for(
     postgres_database: PostgresDatabase, connect: Connect
 ) -> None:
     admin, reader, holder = await connect(), await connect(), await connect()
@@ -115,16 +115,16 @@ async def test_who_waits_to_lock_is_named_and_whom_it_waits_for(
         sentence = str(locked.error)
         assert f"pid {holder.get_server_pid()} waits to lock public.locked" in sentence
         assert f"query ALTER TABLE) behind pid {reader.get_server_pid()} (user postgres" in sentence
-        assert sentence.endswith("query SELECT); the watcher goes on once that ends")
+        assert sentence.endswith("query SELECT); the watcher continues when that ends")
 
 
 @pytest.mark.parametrize("pool_size", [1, 3])
-async def test_slow_partitions_and_conditions_are_the_matter_of_their_own_watchers(
+async def test_slow_partitions_and_conditions_delay_only_their_own_watchers(
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch, pool_size: int
 ) -> None:
-    """There are more of them than sessions."""
-    quick = Limits(statement=timedelta(milliseconds=300), lock=timedelta(milliseconds=100))
-    monkeypatch.setattr(lanes, "QUICK", quick)
+    """There are more slow watchers than sessions."""
+    quick = StatementLimits(statement=timedelta(milliseconds=300), lock=timedelta(milliseconds=100))
+    monkeypatch.setattr(session, "QUICK", quick)
     admin = await connect()
     await admin.execute(f"{IN_PARTITIONS};{TABLE.format(name='slow')}")
     async with normal_watchers(postgres_database, admin, pool_size) as (many, watchers):
@@ -139,11 +139,11 @@ async def test_slow_partitions_and_conditions_are_the_matter_of_their_own_watche
         assert [watcher.error for watcher in (*watchers, *slow)] == [None] * 24
 
 
-async def test_a_statement_that_is_ended_on_a_quick_session_is_made_by_the_patient_one(
+async def test_a_statement_that_is_cancelled_on_a_quick_session_is_repeated_on_the_patient_session(
     postgres_database: PostgresDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = Limits(statement=timedelta(milliseconds=50), lock=timedelta(milliseconds=50))
-    monkeypatch.setattr(lanes, "QUICK", quick)
+    quick = StatementLimits(statement=timedelta(milliseconds=50), lock=timedelta(milliseconds=50))
+    monkeypatch.setattr(session, "QUICK", quick)
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         lane = client.lane("a", timedelta(seconds=1), is_alone=False)
         [row] = (await lane.fetch("SELECT pg_backend_pid() AS pid, pg_sleep(0.2)")).rows

@@ -11,8 +11,8 @@ from tests.servers import PostgresDatabase, PostgresServer
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import SourceChanged, SourceUnavailable, TriggerError
-from triggers.postgres import lanes
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres import session
+from triggers.postgres.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 
@@ -25,7 +25,7 @@ CREATE TRIGGER touch BEFORE UPDATE ON customers FOR EACH ROW EXECUTE FUNCTION to
 OPTIONS = {"table": "public.customers", "mode": "updated_at"}
 
 OUTLAST_THE_MARGIN = "SELECT pg_sleep(1.2)"
-"""Only then could a floor that moves too early pass an open writer: a second is allowed for."""
+"""Longer than the second that is subtracted from the clock: only then could a floor that moves too early pass an open writer."""
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ async def insert(connection: asyncpg.Connection, *ids: int) -> None:
     await connection.executemany("INSERT INTO customers (id, note) VALUES ($1, 'a')", [(number,) for number in ids])
 
 
-async def test_now_tells_of_rows_that_come_or_change(
+async def test_a_start_at_now_reports_rows_inserted_or_updated_after_it(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection
 ) -> None:
     await insert(customers, 1, 2, 3)
@@ -58,7 +58,7 @@ async def test_now_tells_of_rows_that_come_or_change(
         assert event.watermark["from"] <= event.watermark["to"] == host.committed.watermark["up_to"]
 
 
-async def test_all_tells_of_every_row_in_bounded_events(
+async def test_a_start_at_all_reports_every_row_in_bounded_events(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection
 ) -> None:
     await insert(customers, *range(25))
@@ -68,7 +68,7 @@ async def test_all_tells_of_every_row_in_bounded_events(
         assert host.committed.writes == 4
 
 
-async def test_a_timestamp_is_the_first_floor(
+async def test_a_start_at_a_timestamp_makes_it_the_first_floor(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection
 ) -> None:
     await customers.execute("INSERT INTO customers VALUES (1, 'a', '2026-01-01'), (2, 'a', '2026-01-03')")
@@ -76,7 +76,7 @@ async def test_a_timestamp_is_the_first_floor(
         assert host.committed.ids == [2]
 
 
-async def test_writers_in_flight_are_found_whatever_overtakes_them(
+async def test_rows_of_writers_in_progress_are_found_although_later_transactions_commit_first(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
 ) -> None:
     early, prepared = await connect(), await connect()
@@ -94,7 +94,7 @@ async def test_writers_in_flight_are_found_whatever_overtakes_them(
         assert await host.catch_up() == [3]
 
 
-async def test_transactions_of_one_text_of_statements_are_found_although_now_is_when_it_came(
+async def test_later_transactions_of_a_multi_statement_text_are_found_although_their_now_is_the_time_it_was_received(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
 ) -> None:
     text = "BEGIN; SELECT pg_advisory_lock(1); COMMIT; BEGIN; INSERT INTO customers VALUES (1); SELECT pg_advisory_lock(2); COMMIT"
@@ -113,17 +113,17 @@ async def test_transactions_of_one_text_of_statements_are_found_although_now_is_
 
 
 async def has_to_wait_for(number: int, connection: asyncpg.Connection) -> None:
-    """Somebody, for the advisory lock."""
+    """Wait until a session waits for the advisory lock."""
     waits = f"SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objid = {number} AND NOT granted)"
     with anyio.fail_after(60):
         while not await connection.fetchval(waits):
             pass
 
 
-async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor(
+async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor_down(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
 ) -> None:
-    """There now() is when the transaction began."""
+    """In a procedure now() is the time at which the current transaction began."""
     await customers.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
     writer = await connect()
     async with hosted(postgres_database.dsn, **OPTIONS) as host, anyio.create_task_group() as tasks:
@@ -145,10 +145,10 @@ async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor(
 
 
 @pytest.mark.usefixtures("customers")
-async def test_the_watermark_tells_who_keeps_the_floor_down(
+async def test_the_watermark_names_the_transaction_that_keeps_the_floor_down(
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, **OPTIONS, gap_alarm={"age": "0s"}) as host:
         slow = await connect()
         async with slow.transaction():
@@ -162,13 +162,13 @@ async def test_the_watermark_tells_who_keeps_the_floor_down(
         assert "alarm" not in host.committed.watermark
 
 
-async def test_the_watermark_tells_who_keeps_many_xids_in_mind_from_another_database(
+async def test_the_watermark_names_a_transaction_of_another_database_that_keeps_many_xids_remembered(
     postgres_server: PostgresServer,
     postgres_database: PostgresDatabase,
     customers: asyncpg.Connection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     options = {**OPTIONS, "gap_alarm": {"count": 20, "age": "1s"}}
     with postgres_server.database() as other:
         slow = await asyncpg.connect(other.dsn)
@@ -185,14 +185,14 @@ async def test_the_watermark_tells_who_keeps_many_xids_in_mind_from_another_data
         await slow.close()
 
 
-async def test_a_long_transaction_beside_very_many_short_ones_stops_nothing(
+async def test_a_long_transaction_beside_very_many_short_ones_delays_no_row(
     postgres_database: PostgresDatabase,
     customers: asyncpg.Connection,
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """In little: a statement may take two seconds, and the others are not millions."""
-    monkeypatch.setattr(lanes, "LONGEST", lanes.QUICK.statement)
+    """On a small scale: a statement may take two seconds, and there are fewer than millions of other transactions."""
+    monkeypatch.setattr(session, "LONGEST", session.QUICK.statement)
     slow = await connect()
     await slow.execute("BEGIN; SELECT pg_current_xact_id()")
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
@@ -203,20 +203,22 @@ async def test_a_long_transaction_beside_very_many_short_ones_stops_nothing(
         assert await host.catch_up() == []
 
 
-async def test_what_takes_too_long_says_what_to_do(
+async def test_the_error_of_a_poll_that_takes_too_long_names_the_remedy(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL") as host:
-        monkeypatch.setattr(lanes, "LONGEST", timedelta(milliseconds=100))
+        monkeypatch.setattr(session, "LONGEST", timedelta(milliseconds=100))
         await insert(customers, 1)
-        with pytest.raises(SourceUnavailable, match=r"end transactions that are open for long, .* VACUUM ANALYZE"):
+        with pytest.raises(
+            SourceUnavailable, match=r"end transactions that are open for a long time, .* VACUUM ANALYZE"
+        ):
             await host.catch_up()
 
 
-async def test_a_table_that_takes_too_long_to_read_as_a_whole_can_begin_at_a_time(
+async def test_a_table_that_takes_too_long_to_read_once_can_begin_at_a_time(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In little: a statement may take a fiftieth of a second, and the table is not very large."""
+    """On a small scale: a statement may take a fiftieth of a second, and the table is not very large."""
     await customers.execute(
         "INSERT INTO customers (id, updated_at) SELECT n, now() - interval '1 day' FROM generate_series(1, 1_000_000) n"
     )
@@ -226,8 +228,8 @@ async def test_a_table_that_takes_too_long_to_read_as_a_whole_can_begin_at_a_tim
         host.options = host.options.model_copy(update={"start": "now"})
         await host.stop()
         little = timedelta(milliseconds=20)
-        monkeypatch.setattr(lanes, "LONGEST", little)
-        monkeypatch.setattr(lanes, "QUICK", replace(lanes.QUICK, statement=little))
+        monkeypatch.setattr(session, "LONGEST", little)
+        monkeypatch.setattr(session, "QUICK", replace(session.QUICK, statement=little))
         error = ""
         with anyio.fail_after(60):
             while "begin at a time instead" not in error:  # another statement may be slow, too, on a busy machine
@@ -242,11 +244,11 @@ async def test_a_table_that_takes_too_long_to_read_as_a_whole_can_begin_at_a_tim
         assert await host.catch_up() == [0]
 
 
-async def test_the_clock_alone_is_never_written_and_rows_left_out_are(
+async def test_a_position_is_written_for_filtered_rows_but_not_for_the_clock_alone(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each poll is a minute after the one before, as far as it knows."""
-    monkeypatch.setattr(RowsByUpdateReader, "moved_state_every", timedelta(0))
+    """Each poll believes that a minute has passed since the previous one."""
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     async with hosted(postgres_database.dsn, **OPTIONS, where="id < 100") as host:
         await insert(customers, 1)
         assert await host.catch_up() == [1]
@@ -261,7 +263,7 @@ async def test_the_clock_alone_is_never_written_and_rows_left_out_are(
         assert host.committed.writes == written + 1
 
 
-async def test_a_snapshot_that_gets_too_old_is_written_silently(
+async def test_a_snapshot_is_written_silently_before_it_gets_too_old(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("triggers.postgres.window.OLD", 20)
@@ -277,7 +279,7 @@ async def test_a_snapshot_that_gets_too_old_is_written_silently(
         assert await host.catch_up() == [1]
 
 
-async def test_what_was_handled_is_kept_as_rows_and_forgotten_in_time(
+async def test_handled_xids_are_stored_as_rows_and_deleted_later(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
 ) -> None:
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
@@ -308,7 +310,7 @@ async def test_a_crash_before_the_commit_repeats_nothing_and_loses_nothing(
         assert sorted(host.committed.ids) == [1, 2, 3]
 
 
-async def test_where_filters_versions(postgres_database: PostgresDatabase, customers: asyncpg.Connection) -> None:
+async def test_where_filters_row_versions(postgres_database: PostgresDatabase, customers: asyncpg.Connection) -> None:
     async with hosted(postgres_database.dsn, **OPTIONS, where="note = 'wanted'") as host:
         await insert(customers, 1, 2)
         assert await host.catch_up() == []
@@ -347,7 +349,7 @@ async def test_partitions_are_watched_together(
 @pytest.mark.parametrize(
     "statement", ["VACUUM FULL customers", "ALTER TABLE customers ALTER note TYPE varchar(99)", "TRUNCATE customers"]
 )
-async def test_a_rewritten_table_is_not_guessed_about(
+async def test_a_rewritten_table_blocks_the_watcher(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, statement: str
 ) -> None:
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
@@ -357,7 +359,7 @@ async def test_a_rewritten_table_is_not_guessed_about(
         await assert_blocked(host, "public.customers was rewritten or emptied")
 
 
-async def test_a_table_that_is_rewritten_while_the_first_read_is_told_in_parts_is_not_guessed_about(
+async def test_a_table_that_is_rewritten_between_the_parts_of_the_first_read_blocks_the_watcher(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection
 ) -> None:
     await insert(customers, *range(20))
@@ -378,12 +380,12 @@ async def assert_blocked(host: TinyHost, sentence: str) -> None:
         await host.catch_up()
 
 
-async def test_what_waits_is_told_in_parts_and_a_crash_between_them_costs_nothing(
+async def test_many_waiting_rows_are_reported_in_parts_and_a_crash_between_parts_loses_and_repeats_nothing(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others write meanwhile, and the statement that looks for what waits is cut off as well."""
+    """Other sessions write in the meantime, and the list of waiting rows is cut off as well."""
     monkeypatch.setattr("triggers.postgres.by_update.MOST_PLACES", 25)
-    monkeypatch.setattr("triggers.postgres.sql.MOST_PLACES", 25)
+    monkeypatch.setattr("triggers.postgres.update_statements.MOST_PLACES", 25)
     await customers.execute("INSERT INTO customers (id, note) SELECT n, 'a' FROM generate_series(1, 60) n")
     await insert(customers, *range(61, 80))
     options = {**OPTIONS, "columns": ["note"], "batch": {"max_rows": 7}}

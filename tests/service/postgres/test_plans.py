@@ -11,19 +11,10 @@ import pytest
 
 from tests.servers import PostgresDatabase
 from triggers.postgres.connection import PostgresConnection
+from triggers.postgres.id_statements import DrawnIds, NewsById, RowsById
 from triggers.postgres.session import Session
-from triggers.postgres.sql import (
-    Drawn,
-    NewsById,
-    NewsByUpdate,
-    RowsById,
-    RowsByUpdate,
-    Table,
-    news_of,
-    old_rows_by_update,
-    primary_key_as_json,
-    row_as_json,
-)
+from triggers.postgres.sql import TableName, news_of, primary_key_as_json, row_as_json
+from triggers.postgres.update_statements import NewsByUpdate, RowsByUpdate, old_rows_by_update
 
 pytestmark = pytest.mark.service
 
@@ -37,14 +28,14 @@ TABLES = {
     "partitioned by another column": "CREATE TABLE t (id bigint, note text, PRIMARY KEY (id, note)) PARTITION BY LIST (note);"
     "CREATE TABLE even PARTITION OF t FOR VALUES IN ('0'); CREATE TABLE odd PARTITION OF t FOR VALUES IN ('1')",
 }
-DRAWN = Drawn(sequence="drawn", increment=1)
+DRAWN = DrawnIds(sequence="drawn", increment=1)
 NOTE = row_as_json(["note"], {})
-TABLE = Table.parse("public.t")
+TABLE = TableName.parse("public.t")
 SQL = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE)
 SQL_OF_DRAWN = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN)
 SQL_BESIDE_AHEAD = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
 UPDATES = RowsByUpdate.of(
-    Table.parse("public.t"),
+    TableName.parse("public.t"),
     "updated_at",
     key=primary_key_as_json(["id"], {}),
     key_columns=["id"],
@@ -69,7 +60,7 @@ STATEMENTS = {
         f"({ROWS}, 1000, '{{{ROWS + 1}}}', '{{{2**63 - 1}}}', '{{10}}', '{{12}}', 1000)",
     ),
     "whether there are news": (
-        news_of([NewsById(table=Table.parse("public.t"), column="id", drawn=DRAWN)]),
+        news_of([NewsById(table=TableName.parse("public.t"), column="id", drawn=DRAWN)]),
         f"('{{{ROWS}}}', '{{}}')",
     ),
 }
@@ -112,7 +103,7 @@ async def test_a_poll_for_updates_reads_few_pages(
     arguments = f"('{{}}', '{floor}', '3', '{{}}', NULL, NULL, NULL)"
     found = await orders.fetch("SELECT tableoid::int8, ctid::text, xmin::text FROM t WHERE id % 1000 = 0")
     places = ", ".join(f"ARRAY[{', '.join(repr(value) for value in values)}]" for values in zip(*found, strict=True))
-    question = NewsByUpdate(table=Table.parse("public.t"), column="updated_at")
+    question = NewsByUpdate(table=TableName.parse("public.t"), column="updated_at")
     news = news_of([question])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         session = client.session("t")
@@ -133,7 +124,7 @@ async def test_a_poll_for_updates_reads_few_pages(
 async def test_rows_are_compared_with_many_xids_at_once(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
 ) -> None:
-    """And not with each of them: a long transaction keeps in mind whoever committed beside it."""
+    """A hash table is used, not a comparison with each xid: during a long transaction the xids of all others are remembered."""
     await orders.execute("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now())")
     await orders.execute("CREATE INDEX ON t (updated_at)")
     xids = ",".join(map(str, range(1_000_000, 1_300_000)))
@@ -150,7 +141,7 @@ async def test_rows_are_compared_with_many_xids_at_once(
 
 
 async def plan_of(session: Session, statement: str, arguments: str, *, executions: int = 0) -> dict[str, Any]:
-    """After so many executions PostgreSQL may have settled for a plan that suits any arguments."""
+    """Return the plan after so many executions, by which PostgreSQL may have chosen a generic plan."""
     await session.fetch(f"PREPARE hot AS {statement}")
     for _ in range(executions):
         await session.fetch(f"EXECUTE hot{arguments}")

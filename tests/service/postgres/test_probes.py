@@ -1,4 +1,4 @@
-"""Watchers that wait for nothing but new rows are asked about together, and polled only when there is something."""
+"""Watchers that wait for nothing but new rows are probed together, and poll only when there is something new."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def probed_always(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @dataclass(kw_only=True)
 class Watched:
-    """A watcher that runs, and what it has committed; `error` ended it."""
+    """A running watcher, and what it has committed; `error` is what ended it."""
 
     trigger: NewRows
     committed: Committed = field(default_factory=Committed)
@@ -60,7 +60,7 @@ class Watched:
 
     @property
     def rests(self) -> bool:
-        """And a probe has been made for it since."""
+        """Whether it rests and a probe has been made for it since."""
         return self.trigger.looked_at is not None
 
 
@@ -97,7 +97,7 @@ async def all_rest(watchers: list[Watched]) -> None:
 
 
 async def statements_of(session: Session) -> list[str]:
-    """Grows with each statement of the session."""
+    """Return a list to which each statement of the session is appended."""
     statements: list[str] = []
     connection = await session._connected()
     connection.add_query_logger(lambda record: statements.append(record.query))
@@ -108,7 +108,7 @@ async def make(connection: asyncpg.Connection, *names: str) -> None:
     await connection.execute("; ".join(TABLE.format(name=name) for name in names))
 
 
-async def test_one_statement_asks_for_all_and_only_who_has_news_polls(
+async def test_one_statement_probes_all_tables_and_only_watchers_with_new_rows_poll(
     postgres_database: PostgresDatabase, connect: Connect
 ) -> None:
     admin = await connect()
@@ -132,7 +132,9 @@ async def test_one_statement_asks_for_all_and_only_who_has_news_polls(
         assert [watcher.polls for watcher in watchers[:2]] == polls[:2]
 
 
-async def test_both_modes_see_what_comes_while_they_rest(postgres_database: PostgresDatabase, connect: Connect) -> None:
+async def test_both_modes_find_rows_written_while_they_rest(
+    postgres_database: PostgresDatabase, connect: Connect
+) -> None:
     admin, slow = await connect(), await connect()
     await make(admin, "a")
     async with crowd(postgres_database) as many:
@@ -151,7 +153,7 @@ async def test_both_modes_see_what_comes_while_they_rest(postgres_database: Post
         assert by_id.committed.ids == [2, 1]
 
 
-async def test_rows_that_where_passes_over_are_no_reason_to_stay_awake(
+async def test_rows_that_fail_where_do_not_keep_a_watcher_from_resting(
     postgres_database: PostgresDatabase, connect: Connect
 ) -> None:
     admin = await connect()
@@ -164,7 +166,7 @@ async def test_rows_that_where_passes_over_are_no_reason_to_stay_awake(
         await all_rest([watcher])
 
 
-async def test_rows_come_once_while_many_write_and_probes_and_polls_are_in_between(
+async def test_rows_are_reported_once_while_many_write_between_probes_and_polls(
     postgres_database: PostgresDatabase, connect: Connect
 ) -> None:
     admin = await connect()
@@ -194,7 +196,7 @@ async def test_rows_come_once_while_many_write_and_probes_and_polls_are_in_betwe
                 assert Counter(watcher.committed.ids) == committed
 
 
-async def test_a_locked_table_keeps_no_other_waiting(postgres_database: PostgresDatabase, connect: Connect) -> None:
+async def test_a_locked_table_delays_no_other_table(postgres_database: PostgresDatabase, connect: Connect) -> None:
     admin, owner = await connect(), await connect()
     tables = ["a", "b", "c", "d", "e"]
     await make(admin, *tables)
@@ -217,7 +219,9 @@ async def test_a_locked_table_keeps_no_other_waiting(postgres_database: Postgres
         assert all(f'"public"."{table}"' in probing[-1] for table in tables)
 
 
-async def test_a_probe_that_breaks_off_is_made_up_for(postgres_database: PostgresDatabase, connect: Connect) -> None:
+async def test_rows_are_found_by_polls_after_a_probe_was_interrupted(
+    postgres_database: PostgresDatabase, connect: Connect
+) -> None:
     admin = await connect()
     await make(admin, "a", "b")
     async with crowd(postgres_database) as many:
@@ -240,7 +244,7 @@ ALTERED = {
 
 
 @pytest.mark.parametrize(("statement", "error"), ALTERED.values(), ids=ALTERED)
-async def test_what_is_altered_is_noticed_without_a_row(
+async def test_an_alteration_is_noticed_without_a_new_row(
     postgres_database: PostgresDatabase,
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
@@ -264,7 +268,7 @@ async def test_what_is_altered_is_noticed_without_a_row(
             raise altered.error or AssertionError
 
 
-async def test_a_resting_watcher_polls_by_itself_now_and_then(
+async def test_a_resting_watcher_polls_by_itself_from_time_to_time(
     postgres_database: PostgresDatabase, connect: Connect, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(NewRows, "examine_every", timedelta(milliseconds=50))
@@ -275,7 +279,7 @@ async def test_a_resting_watcher_polls_by_itself_now_and_then(
         await until(lambda: watcher.polls >= 5)
 
 
-async def test_there_are_pool_size_sessions_and_three_however_many_watch(
+async def test_there_are_at_most_pool_size_and_three_sessions_for_any_number_of_watchers(
     postgres_database: PostgresDatabase, connect: Connect
 ) -> None:
     admin, slow = await connect(), await connect()

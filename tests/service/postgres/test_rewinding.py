@@ -1,4 +1,4 @@
-"""What follows a rewind, with the position that `rewound` makes stored as the host stores it."""
+"""What a watcher reports after a rewind, with the position of `rewound` stored as the host stores it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import TriggerBatch
 from triggers.errors import ConfigurationError
-from triggers.postgres.by_id import RowsByIdReader
+from triggers.postgres.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 
@@ -31,7 +31,7 @@ async def rewind(host: TinyHost, to: str) -> None:
     await host.start()
 
 
-async def test_an_id_is_exclusive_and_what_follows_comes_again(
+async def test_a_rewind_to_an_id_is_exclusive_and_later_rows_are_reported_again(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -42,13 +42,13 @@ async def test_an_id_is_exclusive_and_what_follows_comes_again(
         assert await host.catch_up() == [4, 5]
 
 
-async def test_gaps_at_or_below_the_id_stay_open_and_those_above_are_found_anew(
+async def test_gaps_at_or_below_the_id_stay_open_and_gaps_above_it_are_opened_again(
     postgres_database: PostgresDatabase,
     orders: asyncpg.Connection,
     connect: Connect,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(RowsByIdReader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     slow = await connect()
     async with hosted(postgres_database.dsn) as host:
         async with slow.transaction():
@@ -64,7 +64,7 @@ async def test_gaps_at_or_below_the_id_stay_open_and_those_above_are_found_anew(
         assert await host.catch_up() == [1, 2, 4, 5]
 
 
-async def test_an_id_ahead_skips_what_lies_between(
+async def test_a_rewind_to_a_higher_id_skips_the_rows_in_between(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
@@ -73,7 +73,9 @@ async def test_an_id_ahead_skips_what_lies_between(
         assert await host.catch_up() == [4, 5]
 
 
-async def test_start_is_the_very_first_row(postgres_database: PostgresDatabase, orders: asyncpg.Connection) -> None:
+async def test_a_rewind_to_start_begins_at_the_first_row(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+) -> None:
     await insert(orders, 3)
     async with hosted(postgres_database.dsn) as host:
         await rewind(host, "start")
@@ -81,7 +83,7 @@ async def test_start_is_the_very_first_row(postgres_database: PostgresDatabase, 
         assert await host.catch_up() == [1, 2, 3]
 
 
-async def test_now_skips_what_is_there_and_finds_who_is_writing(
+async def test_a_rewind_to_now_skips_visible_rows_and_finds_rows_of_open_transactions(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
 ) -> None:
     slow = await connect()
@@ -96,7 +98,7 @@ async def test_now_skips_what_is_there_and_finds_who_is_writing(
         assert await host.catch_up() == [1]
 
 
-async def test_a_place_may_be_chosen_before_the_first_start_and_before_now_was_reached(
+async def test_a_rewind_is_possible_before_the_first_start_and_after_a_rewind_to_now(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     await insert(orders, 3)
@@ -109,7 +111,7 @@ async def test_a_place_may_be_chosen_before_the_first_start_and_before_now_was_r
         assert await host.catch_up() == [3]
 
 
-async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
+async def test_mode_updated_at_rewinds_to_a_time_to_start_and_to_now(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
 ) -> None:
     await orders.execute(UPDATED_AT)
@@ -133,10 +135,10 @@ async def test_mode_updated_at_goes_back_to_a_time_or_the_start_or_now(
 
 
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-async def test_rows_that_were_told_before_are_told_apart_from_those_that_were_not(
+async def test_rows_reported_before_the_rewind_are_distinguished_from_new_ones(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect, mode: str
 ) -> None:
-    """By ids, or by who wrote them: also one that was being written, and one that `where` leaves out."""
+    """They are distinguished by ids or by xids, also a row that was being written and a row that fails `where`."""
     await orders.execute(UPDATED_AT)
     await insert(orders, 3)
     async with hosted(postgres_database.dsn, mode=mode, start="all", where="note <> 'out'") as host:
@@ -153,10 +155,10 @@ async def test_rows_that_were_told_before_are_told_apart_from_those_that_were_no
         assert host.retold[-1] is False
 
 
-async def test_an_update_is_a_version_that_was_not_told(
+async def test_an_update_is_a_version_that_was_not_reported_before(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
-    """Nor is what the kept position was about to tell, being in the middle of many rows."""
+    """The same holds for rows that the kept position, in the middle of many rows, was about to report."""
     await orders.execute(UPDATED_AT)
     async with hosted(postgres_database.dsn, **BY_UPDATE, batch={"max_rows": 2}) as host:
         await insert(orders, 6)
@@ -184,7 +186,7 @@ async def test_an_update_is_a_version_that_was_not_told(
         ("updated_at", "0001-01-01T00:00:00+14:00", "write start, now or an ISO timestamp"),
     ],
 )
-async def test_there_are_places_a_table_does_not_have(
+async def test_a_place_that_the_table_does_not_have_is_refused(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str, to: str, sentence: str
 ) -> None:
     await orders.execute(UPDATED_AT)

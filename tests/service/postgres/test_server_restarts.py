@@ -26,14 +26,14 @@ INSERT = "INSERT INTO orders (note) VALUES ('a'), ('a')"
 
 
 async def catch_up_again(host: TinyHost) -> None:
-    """As the daemon does: a new instance from the last commit after each passing error."""
+    """Catch up as the daemon does: with a new instance from the last commit after each error that may pass."""
     with anyio.fail_after(PATIENCE):
         while not await succeeds(host.catch_up):
             pass
 
 
 async def succeeds(step: Callable[[], Awaitable[object]]) -> bool:
-    """False: the source was not there, which may pass."""
+    """Return False if the source was unavailable, which may pass."""
     try:
         await step()
     except SourceUnavailable:
@@ -42,7 +42,7 @@ async def succeeds(step: Callable[[], Awaitable[object]]) -> bool:
 
 
 async def leave_gaps(dsn: str) -> asyncpg.Connection:
-    """Ids 1, 2 drawn by a writer that stays open, 3, 4 by a prepared transaction, 5, 6 committed."""
+    """Let an open writer draw the ids 1 and 2, a prepared transaction 3 and 4, and commit 5 and 6."""
     slow, quick = await asyncpg.connect(dsn), await asyncpg.connect(dsn)
     await slow.execute(f"BEGIN; {INSERT}")
     await quick.execute(f"BEGIN; {INSERT}; PREPARE TRANSACTION 'waiting'")
@@ -73,7 +73,7 @@ async def test_a_restart_ends_open_writers_and_keeps_prepared_ones(mortal_server
         assert len(host.committed.ids) == len(set(host.committed.ids)) == 6
 
 
-async def test_a_crash_of_one_backend_ends_all_others_within_one_life_of_the_server(
+async def test_a_crash_of_one_backend_ends_all_others_without_a_new_boot_id(
     mortal_server: MortalServer,
 ) -> None:
     async with hosted(mortal_server.dsn) as host:
@@ -121,7 +121,7 @@ async def test_a_standby_is_refused_until_it_is_promoted(mortal_server: MortalSe
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[SteppedClock]:
-    """Of programs that are started from now on."""
+    """The clock of programs that are started from now on."""
     with stepped_clock() as clock:
         for name, value in clock.environment.items():
             monkeypatch.setenv(name, value)
@@ -135,7 +135,7 @@ def server_by_the_clock(clock: SteppedClock) -> Iterator[MortalServer]:  # noqa:
 
 
 FLOOR_FOLLOWS = "SELECT pg_sleep(1.2)"
-"""A second behind the clock."""
+"""Sleeps for longer than the second by which the floor lags behind the clock."""
 
 
 @pytest.fixture
@@ -173,7 +173,7 @@ async def test_the_floor_goes_back_with_the_servers_clock(
     assert await host.catch_up() == [3]
 
 
-async def test_a_clock_that_was_set_back_while_the_watcher_stood_still_hides_no_row(
+async def test_a_clock_that_was_set_back_while_the_watcher_was_stopped_hides_no_row(
     updates: tuple[TinyHost, asyncpg.Connection], clock: SteppedClock
 ) -> None:
     host, admin = updates
@@ -183,7 +183,7 @@ async def test_a_clock_that_was_set_back_while_the_watcher_stood_still_hides_no_
     assert await host.catch_up() == [2]
 
 
-async def test_a_server_that_began_with_a_clock_that_is_behind_hides_no_row(
+async def test_a_server_that_starts_with_a_clock_that_is_behind_hides_no_row(
     updates: tuple[TinyHost, asyncpg.Connection], clock: SteppedClock, server_by_the_clock: MortalServer
 ) -> None:
     host, _ = updates

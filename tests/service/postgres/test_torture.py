@@ -1,4 +1,4 @@
-"""Many writers that do what writers do, and watchers that crash: every committed row once, none twice."""
+"""Many writers of every kind, and watchers that crash: every committed row is reported once, none twice."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def work(writer: Writer) -> None:
 
 
 async def watch(host: TinyHost, random: Random, writers_done: anyio.Event) -> None:
-    """Polls until the writers are done, dying now and then; then once more until nothing is open."""
+    """Poll until the writers are done, with crashes in between; then poll until nothing is open."""
     while not writers_done.is_set():
         await (host.crash() if random.random() < 0.1 else host.poll())
     await host.catch_up()
@@ -35,7 +35,7 @@ async def watch(host: TinyHost, random: Random, writers_done: anyio.Event) -> No
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [20261120])
-async def test_every_committed_row_comes_exactly_once(
+async def test_every_committed_row_is_reported_exactly_once(
     postgres_database: PostgresDatabase, connect: Connect, seed: int
 ) -> None:
     admin = await connect()

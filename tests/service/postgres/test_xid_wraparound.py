@@ -1,4 +1,4 @@
-"""xids have 32 bits on a row: the server is moved to where they begin anew, and watched while they do."""
+"""Rows hold 32 bits of their xid: the server is moved to where these wrap around, and watched while they do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITH_SAVEPOINTS = f"BEGIN; {INSERT}; SAVEPOINT a; {INSERT}; ROLLBACK TO a; SAVEP
 
 
 @pytest.mark.slow
-async def test_nothing_is_lost_or_repeated_while_xids_begin_anew(mortal_server: MortalServer) -> None:
+async def test_nothing_is_lost_or_repeated_while_xids_wrap_around(mortal_server: MortalServer) -> None:
     await anyio.to_thread.run_sync(mortal_server.go_on_at_xid, LAST_XID - 150)
     writer, slow = await asyncpg.connect(mortal_server.dsn), await asyncpg.connect(mortal_server.dsn)
     await writer.execute("ALTER TABLE orders ADD updated_at timestamptz NOT NULL DEFAULT now()")

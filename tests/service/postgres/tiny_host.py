@@ -1,4 +1,4 @@
-"""The least a host does: start-up checks, one commit per batch, and a new start from the last commit after a crash."""
+"""A minimal host: start-up checks, one commit per batch, and a restart from the last commit after a crash."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def options(**values: object) -> NewRowsOptions:
 
 
 def ids_of(events: list[TriggerEvent]) -> list[int]:
-    """Every id that the events' ranges hold (the keys in mode `updated_at`), in order; they number the events' count."""
+    """Return every id in the events' ranges (the keys in mode `updated_at`), in order; there are as many as the events' count says."""
     ids: list[int] = []
     for event in events:
         payload: Any = event.payload
@@ -41,13 +41,13 @@ class Committed:
     events: list[Any] = field(default_factory=list)
     writes: int = 0
     silent: int = 0
-    """Of these writes, those of the state alone."""
+    """How many of these writes were silent."""
     sizes: list[int] = field(default_factory=list)
-    """Of each batch, the bytes of its events as JSON."""
+    """The bytes of each batch's events as JSON."""
     rejected: dict[tuple[str, str], RejectedItem] = field(default_factory=dict)
-    """What is kept aside, by key and version."""
+    """The rejected items, by key and version."""
     retried: bool = False
-    """A person wants all of it tried again."""
+    """Whether a person wants all rejected items retried."""
 
     def apply(self, batch: TriggerBatch) -> None:
         if batch.position is None:
@@ -91,9 +91,9 @@ class TinyHost:
         self.trigger: NewRows | None = None
         self._batches: AsyncGenerator[TriggerBatch, None] | None = None
         self.kept: StoredPosition | None = None
-        """What was committed before the last `rewind`."""
+        """The position before the last `rewind`."""
         self.retold: list[bool] = []
-        """Of each batch since then, whether that position had told all of it."""
+        """For each batch since then, whether that position had reported all of it."""
 
     async def rewind(self, to: str) -> None:
         await self.stop()
@@ -117,19 +117,19 @@ class TinyHost:
             self._batches = None
 
     async def crash(self) -> None:
-        """Dies with the next batch in its hands, and starts again."""
+        """Crash before the next batch is committed, and start again."""
         assert self._batches is not None
         await anext(self._batches)
         await self.start()
 
     async def commit_one(self) -> None:
-        """The next batch, and then a crash with the one behind it."""
+        """Commit the next batch, and crash before the one after it is committed."""
         assert self._batches is not None
         self.committed.apply(await anext(self._batches))
         await self.crash()
 
     async def poll(self) -> bool:
-        """One poll, committed; whether the trigger has caught up."""
+        """Poll once and commit; return whether the trigger has caught up."""
         if self._batches is None:
             await self.start()
         assert self._batches is not None
@@ -146,7 +146,7 @@ class TinyHost:
         raise AssertionError("events never end")
 
     async def catch_up(self) -> list[int]:
-        """Polls till nothing is waiting; the ids that came."""
+        """Poll until nothing is waiting, and return the reported ids."""
         before = len(self.committed.events)
         while not await self.poll():
             pass

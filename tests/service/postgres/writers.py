@@ -1,4 +1,4 @@
-"""Writers that do what writers do, each move in a way that makes some watcher lose or repeat rows; and the watcher everybody writes first."""
+"""Writers whose every move makes some naive watcher lose or repeat rows, and the watcher that everybody writes first."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CREATE TRIGGER slow BEFORE INSERT ON parted FOR EACH ROW WHEN (NEW.note = 'slow'
 
 
 class Writer:
-    """One session; each move is one transaction on `table`, with time for others to overtake it."""
+    """One session; each move is one transaction on `table`, with time for other transactions to overtake it."""
 
     def __init__(self, connection: asyncpg.Connection, random: Random, table: str) -> None:
         self.connection = connection
@@ -92,7 +92,7 @@ class Writer:
         return f"INSERT INTO {table} (note) SELECT '{note}' FROM generate_series(1, {self.random.randint(1, 6)})"
 
     def pause(self) -> str:
-        """The longest outlasts the second that mode `updated_at` allows a clock."""
+        """Return a statement that keeps the transaction open for a random time; the longest exceeds the second that mode `updated_at` subtracts from the clock."""
         [seconds] = self.random.choices([0, 0.005, 0.02, 0.1, 1.5], weights=[60, 60, 60, 20, 1])
         return f"SELECT pg_sleep({seconds})"
 
@@ -105,7 +105,7 @@ class Writer:
 
 
 class NaivePoller:
-    """`id > last`, in the same run."""
+    """The naive watcher, `id > last`, in the same run."""
 
     def __init__(self, connection: asyncpg.Connection) -> None:
         self.connection = connection

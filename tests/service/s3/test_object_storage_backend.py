@@ -12,7 +12,7 @@ pytestmark = pytest.mark.service
 
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
-def test_a_bucket_keeps_values_under_the_same_reference_until_they_are_purged(
+def test_values_keep_their_reference_in_a_bucket_until_they_are_purged(
     s3_server: S3Server, bucket: str, monkeypatch: pytest.MonkeyPatch, compression: str | None
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", s3_server.endpoint)

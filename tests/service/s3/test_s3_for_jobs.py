@@ -1,4 +1,4 @@
-"""The use of each kind of S3 connection by a job, without Spark."""
+"""S3 for jobs without Spark: each kind of connection, and reading files."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from pyspark.sql import types
 
 from asset_job.errors import SourceFailed
 from asset_job.sources import s3files
-from asset_job.sources.by_arrow import Rows
+from asset_job.sources.by_arrow import LineSchema
 from asset_job.sources.csv_header import Header
 from asset_job.sources.csv_lines import ReadCsv
 from asset_job.sources.json_lines import ReadJson
@@ -77,7 +77,7 @@ def read(access: S3Access, file: S3File) -> bytes:
         return b"".join(pieces(access.store(file.bucket), file))
 
 
-def test_keys_a_role_a_profile_and_nobody_read_what_they_may(
+def test_keys_roles_profiles_and_anonymous_access_can_read(
     s3_server: S3Server, file: S3File, role: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shared = tmp_path / "credentials"
@@ -99,9 +99,7 @@ def test_keys_a_role_a_profile_and_nobody_read_what_they_may(
         assert dict(access.config).get("secret_access_key", "no secret") not in repr(access)
 
 
-def test_a_role_that_cannot_be_assumed_is_reported_in_a_sentence(
-    s3_server: S3Server, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_role_that_cannot_be_assumed_raises_a_sentence(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_STS", s3_server.endpoint)
     with pytest.raises(SourceFailed, match=r"the connection's profile or role gives no credentials: .*nowhere"):
         s3_access({"type": "s3", "profile": "nowhere"})
@@ -117,7 +115,7 @@ def test_a_role_that_cannot_be_assumed_is_reported_in_a_sentence(
         ("../a", "x", "its key has an empty part, or one that is . or .."),
     ],
 )
-def test_a_file_that_is_not_the_one_any_more_is_named(access, file, key, etag, sentence) -> None:
+def test_a_file_that_has_changed_is_named(access, file, key, etag, sentence) -> None:
     asked = S3File(bucket=file.bucket, key=key, size=1, etag=etag)
     with pytest.raises(FileUnreadable) as refused:
         read(access, asked)
@@ -135,7 +133,7 @@ def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: 
 
 @contextmanager
 def server_that_answers_together(requests: int) -> Iterator[str]:
-    """Let each request wait until so many have come."""
+    """Let each request wait until so many have arrived."""
     all_here = Barrier(requests)
 
     class Handler(BaseHTTPRequestHandler):
@@ -162,7 +160,7 @@ def server_that_answers_together(requests: int) -> Iterator[str]:
         thread.join()
 
 
-def test_the_next_small_files_are_asked_for_while_one_is_read() -> None:
+def test_the_next_small_files_are_fetched_while_one_is_read() -> None:
     names = [f"{number:02}.json" for number in range(16)]
     with server_that_answers_together(8) as endpoint:
         keys = {"access_key_id": "a", "secret_access_key": "b"}
@@ -172,9 +170,7 @@ def test_the_next_small_files_are_asked_for_while_one_is_read() -> None:
     assert read == [f"/lake/{name}" for name in names]
 
 
-def test_a_file_that_cannot_be_had_is_named_when_it_is_its_turn(
-    s3_server: S3Server, bucket: str, access: S3Access
-) -> None:
+def test_a_file_that_cannot_be_fetched_is_named_in_its_turn(s3_server: S3Server, bucket: str, access: S3Access) -> None:
     for key in ("1", "3"):
         s3_server.client.put_object(Bucket=bucket, Key=key, Body=key.encode())
     sizes = {"1": 1, "2": 1, "3": 1, "4": 5 << 20}
@@ -190,7 +186,7 @@ def test_a_file_that_cannot_be_had_is_named_when_it_is_its_turn(
 
 
 ORDERS = [{"id": number, "note": "x" * (200_000 if number % 10 == 3 else number % 97)} for number in range(200)]
-"""Some are longer than what is asked for at once behind a part's end."""
+"""Some lines are longer than what is requested after the end of a part."""
 OF_ORDERS = types.StructType().add("id", "long").add("note", "string")
 
 
@@ -201,14 +197,14 @@ def parquet_of_orders() -> bytes:
 
 
 def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    reader = ReadCsv.of(Rows(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
+    reader = ReadCsv.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
     assert reader is not None
     return reader(store, file)
 
 
 def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
     """Read orders from JSON, including lines that are left to Spark elsewhere, such as very long ones."""
-    reader = ReadJson.of(Rows(schema=OF_ORDERS, corrupt="corrupt"))
+    reader = ReadJson.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"))
     assert reader is not None
     for batch in reader(store, file):
         rows = [(row["0"], row["1"], row["line"]) for row in batch.to_pylist()]
@@ -233,7 +229,7 @@ def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]
     ],
     ids=["JSON", "CSV as text", "CSV", "Parquet"],
 )
-def test_wherever_a_file_is_divided_its_parts_are_the_whole(
+def test_the_parts_of_a_file_are_the_whole_wherever_it_is_divided(
     s3_server: S3Server, bucket: str, access: S3Access, body: bytes, read_file: ReadFile
 ) -> None:
     etag = s3_server.client.put_object(Bucket=bucket, Key="large", Body=body)["ETag"].strip('"')
@@ -249,27 +245,25 @@ def test_wherever_a_file_is_divided_its_parts_are_the_whole(
         assert [row for part in pairwise(cuts) for row in rows(replace(whole, part=part))] == expected
 
 
-def test_a_header_behind_the_first_part_is_an_error_and_no_row(
-    s3_server: S3Server, bucket: str, access: S3Access
-) -> None:
+def test_a_header_after_the_first_part_is_an_error(s3_server: S3Server, bucket: str, access: S3Access) -> None:
     body = b"\n" * 100 + b"id,note\n1,a\n"
     etag = s3_server.client.put_object(Bucket=bucket, Key="late.csv", Body=body)["ETag"].strip('"')
     first = S3File(bucket=bucket, key="late.csv", size=len(body), etag=etag, part=(0, 50))
     with pytest.raises(
-        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: take what is before it away"
+        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: remove what comes before the header"
     ):
         list(ReadLines(header=Header(names=["id", "note"]))(access.store(bucket), first))
 
 
-def test_a_file_that_is_larger_than_said_loses_nothing_in_silence(file: S3File, access: S3Access) -> None:
+def test_a_file_that_is_larger_than_its_event_says_is_an_error(file: S3File, access: S3Access) -> None:
     parts = [replace(file, size=4, part=part) for part in ((0, 2), (2, 4))]
     for part in parts:
-        with pytest.raises(FileUnreadable, match=r"a\.json cannot be read: it has 5 bytes, and its event says 4"):
+        with pytest.raises(FileUnreadable, match=r"a\.json cannot be read: it has 5 bytes, but its event names 4"):
             read(access, part)
 
 
-def test_of_a_parquet_file_little_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So many row groups as are fetched at once, and not all that was read so far."""
+def test_little_of_a_parquet_file_is_in_memory_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the row groups that are fetched at once, and not everything that was read before."""
     sink, table = pa.BufferOutputStream(), pa.table({"note": [os.urandom(100) for _ in range(100_000)]})
     parquet.write_table(table, sink, row_group_size=5_000)
     store, size = MemoryStore(), len(sink.getvalue())

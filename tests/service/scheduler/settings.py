@@ -1,4 +1,4 @@
-"""Jobs, events and a scheduler that leads, in short words."""
+"""Short helpers that make jobs, events and a scheduler that leads."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ async def tell(database: Database, *asset_ids: int) -> list[int]:
 
 
 async def consumed(database: Database, dag_id: str) -> dict[str, list[int]]:
-    """By run, oldest run first, the events it consumes."""
+    """The events that each run consumes, oldest run first."""
     r = run_asset_event.c
     found: dict[str, list[int]] = {}
     async with database.reading() as session:
@@ -111,7 +111,7 @@ async def set_paused(database: Database, dag_id: str, *, paused: bool) -> None:
 
 
 async def wind(database: Database, dag_id: str, by: timedelta) -> None:
-    """As if the next tick were so much later (or earlier)."""
+    """Move the next tick by so much, to later or earlier."""
     async with database.transaction() as session:
         of_job = job.c.dag_id == dag_id
         tick = (await session.execute(select(job.c.next_tick).where(of_job))).scalar_one()

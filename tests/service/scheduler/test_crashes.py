@@ -15,7 +15,7 @@ from tests.effort import PATIENCE
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.submissions import JobToStart
@@ -27,12 +27,12 @@ MOST_TRANSACTIONS = 20
 
 
 class Killed(BaseException):
-    """No handler of ours catches it: nothing more of this process happens."""
+    """The death of the process. None of our handlers catches it, so nothing more happens."""
 
 
 @asynccontextmanager
 async def dying(database, at, when):
-    """What is written as number `at` never begins, or is the last thing that happens."""
+    """The write with number `at` never begins, or is the last thing that happens."""
     originals, count = {name: getattr(database, name) for name in ("transaction", "statements")}, 0
 
     def counted(original):
@@ -60,7 +60,7 @@ async def dying(database, at, when):
 
 
 async def live(database, folder):
-    """A daemon's scheduling half, until the run has ended."""
+    """Run a daemon's scheduling half until the run has ended."""
     leadership = Leadership(database=database, owner=HOME, heartbeat=LEASE / 3, lease=LEASE, on_taken=lambda: None)
     jobs = {"load": JobToStart(application=application(folder), connections={})}
     dispatcher = Dispatcher(
@@ -68,7 +68,7 @@ async def live(database, folder):
         submissions(jobs, spark_submit=plain_python(folder)),
         leadership,
         Process(id=HOME, host="here", pid=1),
-        limits=Limits(parallelism=1, memory_mb=10_000),
+        limits=AdmissionLimits(parallelism=1, memory_mb=10_000, warm_memory_mb=0),
         lease=LEASE,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
     )
@@ -105,7 +105,7 @@ def application(folder):
 
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.slow), "after"])
-async def test_a_run_is_made_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
+async def test_a_run_is_created_started_and_ended_once_wherever_the_daemon_dies(database, tmp_path, when):
     ids = await configure(database, [job_on("load", "a")])
     for at in range(1, MOST_TRANSACTIONS):
         folder = tmp_path / str(at)

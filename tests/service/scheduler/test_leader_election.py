@@ -1,4 +1,4 @@
-"""Who leads: taken when a lease ends and not a heartbeat later, found out by who slept, tried again when a session is cut."""
+"""Leader election: leadership is taken when a lease ends, a leader that slept notices, a campaign whose session is cut is retried."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def candidate(
 
 
 async def test_a_standby_leads_when_the_leaders_lease_has_ended(database: Database) -> None:
-    """Its own heartbeat would come tomorrow."""
+    """The standby's own heartbeat would come tomorrow."""
     leads = anyio.Event()
     first = candidate(database, ONE, timedelta(seconds=1))
     await first.campaign()
@@ -49,7 +49,7 @@ async def test_a_standby_leads_when_the_leaders_lease_has_ended(database: Databa
 
 
 async def test_a_leader_that_was_stopped_between_the_halves_of_a_statement_is_followed(database_url: str) -> None:
-    """Its session counts as busy with a statement of which no more comes, and so it has the lock for good."""
+    """The session counts as busy with a statement that never arrives in whole, so it keeps the lock for good."""
     lease = timedelta(seconds=1)
     async with (
         Database.open(database_url, idle_in_transaction_timeout=0.5) as frozen,
@@ -71,7 +71,7 @@ async def test_a_leader_that_was_stopped_between_the_halves_of_a_statement_is_fo
             await stopped.__aexit__(None, None, None)
 
 
-async def test_a_renewal_and_a_campaign_that_is_in_vain_hold_nothing_between_statements(database: Database) -> None:
+async def test_a_renewal_and_a_failed_campaign_hold_no_lock_between_statements(database: Database) -> None:
     first, second = candidate(database, ONE), candidate(database, TWO)
     await first.campaign()
     with statements_of(database) as sent:
@@ -83,7 +83,7 @@ async def test_a_renewal_and_a_campaign_that_is_in_vain_hold_nothing_between_sta
         assert not connection.sync_connection.connection.dbapi_connection.autocommit
 
 
-async def test_a_first_campaign_whose_session_is_cut_is_tried_again(database_url: str) -> None:
+async def test_a_first_campaign_whose_session_is_cut_is_retried(database_url: str) -> None:
     async with proxied(database_url) as proxy, Database.open(proxy.url) as database:
         proxy.refuses = 2
         leadership = candidate(database, ONE)

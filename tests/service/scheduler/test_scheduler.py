@@ -54,14 +54,14 @@ async def made(database, dag_id):
         ({"all": ["a", {"any": ["b", "c"]}]}, "bbacca", [3, 6]),
     ],
 )
-async def test_a_run_is_made_where_airflow_makes_it(database, schedule, updates, runs_after):
+async def test_a_run_is_created_where_airflow_creates_it(database, schedule, updates, runs_after):
     ids = await configure(database, [job_on("load", schedule)])
     scheduler = await leading_scheduler(database)
     stars = []
     for number, name in enumerate(updates, 1):
         await tell(database, ids[name])
         before = len(await consumed(database, "load"))
-        await scheduler.look()
+        await scheduler.check()
         await end_runs(database, "load")
         if len(await consumed(database, "load")) > before:
             stars.append(number)
@@ -71,11 +71,11 @@ async def test_a_run_is_made_where_airflow_makes_it(database, schedule, updates,
 async def test_a_run_has_the_trace_of_the_event_that_completed_its_condition(database):
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}), job_on("clock", None, cron="0 * * * *")])
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     await wind(database, "clock", timedelta(hours=-1))
     _, completing, _ = await tell(database, ids["a"], ids["b"], ids["a"])
     with capture_logs() as logs:
-        await scheduler.look()
+        await scheduler.check()
     created = {record["dag_id"]: record["trace_id"] for record in logs if record["event"] == "run.created"}
     window = Window(limit=10)
     async with database.reading() as connection:
@@ -93,46 +93,46 @@ async def test_ten_thousand_events_of_a_paused_job_make_one_run_for_each_max_eve
     await set_paused(database, "load", paused=True)
     for _ in range(10):
         await tell(database, *[ids["a"]] * 1000)
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == []
     await set_paused(database, "load", paused=False)
     begun = time.monotonic()
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == [4000, 4000, 2000]
     assert await queued(database, "load") == []
     print(f"10,000 events in {time.monotonic() - begun:.2f} s on {database.dialect}")  # noqa: T201
 
 
 @on_both
-async def test_a_long_queue_is_turned_into_the_same_runs_by_many_transactions_also_after_a_crash(database, monkeypatch):
-    """The one event of `b` is among the first: what follows has runs although the condition is met no more."""
+async def test_a_long_queue_becomes_the_same_runs_in_many_transactions_even_after_a_crash(database, monkeypatch):
+    """The only event of `b` is among the first: later events get runs although the condition is not met any more."""
     monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 40)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=20)])
     events = await tell(database, ids["a"], ids["b"], *[ids["a"]] * 98)
     plan = await (await leading_scheduler(database))._schedule("load")
     assert (len(plan.runs), plan.has_rest) == (2, True)
     (late,) = await tell(database, ids["a"])
-    await (await leading_scheduler(database)).look()  # another process, later; the job has its run by now
+    await (await leading_scheduler(database)).check()  # another process, later; the job has its run by now
     runs = list((await consumed(database, "load")).values())
     assert runs == [events[start : start + 20] for start in range(0, 100, 20)]
     assert await queued(database, "load") == [late], "it waits for its own b"
     await end_runs(database, "load")
     await tell(database, ids["b"])
-    await (await leading_scheduler(database)).look()
+    await (await leading_scheduler(database)).check()
     assert await queued(database, "load") == []
 
 
-async def test_many_runs_of_one_event_each_are_made_by_many_transactions(database, monkeypatch):
+async def test_many_runs_of_one_event_each_are_created_by_many_transactions(database, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.planning.MOST_RUNS", 10)
     ids = await configure(database, [job_on("load", "a", mode="each"), job_on("other", "a")])
     scheduler = await leading_scheduler(database)
     events = await tell(database, *[ids["a"]] * 35)
-    await scheduler.look()
+    await scheduler.check()
     assert list((await consumed(database, "load")).values()) == [[event] for event in events]
     assert await made(database, "other") == [35]
 
 
-async def test_a_rest_that_a_person_removed_is_forgotten(database, monkeypatch):
+async def test_a_rest_that_a_person_removed_is_discarded(database, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 2)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=2)])
     await tell(database, ids["a"], ids["b"], *[ids["a"]] * 3)
@@ -142,18 +142,18 @@ async def test_a_rest_that_a_person_removed_is_forgotten(database, monkeypatch):
         await queues.remove(session, QueueFilter(dag_id="load"))
     await end_runs(database, "load")
     (waits,) = await tell(database, ids["a"])
-    await scheduler.look()
+    await scheduler.check()
     assert await queued(database, "load") == [waits]
     await tell(database, ids["b"])
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == [2, 2]
 
 
-async def test_a_look_that_decides_nothing_reads_no_events(database):
+async def test_a_check_that_makes_no_run_reads_no_events(database):
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}), job_on("busy", "a")])
     scheduler = await leading_scheduler(database)
     await tell(database, *[ids["a"]] * 50)
-    await scheduler.look()
+    await scheduler.check()
     await tell(database, *[ids["a"]] * 50)
     for job in ("load", "busy"):  # one has not met its condition, the other has a run
         with statements_of(database) as sent:
@@ -162,17 +162,17 @@ async def test_a_look_that_decides_nothing_reads_no_events(database):
 
 
 @on_both
-async def test_the_clock_starts_a_run_of_its_own_and_takes_what_is_queued(database):
+async def test_a_tick_starts_a_run_and_takes_the_queued_events(database):
     jobs = [job_on("timed", {"all": ["a", "b"]}, cron="0 * * * *"), job_on("clock", None, cron="0 * * * *")]
     ids = await configure(database, jobs)
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     assert await consumed(database, "clock") == {}, "the past before a job is first seen was never missed"
-    assert 0 < scheduler._look_at - anyio.current_time() <= HOUR.total_seconds()
+    assert 0 < scheduler._check_at - anyio.current_time() <= HOUR.total_seconds()
     (event,) = await tell(database, ids["a"])
     await wind(database, "timed", -HOUR)
     await wind(database, "clock", -HOUR)
-    await scheduler.look()
+    await scheduler.check()
     ((run_id, events),) = (await consumed(database, "timed")).items()
     assert events == [event]
     async with database.reading() as session:
@@ -183,43 +183,43 @@ async def test_the_clock_starts_a_run_of_its_own_and_takes_what_is_queued(databa
         assert row["logical_date"] == row["data_interval_start"] == row["data_interval_end"] == row["run_after"] == tick
         assert (row["run_type"], row["triggered_by"]) == ("scheduled", "timetable")
     assert {row["run_id"] for row in rows} == {run_id}
-    await scheduler.look()
+    await scheduler.check()
     assert len(await consumed(database, "clock")) == 1
 
 
 @pytest.mark.parametrize(("catchup", "runs_made"), [(False, 1), (True, 5)])
 async def test_ticks_that_were_missed_make_one_run_or_one_each(database, catchup, runs_made):
     await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=catchup)])
-    await (await leading_scheduler(database)).look()
+    await (await leading_scheduler(database)).check()
     await wind(database, "clock", -5 * HOUR)
-    await (await leading_scheduler(database)).look()
+    await (await leading_scheduler(database)).check()
     found = [datetime.fromisoformat(run_id[11:]) for run_id in await consumed(database, "clock")]
     assert len(found) == runs_made
     last = datetime.now(UTC).replace(minute=0, second=0, microsecond=0)
     assert found == [last - number * HOUR for number in reversed(range(runs_made))]
 
 
-async def test_a_tick_waits_for_a_free_run_and_then_stands_for_all_that_were_missed(database):
+async def test_a_tick_waits_until_a_run_is_free_and_then_stands_for_all_missed_ticks(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *")])
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     for _ in range(3):
         await wind(database, "clock", -HOUR)
-        await scheduler.look()
+        await scheduler.check()
     assert len(await consumed(database, "clock")) == 1
     await end_runs(database, "clock")
-    await scheduler.look()
+    await scheduler.check()
     assert len(await consumed(database, "clock")) == 1, "that tick had its run"
 
 
 @on_both
-async def test_a_tick_has_one_run_whatever_the_clock_does(database):
+async def test_a_tick_has_one_run_even_if_the_clock_is_set_back(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *", catchup=True)])
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     for _ in range(3):
         await wind(database, "clock", -2 * HOUR)
-        await scheduler.look()
+        await scheduler.check()
         await end_runs(database, "clock")
     found = list(await consumed(database, "clock"))
     assert len(found) == len(set(found)) == 2
@@ -227,32 +227,32 @@ async def test_a_tick_has_one_run_whatever_the_clock_does(database):
 
 @on_both
 @pytest.mark.parametrize("catchup", [False, True])
-async def test_a_cron_that_is_taken_out_and_put_back_has_missed_nothing_meanwhile(database, catchup):
+async def test_a_cron_that_is_removed_and_added_again_has_missed_no_ticks(database, catchup):
     timed = job_on("clock", "a", cron="0 * * * *", catchup=catchup)
     await configure(database, [timed])
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     await wind(database, "clock", -5 * HOUR)
     for declared in (job_on("clock", "a"), timed):
         await configure(database, [declared])
-        await scheduler.look()
+        await scheduler.check()
     assert await consumed(database, "clock") == {}
 
 
 async def test_another_cron_starts_anew_and_a_paused_job_has_no_ticks(database):
     await configure(database, [job_on("clock", None, cron="0 * * * *")])
     scheduler = await leading_scheduler(database)
-    await scheduler.look()
+    await scheduler.check()
     await wind(database, "clock", -HOUR)
     await configure(database, [job_on("clock", None, cron="30 * * * *")])
-    await scheduler.look()
+    await scheduler.check()
     assert await consumed(database, "clock") == {}
     await set_paused(database, "clock", paused=True)
     await wind(database, "clock", -2 * HOUR)
-    await scheduler.look()
+    await scheduler.check()
     assert await consumed(database, "clock") == {}
     await set_paused(database, "clock", paused=False)
-    await scheduler.look()
+    await scheduler.check()
     assert len(await consumed(database, "clock")) == 1
 
 
@@ -260,28 +260,28 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
     ids = await configure(database, [job_on("load", {"all": ["a", {"alias": "alias"}]})])
     scheduler = await leading_scheduler(database)
     await tell(database, ids["a"])
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == []
     async with database.transaction() as session:
         alias_id = (await session.execute(select(asset_alias.c.id))).scalar_one()
         await session.execute(job_schedule_alias.insert().values(dag_id="load", alias_id=alias_id))
         await aliases.associate(session, [(ids["b"], alias_id)], database.dialect)
     await tell(database, ids["b"])
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == [2]
 
 
-async def test_one_job_that_cannot_be_decided_on_keeps_no_other_waiting(database):
+async def test_a_job_whose_scheduling_fails_does_not_delay_other_jobs(database):
     ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
     async with database.transaction() as session:
         await session.execute(text("UPDATE job SET definition = 'no JSON' WHERE dag_id = 'broken'"))
     await tell(database, ids["a"])
-    await (await leading_scheduler(database)).look()
+    await (await leading_scheduler(database)).check()
     assert await made(database, "load") == [1]
 
 
 @on_both
-async def test_who_was_leader_finds_out_before_anything_is_written(database):
+async def test_a_former_leader_notices_before_anything_is_written(database):
     ids = await configure(database, [job_on("load", "a")])
     scheduler = await leading_scheduler(database)
     await tell(database, ids["a"])
@@ -289,21 +289,21 @@ async def test_who_was_leader_finds_out_before_anything_is_written(database):
         await session.execute(update(leader).values(epoch=leader.c.epoch + 1))
     with pytest.raises(NotLeading):
         await scheduler._schedule("load")
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == []
     assert len(await queued(database, "load")) == 1
-    await (await leading_scheduler(database)).look()
+    await (await leading_scheduler(database)).check()
     assert await made(database, "load") == [1]
 
 
-async def test_an_age_below_zero_counts_as_due(database):
+async def test_a_negative_age_counts_as_due(database):
     ids = await configure(database, [job_on("load", "a", debounce=3600, max_wait=7200)])
     scheduler = await leading_scheduler(database)
     await tell(database, ids["a"])
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == []
     async with database.transaction() as session:
         later = datetime.now(UTC) + HOUR
         await session.execute(update(queued_event).values(created_at=later))
-    await scheduler.look()
+    await scheduler.check()
     assert await made(database, "load") == [1]

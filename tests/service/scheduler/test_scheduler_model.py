@@ -1,4 +1,4 @@
-"""Any history of events, looks, pauses, ends, restarts and clock steps, against what must hold whatever happens."""
+"""Random histories of events, checks, pauses, ends, restarts and clock steps, against what must always hold."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ ACTIONS = st.lists(
 
 
 def brute_force(condition: Any, names: set[str]) -> bool:
-    """By the words of the definition, not by the scheduler's code."""
+    """The definition itself, independent of the scheduler's code."""
     if isinstance(condition, str):
         return condition in names
     ((word, parts),) = condition.items()
@@ -84,7 +84,7 @@ async def _play(  # noqa: C901  one case for each kind of action
         async with Database.open(copied(database_file, Path(folder))) as database:
             ids = await configure(database, JOBS)
             scheduler = await leading_scheduler(database)
-            await scheduler.look()
+            await scheduler.check()
             told: dict[int, str] = {}
             paused: set[str] = set()
             for action, what in [*actions, *(("unpause", name) for name in SCHEDULES)]:
@@ -92,7 +92,7 @@ async def _play(  # noqa: C901  one case for each kind of action
                     case "event":
                         told |= dict.fromkeys(await tell(database, ids[what]), what)
                     case "look":
-                        await scheduler.look()
+                        await scheduler.check()
                         await _nothing_due_is_left(database, told, paused)
                     case "restart":
                         scheduler = await leading_scheduler(database)
@@ -107,17 +107,17 @@ async def _play(  # noqa: C901  one case for each kind of action
                         await _step(database, timedelta(hours=what))
                 await _each_event_is_somewhere_once(database, told)
             for _ in range(3):
-                await scheduler.look()
+                await scheduler.check()
                 for dag_id in SCHEDULES:
                     await end_runs(database, dag_id)
-            await scheduler.look()
+            await scheduler.check()
             await _nothing_due_is_left(database, told, set())
             await _each_event_is_somewhere_once(database, told)
             await _no_run_lacks_its_condition(database, told)
 
 
 async def _step(database: Database, by: timedelta) -> None:
-    """As if the database's clock had stood elsewhere when the events came."""
+    """Shift the times of the events, as if the database's clock had been different when they came."""
     async with database.transaction() as session:
         for row in (await session.execute(select(queued_event))).mappings().all():
             this = update(queued_event).where(queued_event.c.event_id == row["event_id"])

@@ -1,4 +1,4 @@
-"""Two daemons on one PostgreSQL: the leader is killed, or stopped and woken up again; every event has one run."""
+"""Two daemons on one PostgreSQL: the leader is killed, or stopped and resumed; every event has one run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def leading(database, not_=None):
 
 
 @pytest.mark.slow
-async def test_no_run_is_doubled_and_none_is_missing_while_leaders_die_and_sleep(database_url, tmp_path):
+async def test_no_run_is_duplicated_or_missing_while_leaders_die_and_sleep(database_url, tmp_path):
     url = database_url
     async with Database.open(url) as database:
         ids = await configure(database, [job_on("one", "a", max_events=25), job_on("two", {"all": ["a", "b"]})])

@@ -14,7 +14,7 @@ from store.processes.triggerers import Process
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
 from watcher.host.metadata import keep_unfrozen
-from watcher.scheduling.admission import Limits
+from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.submissions import JobToStart
@@ -42,7 +42,7 @@ async def main(url: str, folder: Path, home: str) -> None:
             submissions(jobs, spark_submit=plain_python(folder / home)),
             leadership,
             Process(id=home, host="here", pid=os.getpid()),
-            limits=Limits(parallelism=3, memory_mb=10_000),
+            limits=AdmissionLimits(parallelism=3, memory_mb=10_000, warm_memory_mb=0),
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise
         )

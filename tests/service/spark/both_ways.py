@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from asset_job.sources.by_arrow import LINE, ReadByArrow, Rows
+from asset_job.sources.by_arrow import LINE, LineSchema, ReadByArrow
 
 
 @dataclass(frozen=True)
@@ -26,9 +26,9 @@ class BothWays(ABC):
     corrupt: ClassVar[str] = "corrupt"
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> LineSchema:
         schema = self.spark.createDataFrame([], self.columns).schema
-        return Rows(schema=schema, corrupt=self.corrupt)
+        return LineSchema(schema=schema, corrupt=self.corrupt)
 
     @property
     def options(self) -> dict[str, str]:

@@ -23,7 +23,7 @@ INGEST = """
 from asset_job import AssetJobSkip
 from asset_job.events import TriggeringAssetEvents
 from asset_job.ingest.job import Ingest
-from asset_job.ingest.plan import IngestOptions
+from asset_job.ingest.plan import IngestJobOptions
 from asset_job.errors import describe
 
 def ingest(r, cases):
@@ -32,7 +32,7 @@ def ingest(r, cases):
         r.run_id, r.triggering_asset_events = run_id, TriggeringAssetEvents(events)
         r.task_store.clear()
         try:
-            Ingest(run=r, options=IngestOptions.of(options)).execute()
+            Ingest(run=r, options=IngestJobOptions.from_json(options)).execute()
             found[name] = r.outlet_events["orders"].extra
         except (Exception, AssetJobSkip) as error:
             found[name] = describe(error)

@@ -74,13 +74,13 @@ with run() as r:
     (result.parent / "superseded?").touch()
     while not (result.parent / "superseded").exists():
         time.sleep(0.05)
-    ask = r.check_still_ours
+    ask = r.check_not_superseded
     for target in TARGETS:
         append("plain:2", target, rows(0, 50))
         asked = iter([lambda: None, ask])  # superseded while it wrote
-        r.check_still_ours = lambda: next(asked)()
+        r.check_not_superseded = lambda: next(asked)()
         append("plain:2", target, rows(0, 50))
-        r.check_still_ours = ask
+        r.check_not_superseded = ask
     result.write_text(json.dumps({"found": found, "seen by Spark": seen}))
 """
 
@@ -159,14 +159,14 @@ async def test_each_run_has_one_part_which_its_last_try_wrote(
     assert table(local, "a b%20c/orders_late") == {"run=late": [0, 1]}
     assert found["seen by Spark"] == [[0, 1, 2, 3, 100], [1, 2, 10, 11, 12, 13]]
     sentences = [
-        "AssetJobError: partition_by names colour, but the columns are id, ts, day",
-        "AssetJobError: a column is called 'run', as the folder of each run's part: rename it",
-        "TargetFailed: 'elsewhere' is neither an outlet of this job nor an absolute path, a file: or an s3: URL",
+        "AssetJobError: partition_by names colour, but the columns are id, ts, day: correct partition_by",
+        "AssetJobError: a column is named 'run', like the folders of the runs' parts: rename the column",
+        "TargetFailed: 'elsewhere' is neither an outlet of this job nor an absolute path, a file: or an s3: URL: name one of these",
         "TargetFailed: the outlet shop_table has the uri postgres://shop/shop/public/orders, where no table can be",
         [str(tmp_path / "outlet"), 1, "1970-01-01 00:00:00+00:00", "0"],
         f"AssetJobError: {tmp_path}/outlet was appended to before, and a run has one part of a table",
         f"TargetFailed: run=manual__1 of {tmp_path}/outlet was written by the job load_orders, run manual__1: give each",
-        "AssetJobError: the largest ts is in none of the years 1 to 9999, which are all that Python has",
+        "AssetJobError: the largest ts is outside of the years 1 to 9999, which are all that Python has: compute it with Spark",
         *["Fenced: The try is superseded."] * 4,
     ]
     for wanted, sentence in zip(sentences, said[18:], strict=True):

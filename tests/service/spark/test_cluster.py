@@ -21,7 +21,7 @@ from tests.unit.submit.switchboard import Switchboard
 from tests.unit.submit.warm import starts_warm
 from watcher.submit.base import Submission
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark.runtime import spark_home_of
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -49,12 +49,12 @@ class OnCluster(SparkSubmit):
 
     def command(self, submission: Submission, folder: TryFolder) -> Command:
         application = submission.application
-        there = replace(
-            application,
-            master=os.environ[MASTER],
-            conf={**CONF, **quick_executors(), **application.conf},
-            env={"SPARK_LOCAL_IP": "127.0.0.1", **application.env},
-        )
+        cluster = {
+            "master": os.environ[MASTER],
+            "conf": {**CONF, **quick_executors(), **application.conf},
+            "env": {"SPARK_LOCAL_IP": "127.0.0.1", **application.env},
+        }
+        there = application.model_copy(update=cluster)
         return super().command(replace(submission, application=there), folder)
 
 
@@ -99,7 +99,7 @@ tasks.foreach(kill_executor)
 """
 
 
-async def test_executors_run_the_jobs_own_python_and_one_that_is_killed_costs_a_task_and_many_the_job(
+async def test_executors_run_the_jobs_python_and_a_job_survives_one_killed_executor_but_not_many(
     new_try: NewTry, switchboard: Switchboard, cluster: Cluster, tmp_path: Path
 ) -> None:
     """No executor outlives a job: `new_try` looks after each test."""
@@ -113,19 +113,19 @@ async def test_executors_run_the_jobs_own_python_and_one_that_is_killed_costs_a_
     os.kill(cluster.executor_of(first.process), signal.SIGKILL)
     again = await run_sync(switchboard.next_caller)
     assert again.name == "task0"
-    again.let_go()
-    second.let_go()
+    again.release()
+    second.release()
     later = await run_sync(switchboard.callers, "later0", "later1")  # the job went on
     assert len(cluster.executors()) == 2
     for caller in later:
-        caller.let_go()
+        caller.release()
 
     status = await ended(submitter, handle)  # from here on each task kills its executor
     assert status.exit_code == 1
     assert status.reason.startswith("Spark lost executor"), status.reason
 
 
-async def test_a_warm_driver_has_its_executors_before_its_try_and_gives_them_back(
+async def test_a_warm_driver_has_executors_before_its_try_and_releases_them(
     new_try: NewTry, cluster: Cluster, tmp_path: Path
 ) -> None:
     submitter = starts_warm(tmp_path / "home")

@@ -140,12 +140,12 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "rows do not fit": "a value of the table public.other does not fit the schema: ",
         "no such column": "the table public.other has no column colour: correct the schema",
         "not Parquet": f"s3://{bucket}/a.json cannot be read: ",
-        "which format": "AssetJobError: say how to read x.dat by spark.options.input_format: json, csv, text or parquet",
-        "no key": "AssetJobError: dedupe_key names colour, but the columns are id, amount, day",
+        "which format": "AssetJobError: name the format of x.dat by spark.options.input_format: json, csv, text or parquet",
+        "no key": "AssetJobError: dedupe_key names colour, but the columns are id, amount, day: correct dedupe_key",
         "no DDL": "AssetJobError: the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
         "nothing": "AssetJobSkip: the events of this run name neither files nor rows",
-        "semicolons": f"{tmp_path}/landing/semicolons.csv has the one column 'id;amount': have it written with commas, or read it",
-        "semicolons on S3": f"s3://{bucket}/semicolons.csv has the one column 'id;amount'",
+        "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or read it",
+        "semicolons on S3": f"s3://{bucket}/semicolons.csv has the single column 'id;amount'",
         "semicolons, schema": "Number of column in CSV header is not equal to number of fields in the schema",
         "same name": f"{tmp_path}/landing/twice.csv has the column 'amount' more than once: rename it in the first line",
         "same name on S3": f"s3://{bucket}/twice.csv has the column 'amount' more than once",
@@ -153,7 +153,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "cut gz": f"EOFException: Unexpected end of input stream, in file://{tmp_path}/landing/cut.csv.gz",
         "no gz": f"IOException: not a gzip file, in file://{tmp_path}/landing/no.csv.gz",
         "cut Parquet": f"file:{tmp_path}/landing/cut.parquet is not a Parquet file",
-        "empty": "no record of these files can be understood: say how by input_format, or give a schema",
+        "empty": "no record of these files can be parsed: name their format by input_format, or give a schema",
     }
     for name, sentence in sentences.items():
         assert sentence in said[name], name

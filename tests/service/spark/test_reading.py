@@ -260,8 +260,8 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     assert f"{where}/a//b.json cannot be read: its key has an empty part" in found["odd key"]
     assert "cannot be read: " in found["not parquet"]
     assert f"{where}/broken.json.gz cannot be read: Truncated compressed stream" in found["broken"]
-    assert "records of several lines are read by Spark only" in found["several lines"]
-    assert found["which format"].endswith("say how to read noending by format=: json, csv, text or parquet")
+    assert "only Spark's own reader reads records of several lines" in found["several lines"]
+    assert found["which format"].endswith("name the format of noending by format=: json, csv, text or parquet")
 
     assert sorted(int(row[0]) for row in found["ranges"]) == [1, 2, 3, 4, 7, 999, 1000]
     assert found["some columns"][0] == ["1000@x", "1000"]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -11,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.contract.submitters import ended, log_of
+from tests.pages import ROOT, run_block, shell_blocks
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.sdk.execution_server import ExecutionServer, event, running_execution_server
 from tests.unit.submit.plain import spark_submit, workspace
 from watcher.submit.base import Submission
-from watcher.submit.sdk_archive import sdk_archive
 from watcher.submit.spark.command import SMALL
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -30,11 +29,13 @@ def daemon() -> Iterator[ExecutionServer]:
         yield found
 
 
-def documented(folder: Path) -> tuple[str, str]:
-    """The program of docs/writing-a-job.md, with its data in `folder`, and its test."""
-    text = (Path(__file__).parents[3] / "docs" / "writing-a-job.md").read_text()
-    program, *_, test = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
-    return program.replace("/data/", f"{folder}/data/"), test
+PAGE = "docs/writing-a-job.md"
+
+
+def documented() -> tuple[str, str, str]:
+    """The programs of the page: a first job, its test, and a longer job."""
+    first, test, longer, *_ = re.findall(r"```python\n(.*?)```", (ROOT / PAGE).read_text(), re.DOTALL)
+    return first, test, longer
 
 
 async def test_the_documented_job_runs_as_documented(
@@ -54,7 +55,7 @@ async def test_the_documented_job_runs_as_documented(
     environment = {**os.environ, "LAKE_SECRET": "s3cret"}
     submitter = SparkSubmit(workspace(tmp_path / "a höme %20", environment))
     submission = new_try(
-        f"{documented(tmp_path)[0]}\n{looks}\n",
+        f"{documented()[2].replace('/data/', f'{tmp_path}/data/')}\n{looks}\n",
         context=daemon.context(),
         conf={"spark.odd": ODD},
         env={"STAGE": "test"},
@@ -86,7 +87,7 @@ async def test_the_documented_job_runs_as_documented(
 async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
     daemon: ExecutionServer, new_try: Callable[..., Submission], tmp_path: Path
 ) -> None:
-    """So early that a stand-in for Spark shows it: that has no session to give."""
+    """A stand-in for Spark without a session shows that the driver ends before it needs one."""
     context, env = daemon.context(), {"SPARK_HOME": str(stand_in_spark(tmp_path))}
     daemon.claim_elsewhere()
     submitter = spark_submit(tmp_path)
@@ -94,24 +95,33 @@ async def test_a_second_driver_of_a_try_ends_before_any_spark_work(
         new_try("from asset_job import run\nwith run() as r: print(r.spark)", context=context, env=env)
     )
     status = await ended(submitter, handle)
-    assert (status.exit_code, status.reason) == (75, "another process had claimed this try before")
+    assert (status.exit_code, status.reason) == (75, "another process had already claimed this try")
     log = await log_of(submitter, handle)
-    assert "this try is not ours to run: try 1 is claimed by another process" in log
+    assert "this process may not run the try: try 1 is claimed by another process" in log
     assert daemon.finished == []
 
 
-def test_the_documented_test_of_the_documented_job_passes(tmp_path: Path) -> None:
-    """With Spark, but without a daemon or anything else of ours but the archive."""
-    program, test = documented(tmp_path)
+@pytest.fixture
+def first_job(tmp_path: Path) -> Path:
+    """The folder of an author who has written the first job and its test."""
+    program, test, _ = documented()
     (tmp_path / "load_orders.py").write_text(program)
     (tmp_path / "test_load_orders.py").write_text(test)
-    ran = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", "test_load_orders.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(sdk_archive(tmp_path)), "JAVA_TOOL_OPTIONS": " ".join(SMALL)},
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert list((tmp_path / "data" / "orders").glob("run=local__1/*.parquet"))
+    return tmp_path
+
+
+def output(folder: Path, block: str) -> str:
+    """Run a shell block with the Python that has the SDK, without a daemon and without a path to the SDK."""
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return run_block(block, folder, {"PATH": path, "PYTHONPATH": "", "JAVA_TOOL_OPTIONS": " ".join(SMALL)})
+
+
+def test_the_first_job_runs_locally_as_documented(first_job: Path) -> None:
+    text = output(first_job, shell_blocks(PAGE)[1])
+    assert '"row_count": 1' in text
+    assert '"total_rows"' in text
+    assert list((first_job / "work" / "orders").glob("run=local__1/*.parquet"))
+
+
+def test_the_documented_test_of_the_first_job_passes(first_job: Path) -> None:
+    assert "1 passed" in output(first_job, "python -m pytest -q -p no:cacheprovider --rootdir=.")

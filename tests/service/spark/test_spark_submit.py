@@ -13,8 +13,7 @@ from tests.unit.submit.plain import spark_submit
 from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Submission
 from watcher.submit.spark.command import JAVA_OPTIONS
-from watcher.submit.spark.linked_spark import linked_spark
-from watcher.submit.spark.runtime import spark_home_of
+from watcher.submit.spark.runtime import linked_spark, spark_home_of
 
 pytestmark = pytest.mark.spark
 
@@ -40,7 +39,7 @@ spark.range(3).select("amount")
 """
 
 
-async def test_a_job_starts_from_the_archive_and_compiled_python_and_tells_how_far_it_is_and_its_end(
+async def test_a_job_starts_from_the_archive_and_compiled_python_and_reports_progress_and_its_end(
     new_try: Callable[..., Submission], switchboard: Switchboard, tmp_path: Path
 ) -> None:
     submitter, began = spark_submit(tmp_path), datetime.now(UTC)
@@ -59,8 +58,8 @@ async def test_a_job_starts_from_the_archive_and_compiled_python_and_tells_how_f
     assert (progress.stages, progress.tasks, progress.tasks_done) == (1, 3, 1)
     assert progress.first_action_at is not None
     assert began < progress.first_action_at < datetime.now(UTC)
-    first.let_go()
-    (await anyio.to_thread.run_sync(switchboard.next_caller)).let_go()
+    first.release()
+    (await anyio.to_thread.run_sync(switchboard.next_caller)).release()
     status = await ended(submitter, handle)
     log = await log_of(submitter, handle)
     assert (status.exit_code, await submitter.progress(handle)) == (1, None), log

@@ -28,7 +28,7 @@ from asset_job import run
 from asset_job.errors import describe
 from asset_job.events import TriggeringAssetEvents
 from asset_job.ingest.job import Ingest
-from asset_job.ingest.plan import IngestOptions
+from asset_job.ingest.plan import IngestJobOptions
 
 found = []
 
@@ -57,7 +57,7 @@ with run() as r:
         event = {**EVENT, "extra": {"files": files}}
         r.triggering_asset_events = TriggeringAssetEvents({"landing": [event]})
         try:
-            Ingest(run=r, options=IngestOptions.of(options)).execute()
+            Ingest(run=r, options=IngestJobOptions.from_json(options)).execute()
             found.append(r.outlet_events["orders"].extra)
         except Exception as error:
             found.append(describe(error))
@@ -76,16 +76,16 @@ with run() as r:
     for number, (run_id, files, options) in enumerate(INGESTIONS, start=1):
         ingest(run_id, number, files, options)
     append("a:4", 1, ["orders", {}], rows(0, 1))
-    folder, ask = pathlib.Path(RESULT).parent, r.check_still_ours
+    folder, ask = pathlib.Path(RESULT).parent, r.check_not_superseded
     (folder / "superseded?").touch()
     while not (folder / "superseded").exists():
         time.sleep(0.05)
     for target in TARGETS:
         append("a:5", 1, target, rows(300, 303), partition_by="day")
         asked = iter([lambda: None, ask])  # superseded while it wrote
-        r.check_still_ours = lambda: next(asked)()
+        r.check_not_superseded = lambda: next(asked)()
         append("a:5", 1, target, rows(300, 303), partition_by="day")
-        r.check_still_ours = ask
+        r.check_not_superseded = ask
     pathlib.Path(RESULT).write_text(json.dumps(found))
 """
 
@@ -155,7 +155,7 @@ async def test_each_row_is_in_its_table_once_and_every_column_is_read_back(
         check_appended(found[at * 8 : at * 8 + 8], table)
     assert found[16].startswith(f"TargetFailed: {tmp_path}/parquet holds a table of the format parquet, and delta is")
     check_ingested(found[17:23], loaded, tmp_path / "a b")
-    assert f"{loaded.place} got the new column colour" in message
+    assert f"{loaded.location} got the new column colour" in message
     check_loaded_into_iceberg(found[23:25], ice_tables, tmp_path)
     assert found[25].startswith(
         f"TargetFailed: {tmp_path}/a b/loaded holds a table of the format delta, and parquet is"
@@ -170,7 +170,7 @@ def check_appended(said: list[Any], table: Kind) -> None:
     assert said[3][0] == 4
     assert said[4] == [0, "None", None]
     assert said[5].startswith("Fenced: try 3 of this run has written the table already")
-    assert "has no column colour: leave it out" in said[6]
+    assert "has no column colour: drop it from the frame" in said[6]
     assert said[7][0] == 1
     for rows in (table.by_library(), table.by_duckdb()):
         seen = sorted(rows.to_pylist(), key=lambda row: row["id"])

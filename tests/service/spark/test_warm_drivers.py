@@ -37,12 +37,12 @@ class Plus:
 rows = spark.createDataFrame([(1,), (2,)], "id long").select(functions.udf(Plus(1), "long")("id")).collect()
 open("mine.txt", "w").write("here")
 names = ("ASSET_JOB_CONTEXT", "OWN", "PYSPARK_PYTHON", "SPARK_HOME", "ASSET_WATCHER_TRY")
-import asset_job.runs
+import asset_job.run_context
 print("SEEN", json.dumps({
     "argv": sys.argv, "name": __name__, "file": __file__, "main": sys.modules["__main__"].__name__,
     "cwd": os.getcwd(), "path": sys.path[0], "helper": helper.WHO,
     "env": sorted(set(os.environ) - {"SPARK_AUTH_SOCKET_TIMEOUT"}),
-    "context": str(asset_job.runs.context_path(sys.argv, os.environ)),
+    "context": str(asset_job.run_context.context_path(sys.argv, os.environ)),
     "trace": [SparkConf().get("spark.asset_job.trace_id"), spark.conf.get("spark.asset_job.trace_id")],
     "rows": [row[0] for row in rows], "partitions": spark.conf.get("spark.sql.shuffle.partitions"),
     "read": spark.read.text("mine.txt").count(), "views": len(spark.catalog.listTables()),
@@ -94,7 +94,7 @@ async def test_a_program_sees_what_it_would_see_in_a_cold_start(
     assert not list((tmp_path / "home" / "warm").iterdir()), "scratch and event log end with the try"
 
 
-async def test_of_a_driver_that_nobody_used_no_event_log_is_left(new_try: NewTry, tmp_path: Path) -> None:
+async def test_an_unused_driver_leaves_no_event_log(new_try: NewTry, tmp_path: Path) -> None:
     """A history server would show an application that goes on for ever."""
     submitter = StartsWarm(replace(workspace(tmp_path / "home"), event_logs=True))
     driver = await run_sync(submitter.ready_driver, new_try(""))
@@ -108,21 +108,21 @@ PROGRESS = """
 import sys, time
 assert "asset_job.sources.readers" in sys.modules, "the SDK is there before the try"
 from datetime import datetime
-from asset_job.background import Progress, _began
+from asset_job.background import ProgressReporter, _first_action
 from pyspark.sql import SparkSession
 spark = SparkSession.builder.getOrCreate()
 before = time.time()
-progress = Progress(None)
-progress.look(spark.sparkContext.statusTracker())
+progress = ProgressReporter(None)
+progress.count_stages(spark.sparkContext.statusTracker())
 assert not progress._stages, progress._stages
-assert _began(spark.sparkContext) == {}
+assert _first_action(spark.sparkContext) == {}
 spark.range(10).count()
-assert datetime.fromisoformat(_began(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
-progress.look(spark.sparkContext.statusTracker())
+assert datetime.fromisoformat(_first_action(spark.sparkContext)["first_action_at"]).timestamp() >= before - 0.01
+progress.count_stages(spark.sparkContext.statusTracker())
 print("COUNTS", progress.counts())
 open("three.csv", "w").write("id\\n1\\n2\\n3\\n")
 spark.read.csv("three.csv", header=True, schema="id long").write.parquet("three.parquet")
-progress._add_costs(spark.sparkContext, progress.look(spark.sparkContext.statusTracker()))
+progress._add_costs(spark.sparkContext, progress.count_stages(spark.sparkContext.statusTracker()))
 print("COSTS", progress._costs["rows_read"], progress._costs["rows_written"], progress._costs["bytes_written"] > 0)
 """
 REFUSED = """
@@ -140,7 +140,7 @@ SparkSession.builder.config("spark.executor.memory", "9g").getOrCreate()
 """
 
 
-async def test_progress_counts_from_the_hand_over_and_what_a_warm_driver_cannot_give_is_one_sentence(
+async def test_progress_counts_from_the_hand_over_and_settings_that_a_warm_driver_cannot_give_are_refused(
     submitter: StartsWarm, new_try: NewTry
 ) -> None:
     """The rehearsal is nobody's: not the SDK's, and not that of who asks Spark's UI."""

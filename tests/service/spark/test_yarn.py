@@ -20,7 +20,7 @@ from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Attachment, Submission
 from watcher.submit.local.folder import TryFolder
 from watcher.submit.local.processes import signal_tagged
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark.command import SMALL
 from watcher.submit.spark_submit import SparkSubmit
 
@@ -52,7 +52,7 @@ class OnYarn(SparkSubmit):
         environment = {"SPARK_LOCAL_IP": "127.0.0.1", "HADOOP_CONF_DIR": os.environ[CONFIGURATION], **application.env}
         jars = f"local:{self._runtime(application).spark_home}/jars/*"
         conf = {**CONF, **quick_executors(), "spark.yarn.jars": jars, **application.conf}
-        there = replace(application, master="yarn", conf=conf, env=environment)
+        there = application.model_copy(update={"master": "yarn", "conf": conf, "env": environment})
         return super().command(replace(submission, application=there), folder)
 
 

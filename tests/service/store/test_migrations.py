@@ -24,7 +24,7 @@ from store.errors import SchemaOutdated
 from store.processes import triggerers
 from store.processes.triggerers import Process
 from store.runs import tries
-from tests.service.store.conftest import BOTH
+from tests.databases import BOTH
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
 """SHA-256 of migration 0001, which databases were made with."""

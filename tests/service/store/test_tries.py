@@ -66,7 +66,7 @@ async def claim(database: Database, task: Startable, nonce: str = "n", number: i
 
 async def finish(
     database: Database, task: Startable, state: str, number: int = 1, message: str | None = None
-) -> TryKey | None:
+) -> tries.Finished | None:
     async with database.transaction() as session:
         return await tries.finish(session, task.key.task_instance_id, number, finish_state=state, message=message)
 

@@ -132,9 +132,9 @@ async def test_a_hint_that_cannot_be_sent_is_logged_and_the_next_one_goes(databa
 class CountedScheduler(Scheduler):
     looks = 0
 
-    async def look(self) -> None:
+    async def check(self) -> None:
         self.looks += 1
-        await super().look()
+        await super().check()
 
 
 async def test_an_event_that_another_process_committed_has_its_run_at_once(database_url: str) -> None:

@@ -33,7 +33,7 @@ from triggers.base import BaseEventTrigger, StoredPosition
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.reader import Reader
+from triggers.postgres.progress import ReadProgress
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
 from watcher.host.metrics import Metrics
@@ -163,7 +163,7 @@ async def test_an_idle_watcher_writes_nothing(
 ) -> None:
     monkeypatch.setattr("triggers.file_scan.scanner.QUIET_COMMIT_SECONDS", 0.0)
     monkeypatch.setattr("triggers.file_scan.trigger.SCAN_EVERY", 0.0)
-    monkeypatch.setattr(Reader, "moved_state_every", timedelta(0))
+    monkeypatch.setattr(ReadProgress, "moved_state_every", timedelta(0))
     source = await asyncpg.connect(postgres_database.dsn)
     await source.execute(ORDERS)
     folder = tmp_path / "watched"

@@ -46,7 +46,8 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.health import Health
-from watcher.host.metrics import Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.outbound.alerts.complaints import of_watcher
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
@@ -64,7 +65,8 @@ JOB = {"schedule": "tape", "batch": {"mode": "coalesce", "debounce": 0, "max_wai
 class Source:
     """A growing list. `grown` and `break_after` let a test act at a chosen moment."""
 
-    def __init__(self):
+    def __init__(self, *, name: str = ""):
+        self.name = name
         self.items: list[str] = []
         self.identity = "one"
         self.break_after: int | None = None
@@ -168,8 +170,7 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
 @pytest.fixture
 def source():
     name = uuid.uuid4().hex
-    SOURCES[name] = Source()
-    SOURCES[name].name = name
+    SOURCES[name] = Source(name=name)
     yield SOURCES[name]
     del SOURCES[name]
 

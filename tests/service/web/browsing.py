@@ -1,4 +1,4 @@
-"""A browser without a screen: asks for HTML, follows redirects, keeps cookies, sends forms as pages of ours do."""
+"""A browser without a screen: it requests HTML, follows redirects, keeps cookies, and sends forms like our pages."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Browser:
 
 
 class Page(HTMLParser):
-    """What a page holds, as far as tests ask."""
+    """The content of a page that tests need."""
 
     def __init__(self, answer: httpx.Response) -> None:
         super().__init__()
@@ -89,12 +89,12 @@ class Page(HTMLParser):
 
     @property
     def links(self) -> list[str]:
-        """Whole paths of all links."""
+        """The absolute paths of all links."""
         return [self.answer.url.join(a["href"]).raw_path.decode() for a in self.all("a")]
 
     @property
     def forms(self) -> list[str]:
-        """Where its posting forms go."""
+        """The targets of the page's POST forms."""
         posting = (form for form in self.all("form") if form.get("method") == "post")
         return [self.answer.url.join(form["action"]).path for form in posting]
 

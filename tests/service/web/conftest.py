@@ -1,4 +1,4 @@
-"""The application with its pages, as browsers and programs meet it."""
+"""The application with its pages, for browsers and programs."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.service.web.browsing import Browser, browsing
 
 @pytest.fixture
 async def browser(api: Api) -> AsyncIterator[Browser]:
-    """Somebody who may do everything."""
+    """A browser without sign-in, which may do everything."""
     async with browsing(api.context) as client:
         yield Browser(client, api)
 
 
 @pytest.fixture
 async def stranger(api: Api) -> AsyncIterator[Browser]:
-    """Where one has to sign in first."""
+    """A browser that has to sign in first."""
     async with browsing(adapted(api.context, auth="tokens")) as client:
         yield Browser(client, api)

@@ -1,4 +1,4 @@
-"""What people do on pages: each form does what the API does, for whoever may, from pages of ours alone."""
+"""Actions on pages: each form does the same as the API, for people with the role, and only from our own pages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def test_a_watcher_is_paused_and_resumed(browser: Browser) -> None:
     assert await actions(browser) == ["watcher.resume", "watcher.pause"]
 
 
-async def test_a_run_is_started_with_a_conf_cancelled_and_run_again(browser: Browser) -> None:
+async def test_a_run_is_started_with_a_conf_cancelled_and_retried(browser: Browser) -> None:
     page = await browser.send("/jobs/report/start", conf='{"day": "2026-01-31"}')
     run = page.answer.url.path
     assert run.startswith("/runs/report/manual__")
@@ -43,7 +43,7 @@ async def test_a_run_is_started_with_a_conf_cancelled_and_run_again(browser: Bro
         assert "the conf" in refused.text
 
 
-async def test_a_value_is_brought_back_from_its_history_unless_it_moved(browser: Browser) -> None:
+async def test_a_value_is_restored_from_its_history_unless_it_has_changed(browser: Browser) -> None:
     for value in ({"rows": 1, "city": "Kyiv"}, {"rows": 2, "city": "Kyiv"}):
         await browser.api.put("orders", "k/ä", value)
     entry = f"{browser.asset('orders')}/entry?key=k/ä"
@@ -57,7 +57,7 @@ async def test_a_value_is_brought_back_from_its_history_unless_it_moved(browser:
     assert (await actions(browser))[0] == "asset_store.undo"
 
 
-async def test_pages_of_other_sites_send_no_forms(browser: Browser) -> None:
+async def test_pages_of_other_sites_cannot_send_forms(browser: Browser) -> None:
     for path in ("/watchers/landing_files/pause", "/jobs/report/start", "/sign-in"):
         answer = await browser.client.post(path, headers={"Origin": "https://evil.example"})
         assert answer.status_code in {403, 422}, path
@@ -72,7 +72,7 @@ async def test_pages_of_other_sites_send_no_forms(browser: Browser) -> None:
         ("admin", {"/jobs/report/start", "/watchers/landing_files/pause", "undo"}),
     ],
 )
-async def test_nobody_is_shown_a_button_that_is_refused(stranger: Browser, role: str, shown: set[str]) -> None:
+async def test_no_page_shows_a_button_that_would_be_refused(stranger: Browser, role: str, shown: set[str]) -> None:
     for value in (1, 2):
         await stranger.api.put("orders", "k", value)
     assert (await stranger.sign_in(role)).path == "/"
@@ -85,7 +85,7 @@ async def test_nobody_is_shown_a_button_that_is_refused(stranger: Browser, role:
         assert "this needs the role" in (await stranger.send(path, 403)).text
 
 
-async def test_whoever_is_a_stranger_signs_in_and_comes_to_the_page_that_was_asked_for(stranger: Browser) -> None:
+async def test_a_stranger_signs_in_and_comes_to_the_requested_page(stranger: Browser) -> None:
     page = await stranger.open("/audit?before=7")
     assert page.path.startswith("/sign-in?next=")
     (following,) = [a["value"] for a in page.all("input") if a.get("name") == "next"]

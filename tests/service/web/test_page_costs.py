@@ -1,4 +1,4 @@
-"""What a page asks the database: so many statements, whatever the tables hold."""
+"""The number of statements of a page is the same, whatever the tables contain."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COSTS = {
 
 
 async def many_of_everything(browser: Browser) -> None:
-    """Names that fill more than a page."""
+    """Create more rows of everything than fit on a page."""
     numbers = [f"{number:04}" for number in range(MANY)]
     declared = Declared(
         hash="the hash",
@@ -70,7 +70,7 @@ async def costs(browser: Browser) -> dict[str, int]:
     return spent
 
 
-async def test_a_page_asks_as_often_whatever_there_is(browser: Browser) -> None:
+async def test_a_page_costs_the_same_number_of_statements_whatever_it_shows(browser: Browser) -> None:
     await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["landing"]})
     one = await claimed(browser.api)
     await one.put("landing", "k", 1)
@@ -83,7 +83,7 @@ async def test_a_page_asks_as_often_whatever_there_is(browser: Browser) -> None:
     assert before == COSTS
 
 
-async def test_long_lists_are_walked_to_their_end(browser: Browser) -> None:
+async def test_links_lead_through_long_lists_to_their_end(browser: Browser) -> None:
     await many_of_everything(browser)
     for path in (
         "/runs",

@@ -1,4 +1,4 @@
-"""What the pages show, and that each leads on; from a stored value to the line of its write."""
+"""The content and links of pages, and the way from a stored value to the log line of its write."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = structlog.get_logger()
 
 
 async def written_by_the_watcher(api: Api, write_id: str, value: str = '{"seen": 3}') -> None:
-    """As a detection commits: announced in the log, written, confirmed."""
+    """Commit a watermark like a detection: log it, write it, and log the confirmation."""
     writer = Writer(kind=AssetStoreWriterKind.WATCHER, watcher="landing_files", write_id=write_id)
     ref = AssetRef(id=api.asset_ids["landing"], name="landing", uri="s3://bucket/landing")
     log.info("watcher.polled", watcher="landing_files")
@@ -37,12 +37,12 @@ async def written_by_the_watcher(api: Api, write_id: str, value: str = '{"seen":
 
 
 def link_of_writer(page: Page) -> str:
-    """The first link of a `last updated by`."""
+    """Return the first link of a `last updated by`."""
     (first, *_) = [a for a in page.all("a") if a.get("class") == "writer"]
     return str(page.answer.url.join(first["href"]))
 
 
-async def test_from_a_watermark_to_the_line_of_its_write(browser: Browser) -> None:
+async def test_a_watermark_leads_to_the_log_line_of_its_write(browser: Browser) -> None:
     await written_by_the_watcher(browser.api, "w1")
 
     page = await browser.open(browser.asset("landing"))
@@ -55,7 +55,7 @@ async def test_from_a_watermark_to_the_line_of_its_write(browser: Browser) -> No
     assert [a["class"] for a in landed.all("li")] == ["info", "info marked", "info marked", "info"]
 
 
-async def test_a_log_is_searched_by_time(browser: Browser) -> None:
+async def test_a_log_is_shown_at_a_time(browser: Browser) -> None:
     await written_by_the_watcher(browser.api, "w1")
     log_page = "/watchers/landing_files/log"
 
@@ -64,10 +64,10 @@ async def test_a_log_is_searched_by_time(browser: Browser) -> None:
         assert "Around the time 2026-01-31T12:00:00Z , which is marked" in page.text
         assert [a["class"] for a in page.all("li")] == ["info marked", "info", "info", "info"]
     assert (await browser.open(f"{log_page}?at=9999-01-01")).with_id("line") is None
-    assert "is no time" in (await browser.open(f"{log_page}?at=noon", 422)).text
+    assert "is not a time" in (await browser.open(f"{log_page}?at=noon", 422)).text
 
 
-async def test_from_a_jobs_value_to_the_line_of_its_write(browser: Browser) -> None:
+async def test_a_jobs_value_leads_to_the_log_line_of_its_write(browser: Browser) -> None:
     one = await claimed(browser.api)
     await one.put("orders", "rows", 12)
 
@@ -77,7 +77,7 @@ async def test_from_a_jobs_value_to_the_line_of_its_write(browser: Browser) -> N
     assert landed.with_id("line") is not None
 
 
-async def test_from_a_persons_value_to_the_entry_of_the_audit(browser: Browser) -> None:
+async def test_a_persons_value_leads_to_its_audit_entry(browser: Browser) -> None:
     await browser.api.put("orders", "note", "by hand")
 
     landed = await browser.open(link_of_writer(await browser.open(browser.asset("orders"))))
@@ -97,7 +97,7 @@ async def test_a_log_url_opens_as_the_page_in_a_browser_and_as_lines_in_a_progra
     assert lines.headers["content-type"] == "application/x-ndjson"
 
 
-async def test_every_page_answers_and_every_link_of_every_page_leads_to_one(browser: Browser) -> None:
+async def test_every_page_answers_and_every_link_leads_to_a_page(browser: Browser) -> None:
     await written_by_the_watcher(browser.api, "w1")
     await (await claimed(browser.api)).put("orders", "rows", 12)
     await browser.api.put("orders", "note", "by hand")
@@ -108,7 +108,7 @@ async def test_every_page_answers_and_every_link_of_every_page_leads_to_one(brow
 
 
 async def every_page(browser: Browser, ahead: list[str]) -> set[str]:
-    """These, and all that their links lead to; each answers."""
+    """Open these pages and all pages that they link to. Each answers."""
     seen: set[str] = set()
     while ahead:
         path = ahead.pop()
@@ -123,7 +123,7 @@ async def every_page(browser: Browser, ahead: list[str]) -> set[str]:
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["deleted by a person", "past its time"])
-async def test_what_is_gone_is_named_without_a_link_and_what_it_wrote_still_shown(
+async def test_deleted_things_are_named_without_a_link_and_their_writes_are_still_shown(
     browser: Browser, is_kept: bool
 ) -> None:
     api = browser.api
@@ -156,7 +156,7 @@ async def test_what_is_gone_is_named_without_a_link_and_what_it_wrote_still_show
     assert ("The last lines" in landed.text) is is_kept
 
 
-async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:
+async def test_errors_are_pages_too(browser: Browser) -> None:
     for path in ("/assets/999", "/watchers/nobody", "/runs/a/b", "/jobs/nobody", "/nothing", "/watchers/nobody/log"):
         page = await browser.open(path, 404)
         assert page.answer.headers["content-type"].startswith("text/html"), path
@@ -164,7 +164,7 @@ async def test_what_is_not_there_is_a_page_too(browser: Browser) -> None:
     assert (await browser.client.get("/assets/999", headers={"Accept": "*/*"})).json()["detail"]
 
 
-async def test_a_try_leads_to_sparks_history_server(api: Api) -> None:
+async def test_a_try_links_to_sparks_history_server(api: Api) -> None:
     async with browsing(adapted(api.context, spark_history_url="http://history:18080")) as client:
         browser = Browser(client, api)
         one = await claimed(api)

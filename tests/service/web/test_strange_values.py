@@ -1,4 +1,4 @@
-"""Names, keys, values and log lines that would do something on a page do nothing, and are seen."""
+"""Names, keys, values and log lines that could affect a page are harmless and visible."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_harmless(page: Page) -> None:
     assert "60481729" not in page.text
 
 
-async def test_keys_and_values(browser: Browser) -> None:
+async def test_strange_keys_and_values_are_harmless(browser: Browser) -> None:
     value = {"html": HTML, "bidi": BIDI, "control": "\x1b[31mred\x07", "long": "x" * 60_000}
     for key in (HTML, BIDI, "a/../b?c#d%2F", "é" * 512):
         await browser.api.client.put(browser.api.store("orders", quote(key, safe="")), json={"value": value})
@@ -43,7 +43,7 @@ async def test_keys_and_values(browser: Browser) -> None:
         assert "\\u001b[31mred" in whole.text.replace("\\\\", "\\")
 
 
-async def test_log_lines(browser: Browser) -> None:
+async def test_strange_log_lines_are_harmless(browser: Browser) -> None:
     log.info(HTML, watcher="landing_files", bidi=BIDI, nested={"deep": [HTML]}, control="\x1b[31mred")
     path = browser.api.context.logs_directory / "watchers/landing_files/owner.log"
     with path.open("ab") as file:
@@ -56,7 +56,7 @@ async def test_log_lines(browser: Browser) -> None:
     assert "\\u202e" in page.text
 
 
-async def test_what_is_looked_for(browser: Browser) -> None:
+async def test_strange_search_texts_are_harmless(browser: Browser) -> None:
     for text in (HTML, BIDI, "%", "_", "9" * 200, "\ud800", "'; DROP TABLE asset; --", "a|b", "~"):
         page = await browser.open(f"/search?q={quote(text, errors='surrogatepass')}")
         is_harmless(page)
@@ -64,7 +64,7 @@ async def test_what_is_looked_for(browser: Browser) -> None:
     assert "landing" in (await browser.open("/search?q=LAND")).text
 
 
-async def test_addresses_that_nobody_made(browser: Browser) -> None:
+async def test_invalid_addresses_are_refused(browser: Browser) -> None:
     for path in (
         "/runs?state=lost",
         "/runs?before=-1",

@@ -1,4 +1,4 @@
-"""Links, schedules in words, and the vocabulary of the configuration."""
+"""Log links, schedules in words, and the vocabulary of the configuration."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ WRITERS = [
 
 
 @pytest.mark.parametrize(("writer", "url"), WRITERS)
-def test_the_way_to_the_log(writer: Writer, url: str | None) -> None:
+def test_a_log_url_leads_to_the_log(writer: Writer, url: str | None) -> None:
     assert log_url(None, writer) == url
     if url is not None:
         assert log_url("https://host/base/", writer) == f"https://host/base{url}"
@@ -49,11 +49,11 @@ def test_the_way_to_the_log(writer: Writer, url: str | None) -> None:
         ({"all": [{"any": ["a"]}]}, "a"),
     ],
 )
-def test_schedules_in_words(condition: Any, text: str | None) -> None:
+def test_schedules_are_shown_in_words(condition: Any, text: str | None) -> None:
     assert schedule_text(condition) == text
 
 
-def test_every_registered_trigger_is_a_word() -> None:
+def test_every_registered_trigger_name_is_known() -> None:
     words = vocabulary()
 
     assert set(words.triggers) == set(TRIGGERS)
@@ -63,7 +63,7 @@ def test_every_registered_trigger_is_a_word() -> None:
         assert kind.isolation == "none"
 
 
-def test_a_dotted_path_means_a_class_of_the_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dotted_path_names_a_class_of_the_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     base = trigger_class("file.new_files")
     (tmp_path / "plugin_of_a_test.py").write_text(
         f"from {base.__module__} import {base.__name__} as Base\n\n\nclass Mine(Base):\n    pass\n\n\nnumber = 1\n"

@@ -1,4 +1,4 @@
-"""Watermarks in words and numbers, as the class of their trigger describes them."""
+"""Watermarks in words and numbers, described by the class of their trigger."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from structlog.testing import capture_logs
 from store.catalog.watchers import WatcherRow
 from triggers.local_folder.new_files import FileNewFiles
 from watcher.configuration.vocabulary import Descriptions, describe
-from watcher.host.metrics import Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import MetricsSnapshot
 
 SINCE = "2026-11-20T09:00:00Z"
 HELD = {"transaction": "4/17", "pid": 4711, "since": SINCE}
@@ -60,13 +61,13 @@ def test_what_is_open_is_described_in_words(watermark: Any, sentence: str) -> No
         ("unknown", {"gaps": 3}, {}),
     ],
 )
-def test_gaps_are_counted_where_the_trigger_knows_of_gaps(trigger: str, watermark: Any, gauges: Any) -> None:
+def test_gaps_are_counted_if_the_trigger_reports_them(trigger: str, watermark: Any, gauges: Any) -> None:
     description = describe(trigger, watermark)
     assert (description.gauges, description.fault) == (gauges, None)
 
 
 class Talkative(FileNewFiles):
-    """Counts what it likes."""
+    """A trigger that describes arbitrary gauges."""
 
     @classmethod
     def describe(cls, watermark: Any) -> tuple[str, dict[str, float]]:
@@ -80,14 +81,14 @@ TALKATIVE = f"{__name__}.{Talkative.__name__}"
     "watermark",
     [{}, {"sentence": "", "gauges": 3}, {"sentence": "", "gauges": {"a": "x"}}, {"sentence": "", "gauges": {"a b": 1}}],
 )
-def test_a_class_that_fails_to_describe_is_named(watermark: Any) -> None:
+def test_a_class_that_fails_to_describe_is_reported_by_name(watermark: Any) -> None:
     description = describe(TALKATIVE, watermark)
     assert description.fault == description.sentence
     assert TALKATIVE in description.sentence
     assert description.sentence.endswith("mend its `describe`")
 
 
-def test_prometheus_reads_what_triggers_describe_and_nothing_breaks_it() -> None:
+def test_prometheus_can_parse_every_description_of_a_trigger() -> None:
     rows = [
         row("orders_rows", '{"gaps": 2, "open_ids": 2}', "postgres.new_rows"),
         row("inbox_files", '{"seen": 3}', "file.new_files"),

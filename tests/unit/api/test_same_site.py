@@ -1,4 +1,4 @@
-"""Who may use authority that a browser brings along: a table of what a request holds and what becomes of it."""
+"""Requests that may use the authority that a browser adds: a table of headers and the resulting statuses."""
 
 from __future__ import annotations
 
@@ -43,7 +43,9 @@ HOSTS = [
 
 @pytest.mark.parametrize(("headers", "open_to_all", "with_cookie", "with_neither"), HOSTS)
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_hosts(method: str, headers: dict[str, str], open_to_all: int, with_cookie: int, with_neither: int) -> None:
+def test_the_host_of_a_request_is_checked(
+    method: str, headers: dict[str, str], open_to_all: int, with_cookie: int, with_neither: int
+) -> None:
     path = "/api/v2/assets"
     assert status(method, path, headers, everybody_may=True) == open_to_all
     assert status(method, path, {**headers, **COOKIE}, everybody_may=False) == with_cookie
@@ -74,7 +76,7 @@ ORIGINS = [
 
 @pytest.mark.parametrize(("headers", "open_to_all", "with_cookie"), ORIGINS)
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_origins_of_what_changes_something(
+def test_the_origin_of_a_change_is_checked(
     method: str, headers: dict[str, str], open_to_all: int, with_cookie: int
 ) -> None:
     path = "/api/v2/assets/events"
@@ -84,18 +86,18 @@ def test_origins_of_what_changes_something(
 
 
 @pytest.mark.parametrize(("headers", "_open", "_cookie"), ORIGINS)
-def test_what_only_reads_may_come_from_anywhere(headers: dict[str, str], _open: int, _cookie: int) -> None:
+def test_reading_requests_may_come_from_any_page(headers: dict[str, str], _open: int, _cookie: int) -> None:
     assert status("GET", "/api/v2/assets", {**HERE, **headers, **COOKIE}, everybody_may=True) == 200
 
 
 @pytest.mark.parametrize("path", ["/execution/tries/claim", "/healthz", "/readyz", "/metrics"])
 @pytest.mark.parametrize("everybody_may", [True, False])
-def test_where_there_is_no_authority_to_borrow(path: str, *, everybody_may: bool) -> None:
+def test_requests_without_a_users_authority_are_not_checked(path: str, *, everybody_may: bool) -> None:
     headers = {**REBOUND, "origin": "http://evil.example", **COOKIE}
     assert status("POST", path, headers, everybody_may=everybody_may) == 200
 
 
-def test_a_bearer_token_beside_a_cookie_speaks_for_itself() -> None:
+def test_a_bearer_token_beside_a_cookie_is_sufficient() -> None:
     headers = {**REBOUND, **COOKIE, **BEARER, "origin": "http://evil.example"}
     assert status("POST", "/api/v2/assets/events", headers, everybody_may=False) == 200
 
@@ -111,7 +113,9 @@ def test_a_bearer_token_beside_a_cookie_speaks_for_itself() -> None:
         (["w.example"], "10.0.0.1", "https://other.example", {"w.example"}),
     ],
 )
-def test_the_names_it_answers_to(hosts: list[str] | None, host: str, base_url: str | None, names: set[str]) -> None:
+def test_the_hosts_follow_from_the_settings(
+    hosts: list[str] | None, host: str, base_url: str | None, names: set[str]
+) -> None:
     assert site_of(hosts, host, base_url) == Site(hosts=frozenset(names), base_url=base_url)
 
 

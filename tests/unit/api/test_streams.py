@@ -1,4 +1,4 @@
-"""Answers that go on: counted while they do, and never silent for long."""
+"""Answers that continue are counted while they do, and are never silent for long."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ async def may_listen() -> bool:
     return True
 
 
-async def test_what_is_empty_is_left_out_until_a_comment_is_due() -> None:
+async def test_empty_texts_are_omitted_until_a_comment_is_due() -> None:
     assert [text async for text in Streams().commented(events("a", "", "", "b", ""), may_listen)] == ["a", "b"]
     always = Streams(comment_every=0)
     texts = [text async for text in always.commented(events("a", "", "b", ""), may_listen)]
     assert texts == ["a", COMMENT, "b", COMMENT]
 
 
-async def test_an_open_stream_has_its_place_until_it_ends_however_it_ends() -> None:
+async def test_a_stream_is_counted_until_it_ends_in_any_way() -> None:
     streams = Streams(most=2)
     open_ones = [streams.commented(events("a", "b"), may_listen) for _ in range(2)]
     for stream in open_ones:
@@ -44,7 +44,7 @@ async def test_an_open_stream_has_its_place_until_it_ends_however_it_ends() -> N
     streams.check()
 
 
-async def test_a_stream_ends_when_its_listener_may_listen_no_more() -> None:
+async def test_a_stream_ends_when_its_client_may_no_longer_listen() -> None:
     answers = iter([True, False])
 
     async def may_still_listen() -> bool:

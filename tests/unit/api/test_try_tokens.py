@@ -16,18 +16,18 @@ TASK = "6f3a0c5e-7c0a-4f0e-9a51-6d8a1f7c2b10"
 
 
 def claims(token: str) -> dict[str, Any]:
-    found: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
-    return found
+    decoded: dict[str, Any] = jwt.decode(token, options={"verify_signature": False})
+    return decoded
 
 
 def signed(**changes: Any) -> str:
-    """A token of ours with other claims; None leaves one out."""
-    wanted = {**claims(try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)), **changes}
-    kept = {name: value for name, value in wanted.items() if value is not None}
+    """Return a signed token with other claims. None omits a claim."""
+    wanted_claims = {**claims(try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)), **changes}
+    kept = {name: value for name, value in wanted_claims.items() if value is not None}
     return jwt.encode(kept, try_tokens._key(b"key"), algorithm="HS512")
 
 
-def test_a_token_says_which_try_speaks() -> None:
+def test_a_token_identifies_a_try() -> None:
     token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
 
     identity = try_tokens.verify([b"key"], token)
@@ -36,17 +36,17 @@ def test_a_token_says_which_try_speaks() -> None:
     assert abs(identity.issued_at - datetime.now(UTC)) < timedelta(seconds=5)
 
 
-def test_its_claims_are_airflows_and_the_try() -> None:
+def test_the_claims_are_those_of_airflow_and_the_try() -> None:
     token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
 
-    found = claims(token)
-    assert {name: found[name] for name in ("sub", "aud", "scope", "try")} == {
+    decoded = claims(token)
+    assert {name: decoded[name] for name in ("sub", "aud", "scope", "try")} == {
         "sub": TASK,
         "aud": "urn:airflow.apache.org:task",
         "scope": "execution",
         "try": 3,
     }
-    assert {"exp", "iat", "nbf", "jti"} < set(found)
+    assert {"exp", "iat", "nbf", "jti"} < set(decoded)
     assert jwt.get_unverified_header(token)["alg"] == "HS512"
     assert try_tokens.issue(b"key", TASK, 3, lifetime=HOUR) != token
 
@@ -72,7 +72,7 @@ def test_its_claims_are_airflows_and_the_try() -> None:
         jwt.encode(claims(signed()), try_tokens._key(b"key"), algorithm="HS256"),
     ],
 )
-def test_what_is_no_valid_token_of_ours(token: str) -> None:
+def test_invalid_tokens_are_refused(token: str) -> None:
     with pytest.raises(InvalidTryToken) as raised:
         try_tokens.verify([b"key"], token)
     assert not token or token not in str(raised.value)
@@ -83,7 +83,7 @@ def test_clocks_may_differ_a_little() -> None:
 
 
 @pytest.mark.parametrize(("minutes", "due"), [(0, False), (47, False), (49, True), (61, True)])
-def test_it_is_due_for_renewal_in_its_last_fifth(minutes: int, due: bool) -> None:
+def test_a_token_is_due_for_renewal_in_its_last_fifth(minutes: int, due: bool) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
     identity = TryIdentity(task_instance_id=TASK, try_number=1, issued_at=start, expires_at=start + HOUR)
 

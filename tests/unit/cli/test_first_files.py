@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from watcher.cli.first_files import Place, PlaceInvalid, check_apart, source_of, target_of
+from watcher.cli.first_files import Endpoint, PlaceInvalid, check_apart, source_of, target_of
 
 HERE = Path("/work/here")
 
@@ -14,14 +14,14 @@ HERE = Path("/work/here")
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("inbox", Place(kind="folder", uri="file:///work/here/inbox", name="inbox")),
-        ("/data/My Orders", Place(kind="folder", uri="file:///data/My%20Orders", name="my_orders")),
-        ("file:///data/2026", Place(kind="folder", uri="file:///data/2026", name="data_2026")),
-        ("s3://lake/raw/orders", Place(kind="s3", uri="s3://lake/raw/orders/", name="orders")),
-        ("s3://lake", Place(kind="s3", uri="s3://lake/", name="lake")),
+        ("inbox", Endpoint(kind="folder", uri="file:///work/here/inbox", name="inbox")),
+        ("/data/My Orders", Endpoint(kind="folder", uri="file:///data/My%20Orders", name="my_orders")),
+        ("file:///data/2026", Endpoint(kind="folder", uri="file:///data/2026", name="data_2026")),
+        ("s3://lake/raw/orders", Endpoint(kind="s3", uri="s3://lake/raw/orders/", name="orders")),
+        ("s3://lake", Endpoint(kind="s3", uri="s3://lake/", name="lake")),
         (
             "postgres://me:secret@db:5433/shop/sales/customers",
-            Place(
+            Endpoint(
                 kind="postgres",
                 uri="postgres://db:5433/shop/sales/customers",
                 name="customers",
@@ -31,7 +31,7 @@ HERE = Path("/work/here")
         ),
         (
             "postgresql://db/shop/customers",
-            Place(
+            Endpoint(
                 kind="postgres",
                 uri="postgres://db/shop/public/customers",
                 name="customers",
@@ -41,7 +41,7 @@ HERE = Path("/work/here")
         ),
     ],
 )
-def test_a_source_becomes_an_asset_without_its_password(text: str, place: Place) -> None:
+def test_a_source_becomes_an_asset_without_its_password(text: str, place: Endpoint) -> None:
     assert source_of(text, HERE) == place
     assert "secret" not in repr(place)
 

@@ -9,7 +9,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-LIGHT = {"watcher.cli.app": "sqlalchemy", "watcher.cli.database": "fastapi"}
+LIGHT = {
+    "watcher.cli.app": "sqlalchemy",
+    "watcher.cli.database": "fastapi",
+    "config.reading.settings_loader": "config.models.jobs",
+    "config.reading.loader": "javaproperties",
+}
 
 
 @pytest.mark.parametrize(("module", "heavy"), LIGHT.items(), ids=LIGHT)

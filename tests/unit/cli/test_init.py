@@ -10,7 +10,7 @@ import pytest
 import typer.testing
 from typer.testing import CliRunner, Result
 
-from config.loader import load
+from config.reading.loader import load
 from watcher.cli.app import app
 from watcher.configuration.vocabulary import vocabulary
 

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 
-from config.durations import Duration
 from config.errors import ConfigurationInvalid, UnknownClass
-from config.loader import load
 from config.models import Configuration
+from config.models.values import Duration
+from config.reading.loader import load
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 Load = Callable[..., Configuration]
@@ -122,7 +122,7 @@ def vocabulary() -> Vocabulary:
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Writes a text to `watchers.yaml`, behind `version: 1` on line 1."""
+    """Writes a text to `watchers.yaml`, after `version: 1` on line 1."""
 
     def write(text: str) -> Path:
         file = tmp_path / "watchers.yaml"
@@ -139,7 +139,7 @@ def load_text(write: Write, vocabulary: Vocabulary) -> Load:
 
 @pytest.fixture
 def refusal(tmp_path: Path, vocabulary: Vocabulary) -> Refusal:
-    """What is wrong with a file or folder, each problem as people see it."""
+    """The problems of a file or folder, as people see them."""
 
     def refusal(path: Path, **environ: str) -> list[str]:
         with pytest.raises(ConfigurationInvalid) as refused:
@@ -151,5 +151,5 @@ def refusal(tmp_path: Path, vocabulary: Vocabulary) -> Refusal:
 
 @pytest.fixture
 def problems(write: Write, refusal: Refusal) -> Problems:
-    """What is wrong with a text."""
+    """The problems of a text."""
     return lambda text, **environ: refusal(write(text), **environ)

@@ -1,4 +1,4 @@
-"""`settings.airflow`: who signs in, whose events go where, and what may go round in a circle."""
+"""`settings.airflow`: signing in, forwarding and listening, and circles through Airflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def text(
     return TEXT.format(sign_in=sign_in, forward=forward, listen=listen)
 
 
-def test_both_ways_and_their_defaults(load_text: Callable[..., Configuration]) -> None:
+def test_forward_and_listen_have_defaults(load_text: Callable[..., Configuration]) -> None:
     airflow = load_text(text("user: watcher, password: pass")).settings.airflow
     assert airflow is not None
     assert (airflow.forward, airflow.listen) == ({"orders": "their_orders"}, {"their_customers": "customers"})
@@ -60,7 +60,7 @@ def test_our_assets_are_known(load_text: Callable[..., Configuration], ways: dic
         ({"forward": "{orders: same}", "listen": "{same: customers}"}, True),
     ],
 )
-def test_what_may_go_round_through_airflow_is_a_warning(
+def test_a_circle_through_airflow_is_a_warning(
     load_text: Callable[..., Configuration], ways: dict[str, str], warns: bool
 ) -> None:
     warnings = [str(warning) for warning in load_text(text(**ways)).warnings]
@@ -70,7 +70,7 @@ def test_what_may_go_round_through_airflow_is_a_warning(
         assert "load" in warnings[0]
 
 
-def test_processes_agree_on_the_ways_and_each_signs_in_as_it_likes(load_text: Callable[..., Configuration]) -> None:
+def test_processes_agree_on_forward_and_listen_but_not_on_the_sign_in(load_text: Callable[..., Configuration]) -> None:
     one = load_text(text())
     assert one.hash == load_text(text("user: u, password: p")).hash
     assert one.hash != load_text(text(forward="{orders: elsewhere}")).hash

@@ -1,4 +1,4 @@
-"""`settings.alerts`: what is right, and what is refused in which words."""
+"""`settings.alerts`: rules that are accepted, and the sentences for those that are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.unit.config.conftest import Load, Problems
 MAIL = "{smtp: {host: mail, from: w@example.com, to: [o@example.com]}}"
 
 
-def test_a_rule_needs_no_more_than_what_and_whom(load_text: Load) -> None:
+def test_a_rule_needs_only_kinds_and_a_target(load_text: Load) -> None:
     [rule] = load_text(f"settings: {{alerts: [{{on: [run_failed], to: {MAIL}}}]}}").settings.alerts
     assert (rule.on, rule.hold, rule.assets, rule.jobs) == (("run_failed",), timedelta(0), ("*",), ("*",))
     assert rule.to.smtp is not None
@@ -33,8 +33,8 @@ def test_addresses_and_headers_are_secrets(load_text: Load) -> None:
     ("rule", "sentence"),
     [
         (f"on: [run_fails], to: {MAIL}", "on[0]: must be `watcher_failing`, `watcher_late`, `run_failed` or"),
-        (f"on: [], to: {MAIL}", "on: must name what is told"),
-        ("on: [run_failed], to: {}", "to: must be one of `webhook` and `smtp`"),
+        (f"on: [], to: {MAIL}", "on: must name at least one kind of alert"),
+        ("on: [run_failed], to: {}", "to: must have exactly one of `webhook` and `smtp`"),
         ("on: [run_failed], to: {webhook: {url: chat}}", "to.webhook.url: must begin with `http://` or `https://`"),
         (
             "on: [run_failed], to: {webhook: {url: 'http://c', template: '{{ mesage }}'}}",
@@ -46,6 +46,6 @@ def test_addresses_and_headers_are_secrets(load_text: Load) -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_rule_is_said_with_its_place(problems: Problems, rule: str, sentence: str) -> None:
+def test_a_mistake_in_a_rule_is_reported_with_its_place(problems: Problems, rule: str, sentence: str) -> None:
     [problem] = problems(f"settings:\n  alerts:\n    - {{{rule}}}")
     assert f"settings.alerts[0].{sentence}" in problem

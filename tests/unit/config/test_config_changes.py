@@ -1,4 +1,4 @@
-"""What a new configuration changes: the same text changes nothing, and each section is compared by what it says."""
+"""What a new configuration changes: the same text changes nothing, and each section is compared by its content."""
 
 from __future__ import annotations
 
@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from config.changes import Changes, Difference, changed_settings, changes, restart_sentence, settings_digests
-from config.loader import load
 from config.models import Configuration
-from config.sources import folders, stamps
+from config.models.changes import (
+    ConfigurationChanges,
+    Difference,
+    changed_settings,
+    changes,
+    restart_sentence,
+    settings_digests,
+)
+from config.reading.loader import load
+from config.reading.sources import folders, stamps
 from watcher.configuration.vocabulary import vocabulary
 
 TEXT = """
@@ -57,7 +64,7 @@ def only(**names: str) -> Difference:
 
 def test_the_same_text_changes_nothing(tmp_path: Path) -> None:
     found = changes(read(tmp_path), read(tmp_path))
-    assert found == Changes()
+    assert found == ConfigurationChanges()
     assert not found
 
 
@@ -66,45 +73,47 @@ def watcher(document: dict[str, Any], asset: str, name: str) -> dict[str, Any]:
     return options
 
 
-EDITS: list[tuple[Edit, Changes]] = [
-    (lambda d: d["assets"].update(new={"uri": "x-new:1"}), Changes(assets=only(added="new"))),
+EDITS: list[tuple[Edit, ConfigurationChanges]] = [
+    (lambda d: d["assets"].update(new={"uri": "x-new:1"}), ConfigurationChanges(assets=only(added="new"))),
     (
         lambda d: watcher(d, "landing", "landing_files").update(interval="20s"),
-        Changes(watchers=only(changed="landing_files")),
+        ConfigurationChanges(watchers=only(changed="landing_files")),
     ),
     (
         lambda d: watcher(d, "inbox", "inbox_files").update(isolation="process"),
-        Changes(watchers=only(changed="inbox_files")),
+        ConfigurationChanges(watchers=only(changed="inbox_files")),
     ),
     (
         lambda d: watcher(d, "inbox", "inbox_files").update(pause_after_failures=3),
-        Changes(watchers=only(changed="inbox_files")),
+        ConfigurationChanges(watchers=only(changed="inbox_files")),
     ),
     (
         lambda d: d["assets"].pop("customers"),
-        Changes(assets=only(removed="customers"), watchers=only(removed="customers_rows")),
+        ConfigurationChanges(assets=only(removed="customers"), watchers=only(removed="customers_rows")),
     ),
-    (lambda d: d["assets"]["landing"].update(group="shop"), Changes(assets=only(changed="landing"))),
+    (lambda d: d["assets"]["landing"].update(group="shop"), ConfigurationChanges(assets=only(changed="landing"))),
     (
         lambda d: d["connections"]["shop"].update(password="new"),
-        Changes(connections=only(changed="shop"), watchers=only(changed="customers_rows")),
+        ConfigurationChanges(connections=only(changed="shop"), watchers=only(changed="customers_rows")),
     ),
     (
         lambda d: d["connections"]["lake"].update(region="us-east-1"),
-        Changes(connections=only(changed="lake"), watchers=only(changed="landing_files"), jobs=only(changed="load")),
+        ConfigurationChanges(
+            connections=only(changed="lake"), watchers=only(changed="landing_files"), jobs=only(changed="load")
+        ),
     ),
-    (lambda d: d["jobs"]["other"]["spark"].update(master="local[2]"), Changes(jobs=only(changed="other"))),
-    (lambda d: d["jobs"].pop("other"), Changes(jobs=only(removed="other"))),
-    (lambda d: d["aliases"].update(weekly={}), Changes(aliases=only(added="weekly"))),
+    (lambda d: d["jobs"]["other"]["spark"].update(master="local[2]"), ConfigurationChanges(jobs=only(changed="other"))),
+    (lambda d: d["jobs"].pop("other"), ConfigurationChanges(jobs=only(removed="other"))),
+    (lambda d: d["aliases"].update(weekly={}), ConfigurationChanges(aliases=only(added="weekly"))),
     (
         lambda d: d.update(settings={"api": {"port": 1}, "logs": {"json": False}}),
-        Changes(settings=("settings.api.port", "settings.logs.json")),
+        ConfigurationChanges(settings=("settings.api.port", "settings.logs.json")),
     ),
 ]
 
 
 @pytest.mark.parametrize(("edit", "expected"), EDITS)
-def test_what_is_edited_is_what_changes_and_nothing_else(tmp_path: Path, edit: Edit, expected: Changes) -> None:
+def test_only_what_is_edited_changes(tmp_path: Path, edit: Edit, expected: ConfigurationChanges) -> None:
     assert changes(read(tmp_path), read(tmp_path, edit)) == expected
 
 
@@ -123,7 +132,7 @@ def test_definitions_differ_where_the_watcher_or_its_connection_does(tmp_path: P
     assert differing == {"landing_files"}
 
 
-def test_settings_are_told_apart_without_telling_them(tmp_path: Path) -> None:
+def test_digests_show_which_settings_changed_but_no_values(tmp_path: Path) -> None:
     before = read(tmp_path, lambda d: d.update(settings={"database": {"url": "postgresql+asyncpg://u:hidden@h/d"}}))
     digests = settings_digests(before.settings)
     assert "hidden" not in str(digests)
@@ -133,7 +142,7 @@ def test_settings_are_told_apart_without_telling_them(tmp_path: Path) -> None:
     assert restart_sentence(names).startswith("settings.database.url takes effect at a start only")
 
 
-def test_files_that_were_written_renamed_over_or_went_have_another_stamp(tmp_path: Path) -> None:
+def test_a_file_that_was_written_replaced_or_removed_has_another_stamp(tmp_path: Path) -> None:
     configuration = read(tmp_path)
     assert configuration.secrets == {tmp_path / "secret"}
 
@@ -148,7 +157,7 @@ def test_files_that_were_written_renamed_over_or_went_have_another_stamp(tmp_pat
     assert is_stale()
 
 
-def test_a_link_is_watched_where_it_stands_and_where_it_leads(tmp_path: Path) -> None:
+def test_a_link_is_watched_in_its_folder_and_in_that_of_its_target(tmp_path: Path) -> None:
     (tmp_path / "edition").mkdir()
     (tmp_path / "edition" / "watchers.yaml").write_text(TEXT)
     (tmp_path / "watchers.yaml").symlink_to("edition/watchers.yaml")

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.durations import format_duration, parse_duration
+from config.models.values import format_duration, parse_duration
 from triggers import options
 
 
@@ -30,7 +30,7 @@ def test_a_duration_is_a_number_and_its_unit(text: str, duration: timedelta) -> 
     "value",
     [10, 1.5, None, True, "", "10", "s", "1.5h", "-1s", "1h30m", " 1s", "1 s", "٣s", "36501d", "9999999999s", "PT5M"],
 )
-def test_anything_else_is_none(value: object) -> None:
+def test_anything_else_is_not_a_duration(value: object) -> None:
     with pytest.raises(ValueError, match="must be a duration of at most 36500d, written like `500ms`"):
         parse_duration(value)
 
@@ -42,7 +42,7 @@ def test_what_is_written_reads_back(duration: timedelta) -> None:
 
 @given(st.from_regex("[0-9]{1,10}(ms|s|m|h|d|w)?", fullmatch=True))
 def test_the_options_of_triggers_read_and_write_the_same(text: str) -> None:
-    """Triggers may not import the configuration, nor it them: durations exist twice and mean one thing."""
+    """`triggers` and `config` may not import each other, so durations exist twice. Both must mean the same."""
     try:
         duration = parse_duration(text)
     except ValueError:

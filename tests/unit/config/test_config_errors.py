@@ -1,4 +1,4 @@
-"""Each mistake gets one sentence with file, line, path and remedy; all of them come at once."""
+"""Each mistake gets one sentence with file, line, path and remedy. All of them are reported at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid, Problem
-from config.loader import load
+from config.reading.loader import load
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 CASES = {
@@ -99,11 +99,11 @@ CASES = {
     ),
     "any host": (
         "settings: {api: {hosts: ['*']}}",
-        "2: settings.api.hosts[0]: must be a name or an address as in a URL, without port; there is no `*`",
+        "2: settings.api.hosts[0]: must be a host name or an address as in a URL, without a port; `*` is not allowed",
     ),
     "host with a port": (
         "settings: {api: {hosts: ['w.example:80']}}",
-        "2: settings.api.hosts[0]: must be a name or an address as in a URL, without port; there is no `*`",
+        "2: settings.api.hosts[0]: must be a host name or an address as in a URL, without a port; `*` is not allowed",
     ),
     "proxy that is no network": (
         "settings: {api: {trusted_proxies: [10.0.0.1/8]}}",
@@ -120,14 +120,14 @@ CASES = {
     "database at no port": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hunter22@h:54x2/d'}}",
         (
-            "2: settings.database.url: names no port from 1 to 65535 behind its host; write `@` in a user or password as `%40`, "
+            "2: settings.database.url: has no port from 1 to 65535 after its host; write `@` in a user or password as `%40`, "
             "`:` as `%3A`"
         ),
     ),
     "password of a database that is cut": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter:22@h/d'}}",
         (
-            "2: settings.database.url: names no port from 1 to 65535 behind its host; write `@` in a user or password as `%40`, "
+            "2: settings.database.url: has no port from 1 to 65535 after its host; write `@` in a user or password as `%40`, "
             "`:` as `%3A`"
         ),
     ),
@@ -225,7 +225,7 @@ CASES = {
     ),
     "connection of no use": (
         "connections: {pond: {type: lake}}\nassets: {a: {watchers: {w: {trigger: clock, connection: pond}}}}",
-        "3: assets.a.watchers.w.connection: is of no use to this trigger; remove it",
+        "3: assets.a.watchers.w.connection: has no effect: this trigger uses no connection; remove it",
     ),
     "connection that is no name": (
         "connections: {pond: {type: lake}}\nassets: {a: {uri: s3://b, watchers: {w: {trigger: lake.files, connection: [pond]}}}}",
@@ -253,7 +253,7 @@ CASES = {
     ),
     "unknown built-in": (
         "jobs: {j: {spark: {application: builtin:ingets}}}",
-        "2: jobs.j.spark.application: is no built-in application; did you mean `builtin:ingest`?",
+        "2: jobs.j.spark.application: is not a built-in application; did you mean `builtin:ingest`?",
     ),
     "option of the built-in": (
         "jobs: {j: {spark: {application: builtin:ingest, options: {targt: x}}}}",
@@ -262,9 +262,9 @@ CASES = {
     "driver on the cluster": (
         "jobs:\n  j:\n    spark:\n      application: a.py\n      conf: {spark.submit.deployMode: cluster}",
         (
-            "6: jobs.j.spark.conf.spark.submit.deployMode: must be `client`: the driver runs beside the daemon, which hands it its "
-            "context and its token in a file, and finds, stops and fences it as a process of this machine; in cluster mode it "
-            "would be none"
+            "6: jobs.j.spark.conf.spark.submit.deployMode: must be `client`: the driver runs beside the daemon, which passes it its "
+            "context and token in a file, and finds, stops and fences it as a process of this machine; a driver in cluster mode "
+            "is not one"
         ),
     ),
     "memory": (
@@ -297,7 +297,7 @@ CASES = {
     ),
     "tag that does not fit": (
         "settings: {api: {port: !!int x}}",
-        "2: settings.api.port: the value is not of its tag `!!int`; remove the tag",
+        "2: settings.api.port: the value does not match its tag `!!int`; remove the tag",
     ),
     "merge key": (
         "assets: {a: &a {}, b: {<<: *a}}",
@@ -313,7 +313,7 @@ CASES = {
     ),
     "invalid YAML": (
         "assets: {a: [b}",
-        "2: is not valid YAML (while parsing a flow sequence, expected ',' or ']', but got '}'); mend indentation, brackets or quotes here",
+        "2: is not valid YAML (while parsing a flow sequence, expected ',' or ']', but got '}'); correct indentation, brackets or quotes here",
     ),
     "reference that needs quotes": (
         "connections: {lake: {type: ${TYPE}}}",
@@ -321,11 +321,11 @@ CASES = {
     ),
     "tab": (
         "assets:\n\ta: {}",
-        "3: is not valid YAML (while scanning for the next token, found character '\\t' that cannot start any token); mend indentation, brackets or quotes here",
+        "3: is not valid YAML (while scanning for the next token, found character '\\t' that cannot start any token); correct indentation, brackets or quotes here",
     ),
     "second document": (
         "---\nassets: {}",
-        "2: is not valid YAML (expected a single document in the stream, but found another document); mend indentation, brackets or quotes here",
+        "2: is not valid YAML (expected a single document in the stream, but found another document); correct indentation, brackets or quotes here",
     ),
     "undefined variable": (
         "assets:\n  a:\n    group: x-${NOBODY_SET_THIS}",
@@ -341,7 +341,7 @@ CASES = {
     ),
     "half of a character": (
         'assets: {a: {group: "\\ud83d"}}',
-        "2: assets.a.group: holds half of a character, a lone surrogate; write all of it",
+        "2: assets.a.group: holds half of a character (a lone surrogate); write the whole character",
     ),
     "half of a character in a name": (
         'assets: {"\\ud83d": {}}',
@@ -349,13 +349,13 @@ CASES = {
     ),
     "malformed reference": (
         "assets: {a: {group: '${not a name}'}}",
-        "2: assets.a.group: `${` begins no reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $",
+        "2: assets.a.group: `${` does not begin a reference: write `${NAME}`, `${NAME:-default}` or `${file:/path}`, and `$$` for a plain $",
     ),
 }
 
 
 @pytest.mark.parametrize(("text", "sentence"), CASES.values(), ids=CASES)
-def test_a_mistake_is_told_in_one_sentence(problems: Callable[..., list[str]], text: str, sentence: str) -> None:
+def test_a_mistake_is_reported_in_one_sentence(problems: Callable[..., list[str]], text: str, sentence: str) -> None:
     assert problems(text) == [f"watchers.yaml:{sentence}"]
 
 
@@ -363,10 +363,10 @@ def test_a_mistake_is_told_in_one_sentence(problems: Callable[..., list[str]], t
     ("first", "sentence"),
     [
         ("assets: {}", "watchers.yaml: version: is missing; add it"),
-        ("version: 2", "watchers.yaml:1: version: must be 1, the only version of the format that this release reads"),
+        ("version: 2", "watchers.yaml:1: version: must be 1, the only version of the format"),
         (
             "version: true",
-            "watchers.yaml:1: version: must be 1, the only version of the format that this release reads",
+            "watchers.yaml:1: version: must be 1, the only version of the format",
         ),
     ],
 )
@@ -376,20 +376,18 @@ def test_the_version_is_checked(tmp_path: Path, refusal: Callable[..., list[str]
     assert refusal(file) == [sentence]
 
 
-def test_what_nobody_thought_of_is_a_refusal_too(write: Callable[[str], Path], vocabulary: Vocabulary) -> None:
+def test_an_unexpected_error_is_a_refusal_too(write: Callable[[str], Path], vocabulary: Vocabulary) -> None:
     def fail(_name: str, _isolation: Isolation | None) -> TriggerKind:
         raise RuntimeError("it holds a secret")
 
     file = write("assets: {a: {watchers: {w: {trigger: clock}}}}")
     with pytest.raises(ConfigurationInvalid) as refused:
         load(file, replace(vocabulary, trigger=fail), {})
-    assert str(refused.value) == (
-        f"{file}: cannot be read: this program raised RuntimeError over it; undo what was changed last"
-    )
+    assert str(refused.value) == (f"{file}: cannot be read: reading it raised RuntimeError; undo the last change")
     assert isinstance(refused.value.__cause__, RuntimeError)
 
 
-def test_all_mistakes_come_at_once_sorted_by_line(problems: Callable[..., list[str]]) -> None:
+def test_all_mistakes_are_reported_at_once_sorted_by_line(problems: Callable[..., list[str]]) -> None:
     text = """\
 jobs:
   load:
@@ -427,12 +425,12 @@ settings: {api: {port: -1}}
     ]
 
 
-def test_a_union_is_told_in_one_sentence(problems: Callable[..., list[str]]) -> None:
+def test_an_error_in_a_union_is_reported_in_one_sentence(problems: Callable[..., list[str]]) -> None:
     text = "connections: {pond: {type: lake}}\nassets: {a: {uri: s3://b, watchers: {w: {trigger: lake.files, connection: pond, start: noon}}}}"
     assert problems(text) == ["watchers.yaml:3: assets.a.watchers.w.start: must be `now` or `all` or a whole number"]
 
 
-def test_nothing_is_said_to_be_missing_that_a_mended_uri_would_imply(problems: Callable[..., list[str]]) -> None:
+def test_no_option_is_reported_missing_that_a_valid_uri_might_imply(problems: Callable[..., list[str]]) -> None:
     text = "connections: {pond: {type: lake}}\nassets: {a: {uri: 's3://', watchers: {w: {trigger: lake.files, connection: pond}}}}"
     assert [problem.split(": ")[1] for problem in problems(text)] == ["assets.a.uri"]
 

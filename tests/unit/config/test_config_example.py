@@ -12,8 +12,8 @@ from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from watcher.configuration.vocabulary import vocabulary
 
@@ -29,9 +29,10 @@ def shipped() -> Vocabulary:
 def test_the_whole_example_loads(shipped: Vocabulary) -> None:
     configuration = load(EXAMPLE, shipped, ENVIRON, with_files=True)
     assert list(configuration.watchers) == ["landing_orders_files", "customers_rows", "inbox_files"]
-    assert configuration.watchers["landing_orders_files"].options.lateness == timedelta(hours=24)
-    assert configuration.watchers["inbox_files"].options.mode == "strict"
-    assert configuration.connections["lake"].secret_access_key == SecretStr(ENVIRON["LAKE_SECRET"])
+    assert configuration.watchers["landing_orders_files"].options.model_dump()["lateness"] == timedelta(hours=24)
+    assert configuration.watchers["inbox_files"].options.model_dump()["mode"] == "strict"
+    lake = configuration.connections["lake"].model_dump()
+    assert lake["secret_access_key"] == SecretStr(ENVIRON["LAKE_SECRET"])
     assert configuration.jobs["load_orders"].task_id == "load"
     assert len(configuration.hash) == 64
     assert "hunter22" not in repr(configuration)
@@ -44,7 +45,7 @@ def test_the_example_shows_the_defaults_of_the_settings(shipped: Vocabulary, tmp
     assert load(EXAMPLE, shipped, ENVIRON | at_same_place).settings == load(bare, shipped, {}).settings
 
 
-def test_what_the_uri_implies_may_be_left_out(shipped: Vocabulary, tmp_path: Path) -> None:
+def test_options_that_the_uri_implies_may_be_omitted(shipped: Vocabulary, tmp_path: Path) -> None:
     shorter = tmp_path / "watchers.yaml"
     implied = r"^        (bucket|prefix|table): .*\n"
     shorter.write_text(re.sub(implied, "", EXAMPLE.read_text(encoding="utf-8"), flags=re.MULTILINE))

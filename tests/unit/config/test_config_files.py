@@ -1,4 +1,4 @@
-"""One file, a folder of files, and what cannot be read at all."""
+"""One file, a folder of files, and files that cannot be read at all."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from config.loader import load
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 
 
@@ -27,7 +27,7 @@ def test_a_folder_is_read_as_one_file(tmp_path: Path, vocabulary: Vocabulary) ->
     assert configuration.folder == tmp_path
 
 
-def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+def test_a_name_in_two_files_is_reported_with_both_places(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
     (tmp_path / "a.yaml").write_text("version: 1\nassets:\n  x: {}\n")
     (tmp_path / "b.yaml").write_text("assets:\n\n  x: {grup: a}\n  y: {grup: b}\nversion: 2\n")
     assert refusal(tmp_path) == [
@@ -37,7 +37,7 @@ def test_a_name_in_two_files_is_told_with_both_places(tmp_path: Path, refusal: C
     ]
 
 
-def test_every_unreadable_file_of_a_folder_is_told(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+def test_every_unreadable_file_of_a_folder_is_reported(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
     (tmp_path / "a.yaml").write_text("a: [b\n")
     (tmp_path / "b.yaml").write_text("")
     assert [problem.split(";")[0] for problem in refusal(tmp_path)] == [
@@ -58,7 +58,7 @@ def test_every_unreadable_file_of_a_folder_is_told(tmp_path: Path, refusal: Call
         (b"a: " + b"[\n " * 1_000, "f.yaml: is nested too deeply; flatten it"),
     ],
 )
-def test_a_file_that_holds_no_document(
+def test_a_file_without_a_document_is_refused(
     tmp_path: Path, refusal: Callable[..., list[str]], content: bytes, sentence: str
 ) -> None:
     file = tmp_path / "f.yaml"
@@ -66,20 +66,22 @@ def test_a_file_that_holds_no_document(
     assert refusal(file) == [sentence]
 
 
-def test_a_file_that_is_not_there(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
     assert refusal(tmp_path / "f.yaml") == [
         "f.yaml: no such file; create it, or name another with --config or WATCHER_CONFIG"
     ]
 
 
-def test_a_folder_without_files(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
+def test_a_folder_without_files_is_refused(tmp_path: Path, refusal: Callable[..., list[str]]) -> None:
     (tmp_path / "conf").mkdir()
     assert refusal(tmp_path / "conf") == [
         "conf: the folder holds no *.yaml file; add one, or name another with --config or WATCHER_CONFIG"
     ]
 
 
-def test_aliases_of_aliases_fill_no_memory(write: Callable[[str], Path], refusal: Callable[..., list[str]]) -> None:
+def test_aliases_of_aliases_do_not_fill_the_memory(
+    write: Callable[[str], Path], refusal: Callable[..., list[str]]
+) -> None:
     """Each line makes nine of the one before: 4.8 million values in half a thousand characters."""
     lines = ["      x0: &x0 [1, 1, 1, 1, 1, 1, 1, 1, 1]"]
     lines += [f"      x{n}: &x{n} [{', '.join([f'*x{n - 1}'] * 9)}]" for n in range(1, 7)]
@@ -94,13 +96,15 @@ def test_a_file_of_many_values_and_one_that_repeats_some_by_aliases_are_read(
 ) -> None:
     shared = f"assets: {{a: {{extra: {{x: &x [{'1,' * 1_000}], y: [{'*x ,' * 50}]}}}}}}"
     assert load(write(shared), vocabulary, {}).assets["a"].extra["y"] == [[1] * 1_000] * 50
-    monkeypatch.setattr("config.document._FEW", 100)
+    monkeypatch.setattr("config.reading.document._MANY_VALUES", 100)
     many = f"assets: {{a: {{extra: {{x: [{'1,' * 1_000}]}}}}}}"
     assert load(write(many), vocabulary, {}).assets["a"].extra["x"] == [1] * 1_000
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read(write: Callable[[str], Path], refusal: Callable[..., list[str]]) -> None:
+def test_a_file_without_read_permission_is_refused(
+    write: Callable[[str], Path], refusal: Callable[..., list[str]]
+) -> None:
     file = write("")
     file.chmod(0)
     assert refusal(file) == ["watchers.yaml: cannot be read (Permission denied); check its permissions"]

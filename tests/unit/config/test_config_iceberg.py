@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
 from config.models import Configuration
+from config.reading.loader import load
 from triggers.iceberg import IcebergConnection
 from watcher.configuration.vocabulary import vocabulary
 
@@ -56,7 +56,7 @@ def test_a_table_of_a_catalog_is_named_as_it_is(tmp_path: Path) -> None:
         ("sql", "target: a.b", "s3://b/o", "spark.connections: must list a connection of type s3"),
     ],
 )
-def test_what_lacks_is_said_before_anything_runs(
+def test_what_is_missing_is_reported_before_anything_runs(
     tmp_path: Path, connections: str, options: str, uri: str, sentence: str
 ) -> None:
     with pytest.raises(ConfigurationInvalid) as refused:
@@ -65,7 +65,7 @@ def test_what_lacks_is_said_before_anything_runs(
     assert sentence in str(problem)
 
 
-def test_what_may_be_a_credential_is_shown_to_jobs_alone() -> None:
+def test_possible_credentials_are_shown_to_jobs_only() -> None:
     connection = IcebergConnection.model_validate(
         {"catalog": "sql", "uri": "postgresql://me:pass-word@db/ice", "properties": {"token": "a-token"}}
     )

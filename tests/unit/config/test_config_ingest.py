@@ -20,23 +20,27 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
 @pytest.mark.parametrize(
     ("job", "spark", "sentence"),
     [
-        ("outlets: []", "connections: [lake]", "outlets: must name one asset, whose store will tell of the table"),
+        ("outlets: []", "connections: [lake]", "outlets: must name exactly one asset: its store describes the table"),
         (
             "outlets: [orders, more]",
             "connections: [lake]",
-            "outlets: must name one asset, whose store will tell of the",
+            "outlets: must name exactly one asset: its store describes the",
         ),
-        ("outlets: [plain]", "connections: [lake]", "outlets: `plain` is no place for a table: give the outlet a uri"),
+        ("outlets: [plain]", "connections: [lake]", "outlets: `plain` cannot hold a table: give the outlet a uri"),
         (
             "outlets: [plain]",
             "connections: [lake], options: {target: 'hdfs://n/t'}",
-            "spark.options.target: `hdfs://n/t` is no place for a table",
+            "spark.options.target: `hdfs://n/t` cannot hold a table",
         ),
-        ("outlets: [orders]", "connections: [shop]", "spark.connections: must list `lake`, by which files finds what"),
+        (
+            "outlets: [orders]",
+            "connections: [shop]",
+            "spark.connections: must list `lake`: the watcher files reads the",
+        ),
         (
             "outlets: [more]",
             "connections: [lake]",
-            "spark.connections: must list a connection of type s3, by which the",
+            "spark.connections: must list a connection of type s3: the table is written",
         ),
         (
             "outlets: [orders], max_active_runs: 2",
@@ -55,7 +59,7 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
         ),
     ],
 )
-def test_what_an_ingestion_lacks_is_said_before_anything_runs(problems: Problems, job, spark, sentence):
+def test_what_an_ingestion_lacks_is_reported_before_anything_runs(problems: Problems, job, spark, sentence):
     [problem] = problems(BEFORE + JOB.format(job, spark))
     assert f"jobs.j.{sentence}" in problem
 
@@ -69,7 +73,7 @@ def test_what_an_ingestion_lacks_is_said_before_anything_runs(problems: Problems
         ("orders, more", "{target: 'file:///data/orders'}"),
     ],
 )
-def test_an_ingestion_with_all_it_needs_is_taken(load_text: Load, outlets, options):
+def test_an_ingestion_with_all_it_needs_is_accepted(load_text: Load, outlets, options):
     text = BEFORE + JOB.format(f"outlets: [{outlets}]", f"connections: [lake], options: {options}")
     found = load_text(text).jobs["j"].spark.options
     assert str(found.get("target", "/")).startswith(("/", "file:"))

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.interpolation import Interpolation
+from config.reading.interpolation import Interpolation
 
 ENVIRON = {"NAME": "value", "EMPTY": "", "TRICKY": "${NAME} $$ \\1"}
 
@@ -47,15 +47,15 @@ def test_references_are_replaced(interpolation: Interpolation, text: str, expand
 @pytest.mark.parametrize("text", ["${", "${}", "${A B}", "${1}", "${NAME:+x}", "${OTHER:-${NAME}}", "${file:}"])
 def test_a_malformed_reference_is_a_problem(interpolation: Interpolation, text: str) -> None:
     interpolation.expand(text)
-    assert [sentence.split(":")[0] for _, sentence in interpolation.problems] == ["`${` begins no reference"]
+    assert [sentence.split(":")[0] for _, sentence in interpolation.problems] == ["`${` does not begin a reference"]
 
 
-def test_each_reference_that_leads_nowhere_is_a_problem_with_its_path(interpolation: Interpolation) -> None:
+def test_each_unresolved_reference_is_a_problem_with_its_path(interpolation: Interpolation) -> None:
     interpolation.expand({"a": ["${ONE} ${TWO}", {"b": "${file:none}"}], "c": 5, "${KEY}": None})
     assert [path for path, _ in interpolation.problems] == [("a", 0), ("a", 0), ("a", 1, "b")]
 
 
-def test_a_file_that_is_no_text_is_a_problem(interpolation: Interpolation, tmp_path: Path) -> None:
+def test_a_file_that_is_not_text_is_a_problem(interpolation: Interpolation, tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"\xff")
     interpolation.expand("${file:binary}")
     assert interpolation.problems == [
@@ -78,19 +78,19 @@ def _escaped(value: object) -> object:
 
 
 @given(TREES)
-def test_whatever_is_escaped_comes_back(tree: Any) -> None:
+def test_an_escaped_text_is_restored(tree: Any) -> None:
     interpolation = Interpolation({}, Path())
     assert interpolation.expand(_escaped(tree)) == tree
     assert interpolation.problems == []
 
 
 @given(st.text().filter(lambda text: "\0" not in text))
-def test_what_is_put_in_is_not_looked_at_again(value: str) -> None:
+def test_a_value_from_outside_is_not_expanded_again(value: str) -> None:
     assert Interpolation({"X": value}, Path()).expand("${X}") == value
 
 
 @given(st.text(st.characters(categories=["L", "N"]), min_size=4), st.text("$ {}`", max_size=5))
-def test_what_was_put_in_is_hidden_where_it_stands(value: str, around: str) -> None:
+def test_a_value_from_outside_is_hidden_in_messages_about_its_place(value: str, around: str) -> None:
     interpolation = Interpolation({"X": value}, Path())
     interpolation.expand("${X}", ("assets", "a", "uri"))
     sentence = f"{around}{value}{around}"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from ruamel.yaml import YAML
 
-from config.reference import MODELS, rewrite
+from config.publishing.reference import MODELS, rewrite
 
 REPOSITORY = Path(__file__).parents[3]
 PAGE = REPOSITORY / "docs" / "configuration.md"
@@ -14,7 +14,7 @@ PAGE = REPOSITORY / "docs" / "configuration.md"
 
 def test_the_page_has_the_tables_of_the_models() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert rewrite(page) == page, "run `python -m config.reference docs/configuration.md`"
+    assert rewrite(page) == page, "run `python -m config.publishing.reference docs/configuration.md`"
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -38,7 +38,7 @@ def test_what_stood_between_the_marks_is_replaced() -> None:
     assert rewritten.endswith("\n<!-- end -->\nafter")
 
 
-def test_a_table_of_nothing_known_is_an_error() -> None:
+def test_a_table_of_an_unknown_name_is_an_error() -> None:
     with pytest.raises(KeyError):
         rewrite("<!-- keys: nothing -->\n<!-- end -->")
 

@@ -1,4 +1,4 @@
-"""What is described for a later release is refused in one sentence; written out with its default it is right."""
+"""What is described but not built is refused in one sentence; its default may be written out."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jsonschema import Draft202012Validator
 from pydantic import BaseModel
 
 from config.errors import ConfigurationInvalid
-from config.json_schema import json_schema
-from config.loader import load
-from config.models import IngestOptions, JobConfig
-from config.reserved import RESERVED, ReservedKey
-from config.sentences import keys, models_at
-from config.settings import Settings
+from config.models import IngestConfig, JobConfig
+from config.models.reserved import RESERVED, ReservedKey
+from config.models.settings import Settings
+from config.publishing.json_schema import json_schema
+from config.reading.loader import load
+from config.section import keys, models_at
 from watcher.configuration.vocabulary import vocabulary
 
 KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
@@ -25,7 +25,7 @@ OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/*
 
 
 def written(path: str, value: Any) -> dict[str, Any]:
-    """A right configuration with `value` at `path`, where `*` stands for whatever is there."""
+    """A valid configuration with `value` at `path`, where `*` stands for any name."""
     document: dict[str, Any] = {
         "version": 1,
         "connections": {"lake": {"type": "s3"}},
@@ -55,7 +55,7 @@ def written(path: str, value: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def loaded(tmp_path: Path) -> Callable[..., list[str]]:
-    """What is wrong with a document, with the triggers that are shipped."""
+    """The problems of a document, with the triggers that are shipped."""
 
     def loaded(document: Any, **environ: str) -> list[str]:
         file = tmp_path / "watchers.yaml"
@@ -75,7 +75,7 @@ def validator() -> Draft202012Validator:
 
 
 @pytest.mark.parametrize("path", KEYS)
-def test_the_default_written_out_is_right(
+def test_a_default_that_is_written_out_is_accepted(
     loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str
 ) -> None:
     document = written(path, KEYS[path])
@@ -92,16 +92,16 @@ def test_anything_else_is_refused_with_line_and_path(
     line, place, sentence = problem.split(": ", 2)
     assert f'"{path.rpartition(".")[2]}"' in json.dumps(document, indent=1).splitlines()[int(line) - 1]
     assert len(place.split(".")) == len(path.split("."))
-    assert sentence == "is not in this release; remove it"
+    assert sentence == "is not built; remove it"
     assert not validator.is_valid(document)
 
 
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("assets.*.watchers.*.mode", "log", "`log` is not in this release; must be `window` or `strict`"),
-        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not in this release; must be `coalesce` or `each`"),
-        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not in this release"),
+        ("assets.*.watchers.*.mode", "log", "`log` is not built; must be `window` or `strict`"),
+        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not built; must be `coalesce` or `each`"),
+        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not built"),
     ],
 )
 def test_a_reserved_value_of_a_key_that_is_known(
@@ -116,8 +116,8 @@ def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> 
     condition = {"asset": "landing", "where": {"extra.region": "eu"}}
     problems = loaded(written("jobs.*.schedule", {"all": ["table", {"any": [condition]}]}))
     assert [problem.split(": ", 1)[1] for problem in problems] == [
-        "jobs.load.schedule.all[1].any[0].asset: is not in this release; remove it",
-        "jobs.load.schedule.all[1].any[0].where: is not in this release; remove it",
+        "jobs.load.schedule.all[1].any[0].asset: is not built; remove it",
+        "jobs.load.schedule.all[1].any[0].where: is not built; remove it",
     ]
 
 
@@ -126,11 +126,11 @@ def test_a_default_may_come_from_the_environment(
 ) -> None:
     document = written("settings.openlineage", "${HISTORY:-null}")
     assert (loaded(document), validator.is_valid(document)) == ([], True)
-    assert "not in this release" in loaded(document, HISTORY="http://h")[0]
+    assert "not built" in loaded(document, HISTORY="http://h")[0]
     document = written("settings.home", "h")
     assert loaded(document, WATCHER_SETTINGS__OPENLINEAGE="null", WATCHER_SETTINGS__AIRFLOW="null") == []
     [problem] = loaded(document, WATCHER_SETTINGS__OPENLINEAGE="http://h")
-    assert problem == "None: settings.openlineage: is not in this release; remove it"
+    assert problem == "None: settings.openlineage: is not built; remove it"
 
 
 def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) -> None:
@@ -138,18 +138,18 @@ def test_what_is_not_reserved_stays_unknown(loaded: Callable[..., list[str]]) ->
     assert "is not a key here" in loaded(written("assets.*.isolation", "none"))[0]
 
 
-def test_options_of_an_application_of_ones_own_are_its_own(loaded: Callable[..., list[str]]) -> None:
+def test_options_of_another_application_are_not_checked(loaded: Callable[..., list[str]]) -> None:
     spark = {"application": "a.py", "options": {"format": "delta", "schema_evolution": "add_columns"}}
     assert loaded(written("jobs.*.spark", spark)) == []
 
 
-def test_a_key_that_is_built_is_reserved_no_more() -> None:
-    """Whoever builds a key takes its entry out of the table."""
+def test_a_key_that_a_model_has_is_not_reserved() -> None:
+    """The entry of a key must be removed from the table when the key is built."""
     triggers = [kind.options for kind in vocabulary().triggers.values()]
     sections: dict[str, list[type[BaseModel]]] = {
         "settings.": [Settings],
         "assets.*.watchers.*.": triggers,
-        "jobs.*.spark.options.": [IngestOptions],
+        "jobs.*.spark.options.": [IngestConfig],
         "jobs.*.": [JobConfig],
     }
     for path in KEYS:

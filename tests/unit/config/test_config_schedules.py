@@ -9,22 +9,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
-from config.document import KeyPath
+from config.errors import KeyPath
 from config.models import Configuration
-from config.names import Scope
-from config.schedules import (
+from config.models.schedules import (
     AliasCondition,
     All,
     Any_,
     AssetCondition,
     Condition,
-    Cron,
+    CronSchedule,
     Schedule,
     ScheduleField,
     needs_several,
     references,
     schedule_to_json,
 )
+from config.names import Scope
 
 A, B, C = AssetCondition("a"), AssetCondition("b"), AliasCondition("c")
 SCOPE = Scope(folder=Path(), assets={"a", "b"}, aliases={"c"})
@@ -44,10 +44,10 @@ def parse(value: object) -> Schedule | None:
         ({"alias": "c"}, Schedule(condition=C)),
         ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, Schedule(condition=All((A, Any_((B, C)))))),
         ({"any": [["a", "b"], "b"]}, Schedule(condition=Any_((All((A, B)), B)))),
-        ({"cron": "0 * * * *"}, Schedule(cron=Cron("0 * * * *"))),
-        ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=Cron("@daily", "Europe/Berlin"))),
-        ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=Cron("0 6 * * 1-5"))),
-        ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=Cron("@hourly"))),
+        ({"cron": "0 * * * *"}, Schedule(cron=CronSchedule("0 * * * *"))),
+        ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=CronSchedule("@daily", "Europe/Berlin"))),
+        ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=CronSchedule("0 6 * * 1-5"))),
+        ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=CronSchedule("@hourly"))),
     ],
 )
 def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
@@ -99,7 +99,7 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ),
     ],
 )
-def test_a_schedule_that_is_none_is_told_why_and_where(written: Any, faults: dict[KeyPath, str]) -> None:
+def test_an_invalid_schedule_is_refused_with_reason_and_place(written: Any, faults: dict[KeyPath, str]) -> None:
     with pytest.raises(ValidationError) as refused:
         parse(written)
     assert {error["loc"]: error["msg"] for error in refused.value.errors()} == faults
@@ -122,7 +122,7 @@ def test_a_schedule_that_is_none_is_told_why_and_where(written: Any, faults: dic
         "@never",
     ],
 )
-def test_a_cron_expression_that_never_fires_or_not_alike_everywhere_is_refused(expression: Any) -> None:
+def test_a_cron_expression_that_never_fires_or_is_random_is_refused(expression: Any) -> None:
     with pytest.raises(ValidationError, match="is not a cron expression that ever fires"):
         parse({"cron": expression})
 
@@ -134,11 +134,13 @@ CONDITIONS = st.recursive(
     ),
     max_leaves=8,
 )
-CRONS = st.none() | st.builds(Cron, st.sampled_from(["0 * * * *", "@daily"]), st.sampled_from(["UTC", "Europe/Berlin"]))
+CRONS = st.none() | st.builds(
+    CronSchedule, st.sampled_from(["0 * * * *", "@daily"]), st.sampled_from(["UTC", "Europe/Berlin"])
+)
 
 
 @given(CONDITIONS | st.none(), CRONS)
-def test_the_json_form_reads_back(condition: Condition | None, cron: Cron | None) -> None:
+def test_the_json_form_reads_back(condition: Condition | None, cron: CronSchedule | None) -> None:
     if condition is None and cron is None:
         return
     read = parse(schedule_to_json(Schedule(condition=condition, cron=cron)))

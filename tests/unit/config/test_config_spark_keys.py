@@ -1,4 +1,4 @@
-"""Keys of a job's `spark` section that go to spark-submit: what they become, and what is refused in which words."""
+"""Keys of a job's `spark` section that go to spark-submit: their values, and the sentences for those that are refused."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from config.loader import load
 from config.models import SparkConfig
-from config.spark_keys import DynamicAllocation
+from config.models.spark import DynamicAllocation
+from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from tests.unit.config.conftest import Load, Problems, Write
 
@@ -19,7 +19,7 @@ def spark_of(load_text: Load, keys: str) -> SparkConfig:
     return load_text(f"jobs: {{j: {{spark: {{application: /a.py, {keys}}}}}}}").jobs["j"].spark
 
 
-def test_they_are_as_spark_submit_has_them(load_text: Load, tmp_path: Path) -> None:
+def test_the_keys_have_the_units_of_spark_submit(load_text: Load, tmp_path: Path) -> None:
     keys = (
         "master: yarn, files: [lookup.csv, 's3a://b/x#y'], archives: ['env.tar.gz#env'], properties_file: spark.conf, "
         "executor_memory: 2g, executor_cores: 2, num_executors: 3, dynamic_allocation: {min: 1, max: 4}"
@@ -43,7 +43,7 @@ def test_they_are_as_spark_submit_has_them(load_text: Load, tmp_path: Path) -> N
         ("num_executors: many", "spark.num_executors: must be a whole number, not text"),
         ("dynamic_allocation: {min: 3, max: 2}", "spark.dynamic_allocation: `max` must be at least `min`"),
         ("dynamic_allocation: {least: 3}", "spark.dynamic_allocation.least: is not a key here; known: `max`, `min`"),
-        ("files: ['a.csv#b.csv']", "spark.files: `#name` behind a file renames it on YARN only"),
+        ("files: ['a.csv#b.csv']", "spark.files: `#name` after a file renames it on YARN only"),
         ("deployMode: cluster", f"spark.deployMode: is always `client`, so remove it: {WHY}"),
         ("deploy_mode: client", f"spark.deploy_mode: is always `client`, so remove it: {WHY}"),
         ("conf: {spark.submit.deployMode: cluster}", f"spark.conf.spark.submit.deployMode: must be `client`: {WHY}"),
@@ -54,16 +54,24 @@ def test_what_spark_submit_would_refuse_is_refused(problems: Problems, keys: str
     assert f"jobs.j.{sentence}" in problem
 
 
-@pytest.mark.parametrize("text", [None, "spark.submit.deployMode cluster"])
-def test_a_check_looks_into_the_properties_file(
-    write: Write, vocabulary: Vocabulary, tmp_path: Path, text: str | None
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (None, r"spark.properties_file: there is no such file"),
+        (b"spark.submit.deployMode cluster", WHY),
+        (b"spark.a=C:\\users", r"spark.properties_file: holds `\\u` without four hexadecimal digits"),
+        (b"spark.a=\xff", r"spark.properties_file: is not UTF-8 text; save it as UTF-8"),
+    ],
+)
+def test_a_check_reads_the_properties_file(
+    write: Write, vocabulary: Vocabulary, tmp_path: Path, text: bytes | None, sentence: str
 ) -> None:
     (tmp_path / "a.py").touch()
     if text is not None:
-        (tmp_path / "spark.conf").write_text(text)
+        (tmp_path / "spark.conf").write_bytes(text)
     file = write("jobs: {j: {spark: {application: a.py, properties_file: spark.conf}}}")
     assert load(file, vocabulary, {})
-    with pytest.raises(Exception, match=WHY if text else r"spark.properties_file: there is no such file"):
+    with pytest.raises(Exception, match=sentence):
         load(file, vocabulary, {}, with_files=True)
 
 
@@ -84,17 +92,17 @@ def test_arguments_may_be_templates(load_text: Load) -> None:
     [
         (
             "{{ run_id",
-            "is no template that Jinja2 reads: unexpected end of template, expected 'end of print statement'",
+            "is not a valid Jinja2 template: unexpected end of template, expected 'end of print statement'",
         ),
-        ("{% if %}", "is no template that Jinja2 reads: Expected an expression, got 'end of statement block'"),
+        ("{% if %}", "is not a valid Jinja2 template: Expected an expression, got 'end of statement block'"),
         ("{{ runid }}", "uses `runid`, which templates here do not have; did you mean `run_id`?"),
-        ("{{ conf.x | shout }}", "is no template that Jinja2 reads: No filter named 'shout'"),
-        ("{{ [1, 2] | random }}", "is no template that Jinja2 reads: No filter named 'random'"),
-        ("{% include 'x' %}", "is a template that takes in another; write it out"),
+        ("{{ conf.x | shout }}", "is not a valid Jinja2 template: No filter named 'shout'"),
+        ("{{ [1, 2] | random }}", "is not a valid Jinja2 template: No filter named 'random'"),
+        ("{% include 'x' %}", "is a template that includes another; write it out"),
         ("{{ lipsum() }}", "uses `lipsum`, which templates here do not have; "),
     ],
 )
-def test_what_is_wrong_with_a_template_is_said_before_anything_runs(
+def test_a_mistake_in_a_template_is_reported_before_anything_runs(
     problems: Problems, argument: str, sentence: str
 ) -> None:
     escaped = argument.replace("'", "''")

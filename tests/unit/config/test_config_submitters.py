@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from config.json_schema import json_schema
+from config.publishing.json_schema import json_schema
 from config.vocabulary import Vocabulary
 from tests.unit.config.conftest import Load, Problems
 
@@ -37,7 +37,7 @@ def test_the_usual_submitter_has_no_options(load_text: Load) -> None:
         ("submitter: 3", "jobs.load.spark.submitter: must be text"),
     ],
 )
-def test_what_does_not_fit_is_refused_where_it_stands(problems: Problems, words: str, problem: str) -> None:
+def test_a_wrong_option_of_a_submitter_is_refused_at_its_place(problems: Problems, words: str, problem: str) -> None:
     (sentence,) = problems(JOB % words)
     assert problem in sentence
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from config.uris import credentials_in, names_credential, normalise
+from config.models.uris import credentials_in, names_credential, normalise
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_a_uri_is_normalised_as_airflow_does(uri: str, normalised: str) -> None:
         ("file:inbox", "three slashes"),
     ],
 )
-def test_a_uri_that_is_none_is_told_why(uri: str, part_of_the_sentence: str) -> None:
+def test_an_invalid_uri_is_refused_with_a_reason(uri: str, part_of_the_sentence: str) -> None:
     with pytest.raises(ValueError, match=part_of_the_sentence):
         normalise(uri)
 
@@ -125,11 +125,11 @@ def test_a_key_that_names_a_credential(key: str) -> None:
 @pytest.mark.parametrize(
     "key", ["team", "token_count", "tokenizer", "secretary", "key", "primary_key", "keyword", "author"]
 )
-def test_a_key_that_names_none(key: str) -> None:
+def test_a_key_that_names_no_credential(key: str) -> None:
     assert not names_credential(key)
 
 
-def test_credentials_are_found_by_key_and_by_looks() -> None:
+def test_credentials_are_found_by_key_and_by_form() -> None:
     extra = {
         "team": "trainees",
         "password": "",

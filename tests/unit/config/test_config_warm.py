@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 
@@ -38,22 +38,22 @@ def test_drivers_are_started_ahead_on_this_machine_and_for_a_standalone_cluster(
 
 
 @pytest.mark.parametrize("master", ["yarn", "k8s://https://host"])
-def test_other_masters_have_none(problems: Callable[..., list[str]], master: str) -> None:
+def test_other_masters_have_no_warm_drivers(problems: Callable[..., list[str]], master: str) -> None:
     sentence = "jobs.load.spark.warm: drivers are started ahead for masters `local…` and `spark://…` only; remove it"
     assert problems(warm=1, master=f'"{master}"') == [sentence]
     assert problems(warm=0, master=f'"{master}"') == []
 
 
-def test_an_application_that_is_elsewhere_has_none(problems: Callable[..., list[str]]) -> None:
+def test_an_application_on_another_machine_has_no_warm_drivers(problems: Callable[..., list[str]]) -> None:
     [sentence] = problems(warm=1, application="hdfs://host/load.py")
     assert sentence.endswith("for applications on this machine only; remove it")
 
 
-def test_without_memory_there_are_none(problems: Callable[..., list[str]]) -> None:
+def test_without_memory_there_are_no_warm_drivers(problems: Callable[..., list[str]]) -> None:
     sentence = "jobs.load.spark.warm: needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
     assert problems(memory="0", warm=1) == [sentence]
     assert problems(memory="0") == []
 
 
-def test_a_number_below_nothing_is_refused(problems: Callable[..., list[str]]) -> None:
+def test_a_negative_number_is_refused(problems: Callable[..., list[str]]) -> None:
     assert problems(warm=-1)

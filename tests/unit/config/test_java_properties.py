@@ -1,4 +1,5 @@
-"""Property files mean here what they mean to `java.util.Properties`, whose manual page the cases are from."""
+"""Property files mean here what they mean to `java.util.Properties`: its manual page has most of the cases, and Java itself gave
+the others."""
 
 from __future__ import annotations
 
@@ -6,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from config.java_properties import read_properties, write_properties
+from config.models.spark import read_properties, write_properties
 
 
 @pytest.mark.parametrize(
     ("key", "value", "line"),
     [
         ("spark.a", "b", "spark.a=b\n"),
-        ("spark.a", "C:\\x=y: z#!", "spark.a=C:\\\\x=y: z#!\n"),
+        ("spark.a", "C:\\x=y: z#!", "spark.a=C\\:\\\\x\\=y\\: z\\#\\!\n"),
         ("spark.a", " first\nsecond\t.", "spark.a=\\ first\\nsecond\\t.\n"),
-        ("odd key:=#!", "ü", "odd\\ key\\:\\=\\#\\!=ü\n"),
+        ("odd key:=#!", "ü", "odd\\ key\\:\\=\\#\\!=\\u00fc\n"),
     ],
 )
-def test_they_are_written_as_java_reads_them(key: str, value: str, line: str) -> None:
+def test_properties_are_written_as_java_reads_them(key: str, value: str, line: str) -> None:
     assert write_properties({key: value}) == line
 
 
@@ -33,13 +34,21 @@ def test_they_are_written_as_java_reads_them(key: str, value: str, line: str) ->
         ("cheeses", {"cheeses": ""}),
         ("a=1\r\na=2\rb=3", {"a": "2", "b": "3"}),
         ("a=b\\", {"a": "b"}),
+        ("\\\n# no comment", {"#": "no comment"}),
+        ("a=\\ud83d\\ude00", {"a": "\N{GRINNING FACE}"}),
+        (" \\ a = \\ b ", {" a": "b"}),
     ],
 )
-def test_they_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
+def test_properties_are_read_as_java_reads_them(text: str, properties: dict[str, str]) -> None:
     assert read_properties(text) == properties
 
 
-@given(st.dictionaries(st.text(min_size=1).filter(lambda key: key == key.strip(" \t\f")), st.text()))
+def test_an_escape_that_java_refuses_is_refused() -> None:
+    with pytest.raises(UnicodeError, match="without four hexadecimal digits"):
+        read_properties("a=C:\\users")
+
+
+@given(st.dictionaries(st.text(min_size=1), st.text()))
 def test_what_is_written_is_read(properties: dict[str, str]) -> None:
     assert read_properties(write_properties(properties)) == {
         key: value.strip(" \t\f") for key, value in properties.items()

@@ -1,4 +1,4 @@
-"""Templates in `spark.args`: what they see, and what they cannot do."""
+"""Templates in `spark.args`: the values they may use, and what they cannot do."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from config.spark_keys import ARGUMENT_NAMES
+from config.models.spark import ARGUMENT_NAMES
 from store.detection.events import AssetEvent, EventAsset
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from store.runs.runs import Run
@@ -38,7 +38,7 @@ CONTEXT = template_context(
 )
 
 
-def test_check_knows_what_a_run_gives() -> None:
+def test_a_check_accepts_the_names_that_a_run_provides() -> None:
     assert set(CONTEXT) == set(ARGUMENT_NAMES)
 
 
@@ -61,7 +61,7 @@ def test_check_knows_what_a_run_gives() -> None:
         ("{{ 6 * 7 }}", "42"),
     ],
 )
-def test_a_template_is_rendered_of_the_run(argument: str, text: str) -> None:
+def test_a_template_is_rendered_with_the_runs_values(argument: str, text: str) -> None:
     assert rendered_arguments(["first", argument], CONTEXT) == ("first", text)
 
 
@@ -78,17 +78,17 @@ def test_a_template_is_rendered_of_the_run(argument: str, text: str) -> None:
             "cannot be rendered: access to attribute '__class__' of 'str' object is unsafe.",
         ),
         ("{{ conf.update(x=1) }}", "cannot be rendered: access to attribute 'update' of 'dict' object is unsafe."),
-        ("{{ 'x' * 999999999 }}", "cannot be rendered: `*` is for two numbers, and `**` for none"),
-        ("{{ 9 ** 9 ** 9 }}", "cannot be rendered: `**` is for two numbers, and `**` for none"),
+        ("{{ 'x' * 999999999 }}", "cannot be rendered: `*` works on two numbers only"),
+        ("{{ 9 ** 9 ** 9 }}", "cannot be rendered: `**` is not allowed"),
         (
             "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
             "was not rendered within 1 s",
         ),
         ("{% for a in range(99999) %}{{ a }}{% endfor %}", f"gives more than {LARGEST:,} bytes"),
-        ("{{ '\\0' }}", "holds a NUL character, which no argument can"),
+        ("{{ '\\0' }}", "contains a NUL character, which arguments cannot contain"),
     ],
 )
-def test_what_cannot_be_rendered_is_one_sentence_with_the_place(argument: str, sentence: str) -> None:
+def test_an_argument_that_cannot_be_rendered_is_reported_with_its_place(argument: str, sentence: str) -> None:
     with pytest.raises(ArgumentsInvalid) as refused:
         rendered_arguments(["{{ run_id }}", argument], CONTEXT)
     assert str(refused.value).startswith(f"spark.args[1] {sentence}")

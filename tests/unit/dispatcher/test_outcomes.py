@@ -2,7 +2,7 @@ from datetime import timedelta
 
 import pytest
 
-from watcher.scheduling.outcomes import Ending, Outcome, Retries, decide
+from watcher.scheduling.outcomes import Ending, Retries, TryOutcome, decide
 
 NONE_LEFT = Retries(allowed=0, delay=timedelta(seconds=30), used=0)
 
@@ -42,16 +42,16 @@ def test_the_table_of_endings(ending, state, run_state):
     assert (outcome.state, outcome.run_state) == (state, run_state)
 
 
-def test_an_accepted_success_stays_one_and_a_bad_exit_is_a_warning():
+def test_an_accepted_success_is_final_and_a_bad_exit_is_a_warning():
     assert decide(ended("success"), NONE_LEFT).warning is None
     assert decide(ended("success", 1), NONE_LEFT).warning == "the job finished as success and then exited with 1"
 
 
-def test_a_job_that_never_claimed_is_believed_with_a_warning():
+def test_a_job_that_never_claimed_succeeds_with_a_warning():
     outcome = decide(ended(None, 0, claimed=False), NONE_LEFT)
     assert "never used the SDK" in (outcome.warning or "")
-    assert outcome.tells_outlets
-    assert not decide(ended("success"), NONE_LEFT).tells_outlets
+    assert outcome.updates_outlets
+    assert not decide(ended("success"), NONE_LEFT).updates_outlets
 
 
 @pytest.mark.parametrize(
@@ -77,17 +77,17 @@ def test_a_job_that_never_claimed_is_believed_with_a_warning():
             "CSV header does not (a.py)",
         ),
         (ended("failed", None, message="ConnectionRefusedError: [Errno 111]"), "ConnectionRefusedError: [Errno 111]"),
-        (ended("failed", 0), "the job said that it failed"),
+        (ended("failed", 0), "the job reported that it failed"),
         (ended(None, 1, reason="the driver ran out of memory"), "the driver ran out of memory"),
         (ended(None, 7), "the job exited with 7"),
-        (ended(None, None), "the job was lost: its process is gone without a word"),
+        (ended(None, None), "the job was lost: its process is gone without an exit code"),
         (
             ended(None, 0),
             "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception",
         ),
     ],
 )
-def test_a_failure_says_in_a_sentence_what_happened(ending, reason):
+def test_a_failure_has_a_sentence_that_says_what_happened(ending, reason):
     assert decide(ending, NONE_LEFT).reason == reason
 
 
@@ -105,16 +105,16 @@ def test_the_last_retry_ends_in_failure():
 @pytest.mark.parametrize(
     ("ending", "reason"),
     [
-        (ended(None, 143, stopped=True), "stopped together with the daemon; it starts again with it"),
+        (ended(None, 143, stopped=True), "stopped together with the daemon; it starts again with the daemon"),
         (ended(None, None, restarted=True), "lost by a restart of its machine; it starts again"),
         (
             ended(None, None, home_gone=True, restarted=True),
-            "the daemon that had started it has been gone for too long; another starts it again",
+            "the daemon that had started it has been gone for too long; another daemon starts it again",
         ),
     ],
 )
-def test_what_no_job_can_help_uses_up_no_retry(ending, reason):
+def test_a_failure_that_is_not_the_jobs_fault_uses_up_no_retry(ending, reason):
     outcome = decide(ending, NONE_LEFT)
-    assert outcome == Outcome(
+    assert outcome == TryOutcome(
         state="up_for_retry", run_state="running", reason=reason, retry_in=timedelta(0), counted=False
     )

@@ -9,7 +9,7 @@ from textwrap import indent
 import pytest
 
 from config.errors import ConfigurationInvalid
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]

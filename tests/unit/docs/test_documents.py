@@ -31,7 +31,15 @@ REGISTRIES = [
 
 
 def test_the_pages_exist(documents: dict[Path, str], root: Path) -> None:
-    expected = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/guarantees.md", "docs/architecture.md"]
+    expected = [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "docs/guarantees.md",
+        "docs/architecture.md",
+        "docs/versions.md",
+    ]
     assert {root / name for name in expected} <= set(documents)
 
 
@@ -62,11 +70,26 @@ def test_the_changelog_keeps_its_format(documents: dict[Path, str], root: Path) 
     assert set(re.findall(r"^### (.*)$", text, re.MULTILINE)) <= CHANGELOG_SECTIONS
 
 
-def test_the_version_is_in_the_changelog_once_it_is_released(documents: dict[Path, str], root: Path) -> None:
-    version = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
-    released = [found[2] for found in CHANGELOG_TITLE.finditer(documents[root / "CHANGELOG.md"]) if found[2]]
-    assert released in ([], sorted(released, key=version_key, reverse=True))
-    assert not released or version_key(version) >= version_key(released[0])
+def test_the_newest_dated_section_of_the_changelog_is_this_version(documents: dict[Path, str], root: Path) -> None:
+    released = [title[2] for title in CHANGELOG_TITLE.finditer(documents[root / "CHANGELOG.md"]) if title[2]]
+    assert released == sorted(set(released), key=version_key, reverse=True)
+    assert released[0] == project_version(root)
+
+
+def test_a_section_of_the_changelog_can_be_read_at_one_sitting(documents: dict[Path, str], root: Path) -> None:
+    _, *sections = re.split(r"^## ", documents[root / "CHANGELOG.md"], flags=re.MULTILINE)
+    assert {section.splitlines()[0]: lines for section in sections if (lines := section.count("\n")) > 120} == {}
+
+
+def test_the_pages_name_this_version_where_they_name_the_image(documents: dict[Path, str], root: Path) -> None:
+    named = {version for text in documents.values() for version in re.findall(r"asset-watcher:(\d[\w.]*)", text)}
+    assert named == {project_version(root)}
+
+
+def test_the_page_of_versions_has_a_row_for_each_version(documents: dict[Path, str], root: Path) -> None:
+    released = [title[2] for title in CHANGELOG_TITLE.finditer(documents[root / "CHANGELOG.md"]) if title[2]]
+    rows = re.findall(r"^\| (\d+\.\d+\.\d+) \| \d{4} \|", documents[root / "docs" / "versions.md"], re.MULTILINE)
+    assert rows == released
 
 
 def test_every_decision_is_listed(root: Path) -> None:
@@ -112,6 +135,10 @@ def anchors(text: str) -> Iterator[str]:
     """Return the anchors that the usual renderers make of headings."""
     for heading in HEADING.findall(FENCE.sub("", text)):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def project_version(root: Path) -> str:
+    return str(tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
 
 
 def version_key(version: str) -> tuple[int, ...]:

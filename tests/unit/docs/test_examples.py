@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"

@@ -3,7 +3,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ingest.md"

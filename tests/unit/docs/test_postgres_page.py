@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from triggers.postgres import checks, source
+from triggers.postgres import checks, examination
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
 
@@ -36,8 +36,8 @@ def keys(options: type[BaseModel]) -> set[str]:
 
 
 def test_every_check_is_explained(page: str) -> None:
-    code = inspect.getsource(checks) + inspect.getsource(source)
-    names = set(re.findall(r"(?:Finding\.(?:ok|warning|error)\(|_try\(source,)\s*\"([^\"]+)\"", code))
+    code = inspect.getsource(checks) + inspect.getsource(examination)
+    names = set(re.findall(r"(?:Finding\.(?:ok|warning|error)\(|_try\(table,)\s*\"([^\"]+)\"", code))
     assert table(page, "check") == names
 
 

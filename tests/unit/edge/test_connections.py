@@ -1,4 +1,4 @@
-"""Who has to go when there are too many: the one that has waited longest for its client, and never one being answered."""
+"""When there are too many connections, the one that has waited longest for its client is closed, and never one being answered."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ended(*clients: Client) -> list[str]:
     return [client.ended for client in clients]
 
 
-def test_of_one_address_the_longest_waiting_makes_room() -> None:
+def test_the_longest_waiting_connection_of_an_address_makes_room() -> None:
     all_of_them = connections(per_address=2)
     other, first, second = (Client(all_of_them, address) for address in ("10.0.0.9", "10.0.0.1", "10.0.0.1"))
     first.move(Phase.IDLE, 1)
@@ -52,7 +52,7 @@ def test_of_one_address_the_longest_waiting_makes_room() -> None:
     assert ended(other, first, third) == ["", "for another", ""]
 
 
-def test_of_all_the_longest_waiting_makes_room() -> None:
+def test_the_longest_waiting_connection_of_all_makes_room() -> None:
     all_of_them = connections(connections=2)
     first, second = Client(all_of_them, "10.0.0.1"), Client(all_of_them, "10.0.0.2", 1)
     first.move(Phase.ANSWER, 2)
@@ -60,7 +60,7 @@ def test_of_all_the_longest_waiting_makes_room() -> None:
     assert ended(first, second) == ["", "for another"]
 
 
-def test_who_is_answered_is_never_cut_and_then_a_new_one_has_no_room() -> None:
+def test_an_answered_connection_is_never_closed_for_a_new_one() -> None:
     all_of_them = connections(connections=3, per_address=1)
     first = Client(all_of_them, "10.0.0.1")
     first.move(Phase.ANSWER, 1)
@@ -70,7 +70,7 @@ def test_who_is_answered_is_never_cut_and_then_a_new_one_has_no_room() -> None:
     assert ended(first) == ["for another"]
 
 
-def test_a_closed_connection_gives_its_place_back() -> None:
+def test_a_closed_connection_frees_its_place() -> None:
     all_of_them = connections(connections=1, per_address=1)
     for _ in range(3):
         client = Client(all_of_them, "10.0.0.1")
@@ -81,7 +81,7 @@ def test_a_closed_connection_gives_its_place_back() -> None:
     assert client.admitted
 
 
-def test_trusted_proxies_carry_many_clients() -> None:
+def test_trusted_proxies_may_have_many_connections() -> None:
     all_of_them = connections(per_address=1, connections=4, trusted_proxies=("10.0.0.0/8", "fd00::/8"))
     clients = [Client(all_of_them, address) for address in ("10.0.0.1", "10.0.0.1", "fd00::1", "::ffff:10.0.0.1")]
     assert ended(*clients) == [""] * 4
@@ -92,7 +92,7 @@ def test_trusted_proxies_carry_many_clients() -> None:
 @pytest.mark.parametrize(
     ("phase", "seconds"), [(Phase.HEADER, 1.0), (Phase.BODY, 2.0), (Phase.IDLE, 3.0), (Phase.LINGER, 2.0)]
 )
-def test_each_phase_has_its_time(phase: Phase, seconds: float) -> None:
+def test_each_phase_has_a_time_limit(phase: Phase, seconds: float) -> None:
     times = {"header_timeout": 1, "body_timeout": 2, "idle_timeout": 3}
     all_of_them = connections(**{name: timedelta(seconds=time) for name, time in times.items()})
     client = Client(all_of_them, "10.0.0.1")
@@ -103,7 +103,7 @@ def test_each_phase_has_its_time(phase: Phase, seconds: float) -> None:
     assert ended(client) == [f"after {phase.name}"]
 
 
-def test_an_answer_has_no_time_but_its_client_has_to_read_it() -> None:
+def test_an_answer_has_no_time_limit_but_its_client_has_to_read_it() -> None:
     all_of_them = connections(idle_timeout=timedelta(seconds=3))
     client = Client(all_of_them, "10.0.0.1")
     client.move(Phase.ANSWER, 0)
@@ -121,5 +121,5 @@ def test_an_answer_has_no_time_but_its_client_has_to_read_it() -> None:
         ("fe80::1%eth0", "fe80::/64"),
     ],
 )
-def test_whom_an_address_counts_for(address: str, client: str) -> None:
+def test_an_address_counts_for_its_client(address: str, client: str) -> None:
     assert client_of(address) == client

@@ -22,7 +22,8 @@ from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow
 from store.runs.runs import Run
 from watcher.configuration.vocabulary import Descriptions
-from watcher.host.metrics import OUR_OWN, Metrics, MetricsSnapshot
+from watcher.host.metrics import Metrics
+from watcher.host.metrics_snapshot import OUR_OWN, MetricsSnapshot
 
 ROOT = Path(__file__).parents[3]
 RULES = ROOT / "deploy" / "alerts.yaml"

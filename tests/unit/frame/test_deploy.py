@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
-from config.loader import load
+from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from watcher.host.home import open_home
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a#b", "a*", "a?", "[a]", "{a}", "a\\b"])
 def test_a_home_whose_files_no_job_could_use_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(StartRefused, match="which Spark takes for more than a name; choose another folder"):
+    with pytest.raises(StartRefused, match="which has a special meaning for Spark; choose another folder"):
         open_home(tmp_path / name).__enter__()
     assert list(tmp_path.iterdir()) == []
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from statistics import median, quantiles
+from typing import Any
 
 import pytest
 
@@ -64,9 +65,9 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
-def nodes() -> Mapping[type[ast.AST], list[tuple[str, ast.AST]]]:
+def nodes() -> Mapping[type[ast.AST], list[tuple[str, Any]]]:
     """The nodes that the rules ask for, by type, each with its place."""
-    by_type: dict[type[ast.AST], list[tuple[str, ast.AST]]] = {
+    by_type: dict[type[ast.AST], list[tuple[str, Any]]] = {
         kind: [] for kind in (ast.Name, ast.arg, ast.MatchAs, *LOOPS, *FUNCTIONS)
     }
     for path, tree in trees().items():

@@ -24,7 +24,7 @@ from packaging.utils import canonicalize_name
 from pydantic import BaseModel
 from sqlalchemy import Table
 
-from config import settings
+from config.models import settings
 from store.database import schema
 
 ROOT = Path(__file__).parents[3]
@@ -45,6 +45,7 @@ UNIMPORTED: Mapping[str, str] = {
     "s3fs": "fsspec, for s3:// of the worker-side backend",
     "import-linter": "make check",
     "mypy": "make check",
+    "pytest-cov": "make test, in CI",
     "ruff": "make check",
     "schemathesis": "the tests, as a program that asks the API thousands of times",
     "podman-compose": "tests/container/test_deploy.py runs it",
@@ -53,7 +54,7 @@ UNIMPORTED: Mapping[str, str] = {
 """Distributions that this project does not import, and what needs them."""
 
 UNUSED: Mapping[str, str] = {}
-"""Names and values reserved for a later release, and why they are there."""
+"""Names and values that stand for something that is not built, and why they are there."""
 
 
 @cache

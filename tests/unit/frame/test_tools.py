@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from ruamel.yaml import YAML
 
 from tests.effort import PATIENCE
 
@@ -64,6 +65,22 @@ def test_every_test_belongs_to_one_of_the_two_rounds() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     markers = {line.partition(":")[0] for line in project["tool"]["pytest"]["ini_options"]["markers"]}
     assert {*more.split(" or ")} == markers - {"service"}
+
+
+def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    [recipe] = re.findall(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
+    hooks = YAML(typ="safe").load(ROOT / ".pre-commit-config.yaml")["repos"]
+    entries = [hook["entry"].replace(" --force-exclude", "") for hooked in hooks for hook in hooked["hooks"]]
+    assert entries == [line.strip().replace("@$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    assert {hooked["repo"] for hooked in hooks} == {"local"}, "nothing is fetched"
+
+
+@pytest.mark.parametrize("form", sorted((ROOT / ".github").rglob("*.yml")), ids=lambda path: path.name)
+def test_the_forms_parse_and_name_no_host(form: Path) -> None:
+    text = form.read_text(encoding="utf-8")
+    assert YAML(typ="safe").load(text)
+    assert "://" not in text
 
 
 def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:

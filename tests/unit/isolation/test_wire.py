@@ -64,7 +64,7 @@ def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
 
 @pytest.mark.parametrize("findings", [None, [Finding.ok("rows", "")]])
 def test_an_invalid_event_is_refused_in_a_sentence_with_and_without_findings(findings: list[Finding] | None) -> None:
-    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # type: ignore[arg-type]  plug-ins may do this
+    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # plug-ins may do this
     batch = TriggerBatch(events=[event], position=Position(watermark=1, state={}), findings=findings)
     with pytest.raises(TypeError, match="the `count` of an event is str; it must be int"):
         [*batch_contents(batch, BatchLimits())]

@@ -78,10 +78,10 @@ async def test_one_check_serves_a_hundred_clients_and_formats_each_line_once(log
         assert [await anext(stream) for stream in streams] == [""] * MANY
         (shared,) = all_followers._tails.values()
         log.append("a", "b")
-        before, shared.looked_at = log.looks, -math.inf
+        before, shared.read_at = log.looks, -math.inf
         async with anyio.create_task_group() as tasks:
             for _ in streams:
-                tasks.start_soon(shared.look, 3600.0)
+                tasks.start_soon(shared.read, 3600.0)
         assert log.looks == before + 1
         assert await next_texts(streams) == ["a b "] * MANY
         assert [record["event"] for record in log.shown] == ["a", "b"]

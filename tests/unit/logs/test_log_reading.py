@@ -11,8 +11,9 @@ import pytest
 
 from tests.effort import PATIENCE
 from watcher.host.logs import reader
+from watcher.host.logs.followers import Tail, follow
 from watcher.host.logs.paths import remove
-from watcher.host.logs.reader import Tail, around, around_line, as_text, follow, fragment, last, mark, unfinished
+from watcher.host.logs.reader import around, around_line, as_text, fragment, last, mark, unfinished
 
 
 def written(path: Path, *records: Any) -> Path:
@@ -35,7 +36,7 @@ def ids(records: Any) -> list[int]:
 @pytest.fixture(params=[1_048_576, 64], ids=["one block", "many blocks"])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Read in small blocks, so that lines cross their borders."""
-    monkeypatch.setattr(reader, "_BLOCK", request.param)
+    monkeypatch.setattr(reader, "BLOCK", request.param)
 
 
 @pytest.fixture

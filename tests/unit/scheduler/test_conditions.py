@@ -41,11 +41,11 @@ def test_an_alias_stands_for_any_asset_it_resolved_to():
         ({"all": ["a", {"any": [{"alias": "x"}]}]}, True),
     ],
 )
-def test_it_is_known_whether_a_condition_names_an_alias(condition, named):
+def test_a_condition_that_names_an_alias_is_recognized(condition, named):
     assert names_alias(condition) is named
 
 
 @pytest.mark.parametrize("nonsense", [{"all": []}, {"any": []}, {"none": ["a"]}, 5, {}])
-def test_what_is_no_condition_is_refused_and_never_met(nonsense):
+def test_an_invalid_condition_is_refused_and_never_met(nonsense):
     with pytest.raises(ValueError, match="not a condition"):
         is_met(nonsense, {"a"})

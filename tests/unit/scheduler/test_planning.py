@@ -1,4 +1,4 @@
-"""The pure parts of a look at a job's queue; the scheduler's own tests put them together."""
+"""The pure parts of a check of a job's queue; the scheduler's own tests put them together."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -37,10 +37,10 @@ def due(completed_by, *, active=0, allowed=1, ticks=(), **batching):
 
 
 def left(*, oldest=0, newest=0, debounce=0, max_wait=300):
-    """Seconds to collect on, after events that came so many seconds ago."""
+    """How many seconds longer to collect, if the events came so many seconds ago."""
     batching = Batching(debounce=timedelta(seconds=debounce), max_wait=timedelta(seconds=max_wait))
-    times = (NOW - timedelta(seconds=ago) for ago in (oldest, newest))
-    return remaining(*times, batching, NOW).total_seconds()
+    first, last = (NOW - timedelta(seconds=ago) for ago in (oldest, newest))
+    return remaining(first, last, batching, NOW).total_seconds()
 
 
 def test_all_waiting_events_become_one_run():
@@ -61,7 +61,7 @@ def test_the_event_that_completes_the_condition_is_named():
     assert completed({"c": 1, "b": 5, "a": 9}, {"any": ["a", "b"]}) == 5
 
 
-def test_a_large_queue_is_divided_into_bounded_runs_that_name_an_event_of_theirs():
+def test_a_large_queue_is_divided_into_bounded_runs_that_each_name_one_of_their_events():
     runs = runs_of([1, 2, 3, 4, 5, 6, 7], 5, Batching(max_events=3))
     assert [(list(run.event_ids), run.completed_by) for run in runs] == [([1, 2, 3], 3), ([4, 5, 6], 5), ([7], 7)]
 
@@ -77,7 +77,7 @@ def test_each_makes_one_run_for_each_event_however_many_are_active():
     assert [(list(run.event_ids), run.completed_by) for run in runs] == [([1], 1), ([2], 2)]
 
 
-def test_debounce_waits_for_quiet():
+def test_debounce_waits_until_no_events_come():
     assert left(oldest=2, newest=2, debounce=5) == 3
     assert left(oldest=5, newest=5, debounce=5) <= 0
     assert not collects(Batching())
@@ -85,7 +85,7 @@ def test_debounce_waits_for_quiet():
     assert not collects(Batching(mode="each", debounce=timedelta(seconds=5)))
 
 
-def test_max_wait_ends_a_quiet_that_never_comes():
+def test_max_wait_ends_the_wait_while_events_keep_coming():
     assert left(oldest=60, newest=0, debounce=30, max_wait=60) <= 0
 
 
@@ -103,7 +103,7 @@ def test_runs_take_every_event_exactly_once(count, max_events, mode):
 
 @given(max_events=st.integers(1, 3 * MOST_EVENTS), mode=st.sampled_from(["coalesce", "each"]))
 def test_a_transaction_makes_whole_runs_and_a_bounded_number_of_them(max_events, mode):
-    """So that the same queue gives the same runs in one transaction or in many."""
+    """The same queue gives the same runs in one transaction or in many."""
     batching = Batching(mode=mode, max_events=max_events)
     events = most_at_once(batching)
     runs = runs_of(range(events), 0, batching)
@@ -112,13 +112,13 @@ def test_a_transaction_makes_whole_runs_and_a_bounded_number_of_them(max_events,
     assert events <= MOST_EVENTS or len(runs) == 1
 
 
-def test_a_tick_takes_what_is_queued_also_before_the_condition_is_met():
+def test_a_tick_takes_queued_events_even_before_the_condition_is_met():
     assert due(None, ticks=TICKS, active=1)
     runs = with_ticks(runs_of([1], None, Batching()), TICKS[:1], Batching())
     assert runs == [PlannedRun(event_ids=[1], completed_by=None, tick=TICKS[0])]
 
 
-def test_the_first_of_several_ticks_takes_the_events_and_what_is_too_much_for_it_follows():
+def test_the_first_of_several_ticks_takes_the_events_that_fit_and_the_others_follow():
     batching = Batching(max_events=2)
     runs = with_ticks(runs_of([1, 2, 3, 4, 5], 1, batching), TICKS, batching)
     assert [(list(run.event_ids), run.tick) for run in runs] == [

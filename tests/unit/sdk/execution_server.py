@@ -1,4 +1,4 @@
-"""The other side of the SDK's protocol: the API itself on a socket, in a thread with a loop of its own, behind a test's faults."""
+"""The daemon's Execution API on a socket, for tests of the SDK: it runs in a thread, and tests plan faults in front of it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 def token(name: str, life: float = 3600) -> str:
-    """As far as the SDK looks into one: a JWT's payload."""
+    """A token with the payload of a JWT, which is all that the SDK reads."""
     payload = base64.urlsafe_b64encode(json.dumps({"iat": 1000, "exp": 1000 + life, "name": name}).encode())
     return f"header.{payload.decode().rstrip('=')}.signature"
 
@@ -87,19 +87,19 @@ class Request:
 
 @dataclass(kw_only=True)
 class Wire:
-    """ASGI middleware: what passes is kept, and a test plans what goes wrong."""
+    """ASGI middleware that records requests and produces the faults that a test plans."""
 
     application: FastAPI
     requests: list[Request] = field(default_factory=list)
     answered: list[Request] = field(default_factory=list)
-    """Those that did their work."""
+    """The requests that took effect."""
     faults: list[int] = field(default_factory=list)
-    """For the next requests: a status to answer with, or 0 to do the work and then cut the connection."""
+    """The faults of the next requests: a status to respond with, or 0 to do the work and then cut the connection."""
     refusals: dict[str, Answer] = field(default_factory=dict)
-    """By the beginning of the path."""
+    """The responses to requests whose path begins with the key."""
     refreshed_token: str | None = None
     tag_form: str = '"{}"'
-    """What ETags look like when they arrive; '' = there are none."""
+    """The form in which ETags arrive; empty: there are none."""
     tokens_given: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -155,7 +155,7 @@ async def _send(send: Send, status: int, content: Any) -> None:
 
 
 def _cut(send: Send) -> Send:
-    """The answer begins and does not end: the server closes the connection."""
+    """Begin a response and do not end it, so that the server closes the connection."""
 
     async def begin(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -165,24 +165,24 @@ def _cut(send: Send) -> Send:
 
 
 class ExecutionServer(Wire):
-    """Tests set `claim` before they ask for a `context`, read what was asked and stored, and plan faults."""
+    """The server. Tests set `claim` before they get a `context`, read what was requested and stored, and plan faults."""
 
     def __init__(self, portal: BlockingPortal, api: Api, url: str) -> None:
         super().__init__(application=application(api.context))
         self.portal, self.api, self.url = portal, api, url
         self.claim: dict[str, Any] = {}
-        """What a try is told: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options, and with what its run was asked for."""
+        """The content of claims: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options, and `asked`."""
         self.past_events: dict[str, list[dict[str, Any]]] = {}
-        """By the name of the asset or alias."""
+        """Events by the name of the asset or alias."""
         self.resolved: list[dict[str, str]] = []
-        """Assets that the job's alias has resolved to."""
+        """The assets to which the job's alias has resolved."""
         self.current: Try | None = None
         self._is_over = False
         self._assets: dict[str, str] = {}
         self._somebody: Try | None = None
 
     def context(self, **more: Any) -> dict[str, Any]:
-        """Of the current try, or of the next one after `again`."""
+        """The context of the current try, or of the next try after `again`."""
         self.portal.call(self._prepare)
         return {
             "api": self.url,
@@ -203,11 +203,11 @@ class ExecutionServer(Wire):
         return try_tokens.issue(SECRET, self.current.task_instance_id, self.current.number, lifetime=life)
 
     def again(self) -> None:
-        """The next context is of a new try: of the same run after a failure, else of the next run."""
+        """Make the next context that of a new try: of the same run after a failure, otherwise of the next run."""
         self._is_over = True
 
     def supersede(self) -> None:
-        """The current try's home was given up, and the run is tried elsewhere."""
+        """Give up the home of the current try, so that the run is tried elsewhere."""
         self.again()
         self.portal.call(self._prepare)
 
@@ -225,7 +225,7 @@ class ExecutionServer(Wire):
 
     @property
     def entries(self) -> dict[tuple[str, str], dict[str, Any]]:
-        """Of all assets, by asset and key."""
+        """The entries of all assets, by asset and key."""
         return {
             (name, entry["key"]): _brief(entry)
             for name, asset_id in self.api.asset_ids.items()
@@ -369,7 +369,7 @@ async def _serve(portal: BlockingPortal, url: str, folder: Path, *, task_status:
 
 @contextmanager
 def running_execution_server(template: Path | None = None) -> Iterator[ExecutionServer]:
-    """`template` is a migrated database file, for who runs many of these."""
+    """A running server. `template` is a migrated database file, which saves time for many servers."""
     with tempfile.TemporaryDirectory() as name, start_blocking_portal() as portal:
         folder = Path(name)
         url = copied(template or portal.call(anyio.to_thread.run_sync, migrated_file, folder), folder)
@@ -381,7 +381,7 @@ def running_execution_server(template: Path | None = None) -> Iterator[Execution
 
 
 async def supersede_when_asked(daemon: ExecutionServer, folder: Path) -> None:
-    """Once the job asks for it, by a file `superseded?`, its try is no longer the one; `superseded` tells the job so."""
+    """Supersede the job's try when the job requests that by a file `superseded?`, and confirm it by a file `superseded`."""
     with anyio.fail_after(PATIENCE):
         while not (folder / "superseded?").exists() and not daemon.finished:
             await anyio.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Where a run can take place: beside a daemon, here its API alone, or in a folder. One suite runs in both."""
+"""The two environments of a run: a daemon, here its API alone, or a local folder. One suite runs in both."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from asset_job import Run
-from asset_job.runs import local_run, submitted_run
+from asset_job.run_context import local_run, submitted_run
 from tests.unit.sdk.execution_server import ExecutionServer
 
 Assets = list[dict[str, str]]
@@ -16,7 +16,7 @@ Events = dict[str, list[dict[str, Any]]]
 
 
 class Place(ABC):
-    """Tests say what there is, then enter runs: after one that failed its next try."""
+    """An environment. Tests set what there is, then enter runs; after a failed run, its next try."""
 
     inlets: Assets
     outlets: Assets
@@ -24,7 +24,7 @@ class Place(ABC):
     past_events: Events
     worker_backend: dict[str, Any] | None
     asked: dict[str, Any]
-    """With which the run was asked for: `conf` and times as ISO text."""
+    """What the run was requested with: `conf` and times as ISO text."""
 
     def __init__(self) -> None:
         self.inlets, self.outlets, self.events, self.past_events = [], [], {}, {}
@@ -35,15 +35,15 @@ class Place(ABC):
 
     @abstractmethod
     def finished(self) -> dict[str, Any] | None:
-        """What the last run reported at its end."""
+        """What the last run reported at its end; None: nothing."""
 
     @abstractmethod
     def stored(self, asset: str) -> dict[str, Any]:
-        """What is stored for an asset: values, or references."""
+        """The entries of an asset by key: values, or references."""
 
     @abstractmethod
     def store(self, asset: str, key: str, value: Any) -> None:
-        """As somebody else does."""
+        """Store an entry as another job would."""
 
 
 class BesideADaemon(Place):

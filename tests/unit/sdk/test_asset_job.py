@@ -18,7 +18,7 @@ from asset_job import (
 )
 from asset_job.background import token_life
 from asset_job.client import Client
-from asset_job.runs import context_path, submitted_run
+from asset_job.run_context import context_path, submitted_run
 from tests.effort import PATIENCE
 from tests.unit.sdk.execution_server import ALIAS, LANDING, ORDERS, ExecutionServer, event, refused, token
 from watcher.submit.sdk_archive import sdk_archive
@@ -31,7 +31,7 @@ def finished_as(daemon: ExecutionServer) -> list[str]:
 # The claim
 
 
-def test_a_run_knows_what_it_is(daemon: ExecutionServer) -> None:
+def test_the_claim_fills_the_fields_of_the_run(daemon: ExecutionServer) -> None:
     with submitted_run(daemon.context(connections={"lake": {"type": "s3", "region": "eu"}})) as r:
         assert (r.dag_id, r.run_id, r.task_id, r.map_index, r.try_number) == ("load_orders", "manual__1", "load", -1, 1)
         assert r.connections["lake"]["region"] == "eu"
@@ -62,7 +62,7 @@ def test_a_second_claimer_exits_with_75_and_reports_nothing(
         assert daemon.finished == []
 
 
-def test_a_claim_whose_answer_was_lost_is_repeated_as_the_same(daemon: ExecutionServer) -> None:
+def test_a_claim_whose_response_was_lost_is_repeated_with_the_same_key(daemon: ExecutionServer) -> None:
     daemon.faults = [0]
     with submitted_run(daemon.context()):
         pass
@@ -74,7 +74,7 @@ def test_a_claim_whose_answer_was_lost_is_repeated_as_the_same(daemon: Execution
 # The end
 
 
-def test_a_success_that_is_fenced_is_an_error(daemon: ExecutionServer) -> None:
+def test_leaving_the_block_raises_when_the_try_is_fenced(daemon: ExecutionServer) -> None:
     daemon.refusals["tries/finish"] = refused(409, "fenced", "Try 2 was superseded by try 3.")
     with pytest.raises(Fenced, match=r"Try 2 was superseded by try 3."), submitted_run(daemon.context()):
         pass
@@ -92,7 +92,7 @@ def test_a_failure_that_cannot_be_reported_does_not_hide_the_jobs_error(
 # Past events
 
 
-def test_past_events_fetch_what_is_looked_at(daemon: ExecutionServer) -> None:
+def test_past_events_are_fetched_when_they_are_used(daemon: ExecutionServer) -> None:
     daemon.claim = {"inlets": [LANDING]}
     daemon.past_events = {"landing": [event(number, "landing", "2026-11-20T09:00:00Z") for number in range(5)]}
     with submitted_run(daemon.context()) as r:
@@ -109,7 +109,7 @@ def test_past_events_fetch_what_is_looked_at(daemon: ExecutionServer) -> None:
     ]
 
 
-def test_past_events_are_asked_for_by_name_by_uri_and_through_an_alias(daemon: ExecutionServer) -> None:
+def test_past_events_are_requested_by_name_by_uri_and_through_an_alias(daemon: ExecutionServer) -> None:
     daemon.claim = {"inlets": [LANDING, ALIAS]}
     with submitted_run(daemon.context()) as r:
         for asset in ("landing", "s3://landing/orders", "daily_outputs", Alias(name="daily_outputs")):
@@ -128,7 +128,7 @@ def test_past_events_are_asked_for_by_name_by_uri_and_through_an_alias(daemon: E
 
 
 @pytest.mark.parametrize("faults", [[503], [500, 502], [0], [0, 503, 429]])
-def test_a_write_is_repeated_under_one_key_until_it_is_answered(daemon: ExecutionServer, faults: list[int]) -> None:
+def test_a_write_is_repeated_with_one_key_until_it_is_answered(daemon: ExecutionServer, faults: list[int]) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     with submitted_run(daemon.context()) as r:
         daemon.faults = list(faults)
@@ -139,14 +139,14 @@ def test_a_write_is_repeated_under_one_key_until_it_is_answered(daemon: Executio
     assert len({request.headers["idempotency-key"] for request in puts}) == 1
 
 
-def test_what_the_daemon_refuses_is_not_repeated(daemon: ExecutionServer) -> None:
+def test_a_refused_call_is_not_repeated(daemon: ExecutionServer) -> None:
     daemon.refusals["store/"] = refused(409, "fenced", "no")
     with submitted_run(daemon.context()) as r, pytest.raises(Fenced):
         r.task_store.set("a", 1)
     assert len([request for request in daemon.requests if request.method == "PUT"]) == 1
 
 
-def test_patience_ends_with_the_reason(daemon: ExecutionServer) -> None:
+def test_a_call_that_is_never_answered_raises_the_reason(daemon: ExecutionServer) -> None:
     client = Client(daemon.url, token("first"))
     daemon.faults = [503]
     with pytest.raises(Unreachable, match=rf"did not answer at {daemon.url}/execution: HTTP 503"):
@@ -164,7 +164,7 @@ def test_a_proxy_of_the_environment_is_not_used(daemon: ExecutionServer, monkeyp
 # The token
 
 
-def test_a_token_renewed_by_an_answer_is_used_from_then_on(daemon: ExecutionServer) -> None:
+def test_a_token_from_a_response_is_used_from_then_on(daemon: ExecutionServer) -> None:
     context = daemon.context()
     first, second = context["token"], daemon.token()
     with submitted_run(context) as r:
@@ -186,14 +186,14 @@ def test_a_token_is_renewed_while_the_job_computes(daemon: ExecutionServer) -> N
     assert asked[1] not in {asked[0], f"Bearer {context['token']}"}
 
 
-def test_a_token_that_has_expired_lets_nobody_in(daemon: ExecutionServer) -> None:
+def test_an_expired_token_is_rejected(daemon: ExecutionServer) -> None:
     context = daemon.context()
     context["token"] = daemon.token(timedelta(minutes=-5))
     with pytest.raises(Forbidden, match="Invalid token: Signature has expired"), submitted_run(context):
         pytest.fail("entered")
 
 
-def test_who_was_superseded_writes_no_more_and_reports_no_success(daemon: ExecutionServer) -> None:
+def test_a_superseded_try_writes_nothing_and_reports_no_success(daemon: ExecutionServer) -> None:
     with pytest.raises(Fenced, match="try 1 is "), submitted_run(daemon.context()) as r:  # noqa: PT012 - its end raises
         daemon.supersede()
         with pytest.raises(Fenced):
@@ -204,7 +204,7 @@ def test_who_was_superseded_writes_no_more_and_reports_no_success(daemon: Execut
 @pytest.mark.parametrize(
     ("text", "life"), [(token("a", 3600), 3600), ("opaque", 900), ("a.b.c", 900), ("a.bnVsbA.c", 900)]
 )
-def test_the_life_of_a_token_is_read_from_it(text: str, life: float) -> None:
+def test_the_lifetime_of_a_token_is_read_from_its_payload(text: str, life: float) -> None:
     assert token_life(text) == life
 
 
@@ -219,7 +219,7 @@ def test_the_context_is_found_by_argument_before_environment() -> None:
     assert context_path(["job.py", "--run-context"], {}) is None
 
 
-def test_a_program_that_was_started_by_hand_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_program_that_was_started_by_hand_raises_no_context(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ASSET_JOB_CONTEXT", raising=False)
     with pytest.raises(NoContext, match=r"there is no run context: start the job through Asset Watcher"):
         run()
@@ -229,7 +229,7 @@ def test_a_program_that_was_started_by_hand_is_told_so(monkeypatch: pytest.Monke
 
 
 def test_a_job_runs_with_the_sdk_alone(daemon: ExecutionServer, tmp_path: Path) -> None:
-    """As spark-submit does it: the archive on the path, nothing of ours, nothing installed."""
+    """As under spark-submit: the archive is on the path, and no package is installed."""
     (tmp_path / "job.py").write_text(
         "from asset_job import run\nwith run() as r:\n    r.task_store.set('a', r.try_number)\n"
     )

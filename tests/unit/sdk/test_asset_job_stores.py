@@ -14,7 +14,7 @@ from asset_job import (
     Refused,
     StoreConflict,
 )
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, refused
 
 # The asset store
@@ -66,7 +66,7 @@ NEITHER_FORM = [
         ((418, "teapot"), Refused, "HTTP 418"),
     ],
 )
-def test_a_refusal_is_an_error_of_its_kind_with_the_daemons_sentence(
+def test_a_refusal_raises_its_kind_of_error_with_the_daemons_sentence(
     daemon: ExecutionServer, answer: tuple[int, Any], kind: type[Exception], sentence: str
 ) -> None:
     daemon.claim = {"outlets": [ORDERS]}
@@ -94,7 +94,7 @@ def test_task_entries_have_a_retention(daemon: ExecutionServer) -> None:
 
 
 @pytest.mark.parametrize("key", ["spark_app_id", "a/b?c#d", "ü"])
-def test_task_entries_are_of_this_task_instance(daemon: ExecutionServer, key: str) -> None:
+def test_task_entries_belong_to_the_task_instance(daemon: ExecutionServer, key: str) -> None:
     with submitted_run(daemon.context()) as r:
         r.task_store.set(key, [1])
         assert r.task_store.get(key) == [1]

@@ -1,4 +1,4 @@
-"""Which lines of CSV Arrow reads, and which are left to Spark; that both read the same is tested with Spark."""
+"""Arrow parses some lines of CSV and leaves others to Spark. Tests with Spark check that both read the same."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from asset_job.sources.by_arrow import FEW, LINE, Rows
+from asset_job.sources.by_arrow import FEW, LINE, LineSchema
 from asset_job.sources.csv_lines import ReadCsv
 
 
 def reader(*kinds: DataType, separator: str = ",") -> ReadCsv | None:
     schema = StructType([StructField(f"column {at}", kind) for at, kind in enumerate(kinds)])
-    return ReadCsv.of(Rows(schema=schema.add("corrupt", StringType()), corrupt="corrupt"), separator, None)
+    return ReadCsv.of(LineSchema(schema=schema.add("corrupt", StringType()), corrupt="corrupt"), separator, None)
 
 
 def read(lines: str, *kinds: DataType, separator: str = ",") -> list[tuple[Any, ...] | str]:
-    """Each row as its values, each line that is left as it is."""
+    """The values of each parsed row, and the text of each line that is left to Spark."""
     found = reader(*kinds, separator=separator)
     assert found is not None
     rows = [row for batch in found.batches(lines.encode()) for row in batch.to_pylist()]
@@ -61,7 +61,7 @@ def read(lines: str, *kinds: DataType, separator: str = ",") -> list[tuple[Any, 
         (StringType(), "", None),
     ],
 )
-def test_what_is_written_plainly_is_read_by_arrow(kind, text, value):
+def test_arrow_reads_plainly_written_values(kind, text, value):
     assert read(f"{text},x", kind, StringType()) == [(value, "x")]
 
 
@@ -86,17 +86,17 @@ def test_what_is_written_plainly_is_read_by_arrow(kind, text, value):
         (StringType(), "\0"),
     ],
 )
-def test_what_spark_may_read_otherwise_is_left_to_it(kind, text):
+def test_lines_that_spark_may_read_differently_are_left_to_spark(kind, text):
     assert read(f"{text},x", kind, StringType()) == [f"{text},x"]
 
 
-def test_lines_of_more_or_fewer_values_are_left_to_spark():
+def test_lines_with_more_or_fewer_values_are_left_to_spark():
     lines = ["1,a", "2", "3,c,d", ",", "5,e"]
     assert read("\n".join(lines), LongType(), StringType()) == lines
     assert read(",\n5,e", LongType(), StringType()) == [(None, None), (5, "e")]
 
 
-def test_blank_lines_are_none_where_spark_drops_them():
+def test_blank_lines_are_dropped_where_spark_drops_them():
     assert read("a\n\n \nb", StringType()) == ["a", "b"]
     assert read("1 2\n \n3 4", LongType(), LongType(), separator=" ") == ["1 2", "3 4"]
     assert read("\t\n1\t2\n \t", StringType(), StringType(), separator="\t") == ["1\t2"]
@@ -107,7 +107,7 @@ def test_blank_lines_are_none_where_spark_drops_them():
     ("kinds", "separator"),
     [([FloatType()], ","), ([], ","), ([LongType()], "||"), ([LongType()], '"'), ([LongType()], "é")],
 )
-def test_what_only_spark_reads_leaves_all_to_it(kinds, separator):
+def test_columns_or_separators_that_only_spark_reads_leave_all_lines_to_spark(kinds, separator):
     assert reader(*kinds, separator=separator) is None
 
 
@@ -115,7 +115,7 @@ LINES = ["1,a", '2,"b,c"', "x,d", '3,"', '",e', "4", "", " ", "5,f,g", ",", '6,"
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=200))
-def test_each_line_is_there_once_in_its_order_whatever_stands_around_it(lines):
+def test_each_line_appears_once_and_in_order_whatever_surrounds_it(lines):
     kinds = (LongType(), StringType())
 
     def alone(row: tuple[Any, ...] | str) -> list[tuple[Any, ...] | str]:
@@ -125,7 +125,7 @@ def test_each_line_is_there_once_in_its_order_whatever_stands_around_it(lines):
     assert together == [row for line in lines for row in read(line, *kinds)]
 
 
-def test_a_line_that_does_not_fit_leaves_few_others_to_spark():
+def test_a_line_that_does_not_fit_leaves_few_other_lines_to_spark():
     lines = [f"{number},note" for number in range(20_000)]
     lines[7_000] = lines[15_000] = "three,note"
     rows = read("\n".join(lines), LongType(), StringType())

@@ -6,7 +6,7 @@ import pytest
 
 from asset_job import AssetJobError
 from asset_job.events import TriggeringAssetEvents
-from asset_job.ingest.plan import Destination, IngestOptions, destination, sources, watermark
+from asset_job.ingest.plan import IngestDestination, IngestJobOptions, destination, ingest_inputs, watermark
 from tests.unit.sdk.execution_server import event
 
 OUTLETS = {"orders": "s3://lake/tables/orders/", "more": "file:///data/more", "plain": "plain"}
@@ -19,10 +19,12 @@ def events(*told: tuple[str, dict[str, Any]]) -> TriggeringAssetEvents:
     return TriggeringAssetEvents(found)
 
 
-def test_options_come_as_they_were_written():
+def test_options_are_read_from_json():
     sent = {"target": "/t", "partition_by": "day", "dedupe_key": ["id", "day"], "schema": None, "unknown": 1}
-    assert IngestOptions.of(sent) == IngestOptions(target="/t", partition_by=("day",), dedupe_key=("id", "day"))
-    assert IngestOptions.of({}) == IngestOptions()
+    assert IngestJobOptions.from_json(sent) == IngestJobOptions(
+        target="/t", partition_by=("day",), dedupe_key=("id", "day")
+    )
+    assert IngestJobOptions.from_json({}) == IngestJobOptions()
 
 
 @pytest.mark.parametrize(
@@ -40,20 +42,20 @@ def test_options_come_as_they_were_written():
     ],
 )
 def test_the_table_is_the_outlet_or_the_target(options, outlets, expected):
-    found = destination(IngestOptions(**options), {name: OUTLETS[name] for name in outlets})
+    found = destination(IngestJobOptions(**options), {name: OUTLETS[name] for name in outlets})
     outlet, target, bad = expected
-    assert found == Destination(outlet=outlet, target=target, bad_records=bad or f"{target}_bad")
+    assert found == IngestDestination(outlet=outlet, target=target, bad_records=bad or f"{target}_bad")
 
 
 @pytest.mark.parametrize(
     ("options", "outlets"), [({}, []), ({}, ["orders", "more"]), ({}, ["plain"]), ({"target": "x"}, ["plain"])]
 )
-def test_without_one_place_nothing_is_loaded(options, outlets):
+def test_without_a_single_outlet_or_a_usable_location_nothing_is_loaded(options, outlets):
     with pytest.raises(AssetJobError):
-        destination(IngestOptions(**options), {name: OUTLETS[name] for name in outlets})
+        destination(IngestJobOptions(**options), {name: OUTLETS[name] for name in outlets})
 
 
-def test_each_format_and_each_table_is_read_by_itself():
+def test_each_format_and_each_table_is_a_separate_input():
     a, b, c = {"key": "a.json"}, {"key": "b.csv.gz"}, {"path": "/c.JSON"}
     rows, keys, none = (
         {"table": "public.rows", "column": "id", "ranges": [[1, 2]]},
@@ -63,13 +65,13 @@ def test_each_format_and_each_table_is_read_by_itself():
     of_run = events(
         ("s3", {"files": [a, b]}), ("s3", {"files": [a]}), ("local", {"files": [c]}), ("pg", rows), ("pg", none)
     )
-    found = [(source.format, source.given) for source in sources(of_run, None)]
+    found = [(source.format, source.items) for source in ingest_inputs(of_run, None)]
     assert found == [("json", [a, a]), ("csv", [b]), ("json", [c]), (None, of_run["pg"][:1])]
-    assert [source.format for source in sources(of_run, "text")] == ["text", "text", None]
-    assert [len(source.given) for source in sources(events(("pg", keys), ("pg", rows)), None)] == [1, 1]
-    assert sources(events(("job", {"row_count": 3})), None) == []
-    with pytest.raises(AssetJobError, match=r"say how to read x.dat by spark.options.input_format"):
-        sources(events(("s3", {"files": [{"key": "x.dat"}]})), None)
+    assert [source.format for source in ingest_inputs(of_run, "text")] == ["text", "text", None]
+    assert [len(source.items) for source in ingest_inputs(events(("pg", keys), ("pg", rows)), None)] == [1, 1]
+    assert ingest_inputs(events(("job", {"row_count": 3})), None) == []
+    with pytest.raises(AssetJobError, match=r"name the format of x.dat by spark.options.input_format"):
+        ingest_inputs(events(("s3", {"files": [{"key": "x.dat"}]})), None)
 
 
 @pytest.mark.parametrize(

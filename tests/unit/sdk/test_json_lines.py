@@ -1,4 +1,4 @@
-"""Which lines of JSON Arrow reads, and which are left to Spark; that both read the same is tested with Spark."""
+"""Arrow parses some lines of JSON and leaves others to Spark. Tests with Spark check that both read the same."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyarrow import json as arrow_json
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,8 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from asset_job.sources import json_lines
-from asset_job.sources.by_arrow import FEW, LINE, PATIENCE, Rows
+from asset_job.sources.by_arrow import FEW, LINE, PATIENCE, LineSchema
 from asset_job.sources.json_lines import ReadJson
 
 SCHEMA = StructType(
@@ -39,13 +39,13 @@ SCHEMA = StructType(
 
 
 def reader() -> ReadJson:
-    found = ReadJson.of(Rows(schema=SCHEMA, corrupt="corrupt"))
+    found = ReadJson.of(LineSchema(schema=SCHEMA, corrupt="corrupt"))
     assert found is not None
     return found
 
 
 def read(lines: bytes) -> list[dict[str, Any] | str]:
-    """Each row as what is in it, each line that is left as it is."""
+    """The members of each parsed row, and the text of each line that is left to Spark."""
     rows: list[dict[str, Any] | str] = []
     for batch in reader().batches(lines):
         for row in batch.to_pylist():
@@ -69,7 +69,7 @@ def read(lines: bytes) -> list[dict[str, Any] | str]:
         ("{}", {}),
     ],
 )
-def test_what_fits_its_columns_is_read_by_arrow(line, row):
+def test_arrow_reads_lines_that_fit_the_columns(line, row):
     assert read(line.encode()) == [row]
 
 
@@ -99,21 +99,21 @@ def test_what_fits_its_columns_is_read_by_arrow(line, row):
         '{"' + "k" * 50_001 + '": 1}',
     ],
 )
-def test_what_spark_may_read_otherwise_is_left_to_it(line):
+def test_lines_that_spark_may_read_differently_are_left_to_spark(line):
     assert read(line.encode()) == [line]
 
 
 @pytest.mark.parametrize("kind", [BinaryType(), MapType(StringType(), StringType()), ArrayType(TimestampType())])
-def test_columns_that_only_spark_reads_leave_all_to_it(kind):
+def test_columns_that_only_spark_reads_leave_all_lines_to_spark(kind):
     for columns in ([StructField("id", LongType()), StructField("other", kind)], []):
-        assert ReadJson.of(Rows(schema=StructType(columns), corrupt="corrupt")) is None
+        assert ReadJson.of(LineSchema(schema=StructType(columns), corrupt="corrupt")) is None
 
 
 LINES = ['{"id": 1}', '{"note": "a"}', '{"id": "x"}', "", " ", '{"id": 2}{"id": 3}', '{"note": "}', '{"}', "{"]
 
 
 @given(st.lists(st.sampled_from(LINES), max_size=200))
-def test_each_line_is_there_once_in_its_order_whatever_stands_around_it(lines):
+def test_each_line_appears_once_and_in_order_whatever_surrounds_it(lines):
     def alone(row: dict[str, Any] | str) -> list[dict[str, Any] | str]:
         return read(row.encode()) if isinstance(row, str) else [row]
 
@@ -121,7 +121,7 @@ def test_each_line_is_there_once_in_its_order_whatever_stands_around_it(lines):
     assert together == [row for line in lines for row in read(line.encode())]
 
 
-def test_a_line_that_does_not_fit_leaves_few_others_to_spark():
+def test_a_line_that_does_not_fit_leaves_few_other_lines_to_spark():
     lines = [json.dumps({"id": number, "note": "x" * (number % 50)}) for number in range(20_000)]
     lines[7_000] = lines[15_000] = '{"id": "three"}'
     rows = read("\n".join(lines).encode())
@@ -129,10 +129,10 @@ def test_a_line_that_does_not_fit_leaves_few_others_to_spark():
     assert 2 <= sum(isinstance(row, str) for row in rows) <= 2 * FEW
 
 
-def test_a_file_that_is_not_as_the_columns_say_is_soon_left_to_spark(monkeypatch):
+def test_a_file_that_does_not_fit_the_columns_is_soon_left_to_spark(monkeypatch):
     tries = []
-    parse = json_lines.json.read_json
-    monkeypatch.setattr(json_lines.json, "read_json", lambda *given: tries.append(1) or parse(*given))
+    parse = arrow_json.read_json
+    monkeypatch.setattr(arrow_json, "read_json", lambda *given: tries.append(1) or parse(*given))
     lines = ['{"id": "three"}'] * 20_000
     assert read("\n".join(lines).encode()) == lines
     assert len(tries) <= PATIENCE

@@ -34,12 +34,12 @@ def cut(content: bytes, cuts: Sequence[int]) -> list[tuple[int, int]]:
         (b"\xff\n\xc3\xa4", ["\ufffd", "ä"]),
     ],
 )
-def test_lines_are_cut_as_spark_cuts_them(content, expected):
+def test_lines_are_separated_as_in_spark(content, expected):
     assert lines(content) == expected
 
 
 @given(TEXTS, CUTS)
-def test_where_the_pieces_are_cut_makes_no_difference(text, cuts):
+def test_lines_do_not_depend_on_where_pieces_are_cut(text, cuts):
     content = text.encode()
     pieces = [content[start:end] for start, end in cut(content, cuts)]
     expected = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
@@ -58,7 +58,7 @@ def test_each_line_is_in_the_part_in_which_it_begins(text, parts, pieces):
     assert [line for part in cut(content, parts) for line in of_part(*part)] == lines(content)
 
 
-def test_of_what_is_behind_a_part_only_its_last_line_is_asked_for():
+def test_after_the_end_of_a_part_only_its_last_line_is_fetched():
     def pieces() -> Iterator[bytes]:
         yield b"a\nb"
         yield b"b\nc"
@@ -67,6 +67,6 @@ def test_of_what_is_behind_a_part_only_its_last_line_is_asked_for():
     assert lines(*lines_of_part(pieces(), 0, 3)) == ["a", "bb"]
 
 
-def test_a_mark_within_a_file_is_no_byte_order_mark():
+def test_a_byte_order_mark_within_a_file_is_kept():
     content = b"a\n\xef\xbb\xbfb"
     assert lines(*lines_of_part([content[1:]], 2, len(content)), has_start=False) == ["\ufeffb"]

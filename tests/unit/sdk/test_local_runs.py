@@ -1,4 +1,4 @@
-"""Runs without a daemon: what the folder means, beyond what every run can rely on (test_run_contract.py)."""
+"""Runs in a local folder: its files. test_run_contract.py tests what holds for every run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def content(path: Path) -> Any:
 # The files
 
 
-def test_an_event_needs_nothing_but_what_it_says(tmp_path: Path) -> None:
+def test_missing_members_of_an_event_are_filled_in(tmp_path: Path) -> None:
     events = {"landing": [{"extra": {"files": [{"path": "/a.json"}]}}, {"extra": {"files": [{"path": "/b.json"}]}}, {}]}
     (tmp_path / "events.json").write_text(json.dumps(events))
     (tmp_path / "job.json").write_text('{"dag_id": "load_orders", "inlets": [{"name": "landing", "uri": "s3://l/o"}]}')
@@ -62,7 +62,7 @@ def test_without_any_file_there_are_no_events_and_every_asset_is_an_outlet(tmp_p
     assert content(folder / "task_store.json")["t"]["value"] == [1]
 
 
-def test_an_author_can_say_what_is_stored_before(tmp_path: Path) -> None:
+def test_an_author_can_write_entries_before_the_run(tmp_path: Path) -> None:
     (tmp_path / "asset_store.json").write_text('{"orders": {"total_runs": {"value": 4}}}')
     with run(local=tmp_path) as r, r.asset_store["orders"].transaction() as t:
         t["seen"] = t.get("total_runs")
@@ -79,13 +79,13 @@ def test_connections_are_those_of_the_job_file(tmp_path: Path) -> None:
         assert r.connections["lake"]["region"] == "eu"
 
 
-def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
+def test_a_job_with_declared_outlets_has_no_other_outlets(tmp_path: Path) -> None:
     (tmp_path / "job.json").write_text('{"outlets": ["orders"]}')
     with run(local=tmp_path) as r:
         r.asset_store.set("only", 1)
-        with pytest.raises(Forbidden, match=r"customers is none of the inlets and outlets in .*job\.json"):
+        with pytest.raises(Forbidden, match=r"customers is not among the inlets and outlets in .*job\.json"):
             r.asset_store["customers"].get("a")
-        with pytest.raises(AssetJobError, match="customers is no outlet"):
+        with pytest.raises(AssetJobError, match="customers is not an outlet"):
             r.outlet_events["customers"].extra = {}
 
 
@@ -93,28 +93,34 @@ def test_who_declares_outlets_has_no_others(tmp_path: Path) -> None:
     ("name", "text", "why"),
     [
         ("events.json", "{", "Expecting property name"),
-        ("events.json", "[]", "the file is no object"),
-        ("events.json", '{"landing": {}}', "landing is no list"),
-        ("events.json", '{"landing": [1]}', "an event of landing is no object"),
-        ("events.json", '{"landing": [{"extra": []}]}', "`extra` is no object"),
-        ("events.json", '{"landing": [{"extra": {"files": {}}}]}', "files is no list"),
-        ("events.json", '{"landing": [{"extra": {"ranges": [3]}}]}', r"a range is \[first id, last id\]"),
-        ("events.json", '{"landing": [{"timestamp": "2026-11-20T09:00:00"}]}', "no ISO text with a time zone"),
+        ("events.json", "[]", "the file is not an object"),
+        ("events.json", '{"landing": {}}', "landing is not a list"),
+        ("events.json", '{"landing": [1]}', "an event of landing is not an object"),
+        ("events.json", '{"landing": [{"extra": []}]}', "`extra` is not an object"),
+        ("events.json", '{"landing": [{"extra": {"files": {}}}]}', "files is not a list"),
+        ("events.json", '{"landing": [{"extra": {"ranges": [3]}}]}', r"a range must be \[first id, last id\]"),
+        ("events.json", '{"landing": [{"timestamp": "2026-11-20T09:00:00"}]}', "not ISO text with a time zone"),
         ("events.json", '{"landing": [{"timestamp": "soon"}]}', "Invalid isoformat string: 'soon'"),
-        ("events.json", '{"landing": [{"timestamp": 5}]}', "the timestamp 5 is no ISO text"),
-        ("job.json", '{"logical_date": "2026-11-20"}', "the logical_date '2026-11-20' is no ISO text with a time zone"),
-        ("job.json", '{"conf": []}', "conf is no object"),
-        ("events.json", '{"landing": [{"asset": "landing"}]}', "`asset` is no object"),
-        ("events.json", '{"landing": [{"asset": {}}]}', "leave them out, and they are filled in"),
-        ("job.json", '{"outlet": []}', "outlet is none of its members, which are dag_id, "),
-        ("job.json", '{"outlets": "orders"}', "outlets is no list"),
-        ("job.json", '{"outlets": [{"nam": "orders"}]}', "is no inlet or outlet: write a name"),
-        ("job.json", '{"dag_id": 7}', "dag_id is no text"),
+        ("events.json", '{"landing": [{"timestamp": 5}]}', "the timestamp 5 is not ISO text"),
+        (
+            "job.json",
+            '{"logical_date": "2026-11-20"}',
+            "the logical_date '2026-11-20' is not ISO text with a time zone",
+        ),
+        ("job.json", '{"conf": []}', "conf is not an object"),
+        ("events.json", '{"landing": [{"asset": "landing"}]}', "`asset` is not an object"),
+        ("events.json", '{"landing": [{"asset": {}}]}', "without them they are filled in"),
+        ("job.json", '{"outlet": []}', "outlet is not among its members, which are dag_id, "),
+        ("job.json", '{"outlets": "orders"}', "outlets is not a list"),
+        ("job.json", '{"outlets": [{"nam": "orders"}]}', "is not an inlet or outlet: write a name"),
+        ("job.json", '{"dag_id": 7}', "dag_id is not a text"),
         ("job.json", '{"worker_backend": {}}', "worker_backend has no path"),
-        ("run.json", '{"number": "one"}', "without the file the next run is the first"),
+        ("run.json", '{"number": "one"}', "delete the file to begin with the first run"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, name: str, text: str, why: str) -> None:
+def test_a_file_that_cannot_be_used_raises_a_sentence_that_names_it(
+    tmp_path: Path, name: str, text: str, why: str
+) -> None:
     (tmp_path / name).write_text(text)
     with pytest.raises(AssetJobError, match=rf"{name} cannot be used: .*{why}") as raised, run(local=tmp_path):
         pytest.fail("entered")
@@ -123,7 +129,7 @@ def test_a_file_that_cannot_be_used_is_told(tmp_path: Path, name: str, text: str
 
 
 @pytest.mark.parametrize("text", ['{"orders": []}', '{"orders": {"a": 1}}', '{"orders": {"a": {"version": "1"}}}'])
-def test_a_store_that_cannot_be_used_is_told_and_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_store_file_that_cannot_be_used_is_reported_and_not_changed(tmp_path: Path, text: str) -> None:
     (tmp_path / "asset_store.json").write_text(text)
     with pytest.raises(AssetJobError, match=r"asset_store\.json cannot be used: "), run(local=tmp_path) as r:
         r.asset_store["orders"].set("a", 1)
@@ -133,7 +139,7 @@ def test_a_store_that_cannot_be_used_is_told_and_left_alone(tmp_path: Path, text
 # One run after the other
 
 
-def test_after_a_success_a_new_run_begins_and_after_a_failure_its_next_try(tmp_path: Path) -> None:
+def test_a_success_is_followed_by_a_new_run_and_a_failure_by_the_next_try(tmp_path: Path) -> None:
     seen = []
     for error in (None, RuntimeError, RuntimeError, None, None):
         try:
@@ -156,7 +162,7 @@ def test_after_a_success_a_new_run_begins_and_after_a_failure_its_next_try(tmp_p
     assert content(tmp_path / "asset_store.json")["orders"]["total_runs"]["value"] == 3
 
 
-def test_a_run_that_was_killed_is_tried_again(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_is_retried(tmp_path: Path) -> None:
     killed = run(local=tmp_path)
     killed.__enter__()
     with run(local=tmp_path) as r:
@@ -166,7 +172,7 @@ def test_a_run_that_was_killed_is_tried_again(tmp_path: Path) -> None:
     assert killed.run_id == "local__1"
 
 
-def test_a_run_that_has_ended_changes_nothing_any_more(tmp_path: Path) -> None:
+def test_a_run_that_has_ended_cannot_write(tmp_path: Path) -> None:
     with run(local=tmp_path) as r:
         r.asset_store["orders"].set("a", 1)
     for write in (
@@ -184,7 +190,7 @@ def test_a_run_that_has_ended_changes_nothing_any_more(tmp_path: Path) -> None:
 # Which folder, and when
 
 
-def test_the_environment_names_a_folder_where_the_program_names_none(
+def test_the_folder_of_the_environment_is_used_if_the_program_names_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ASSET_JOB_LOCAL", str(tmp_path / "environment"))
@@ -195,10 +201,10 @@ def test_the_environment_names_a_folder_where_the_program_names_none(
     assert {path.parent.name for path in tmp_path.rglob("finish.json")} == {"environment", "argument"}
 
 
-def test_a_job_that_the_daemon_started_is_no_local_run(
+def test_a_job_that_the_daemon_started_ignores_the_local_folder(
     daemon: ExecutionServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """So that a program may keep its folder for the author's machine."""
+    """A program may keep the folder that is meant for its author's machine."""
     monkeypatch.setenv("ASSET_JOB_CONTEXT", str(tmp_path / "context.json"))
     monkeypatch.setenv("ASSET_JOB_LOCAL", str(tmp_path / "local"))
     for local in (None, tmp_path / "local"):

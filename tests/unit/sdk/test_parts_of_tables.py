@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from asset_job import AssetJobError
 from asset_job.tables.layout import (
     Owner,
-    Place,
+    TableLocation,
     check_columns,
     is_of_another_run,
+    location_of,
     partition_folder,
     partition_values,
-    place_of,
 )
 
 OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
@@ -27,7 +27,7 @@ def test_a_run_has_one_folder():
     assert owner("by/hand:1").part == "run=by.hand.1"
 
 
-def test_another_runs_part_is_left_alone():
+def test_the_part_of_another_run_is_rejected():
     owner().check(None, "/data/orders")
     owner().check(
         {"dag_id": "load_orders", "run_id": owner().run_id, "task_id": "load", "map_index": -1}, "/data/orders"
@@ -42,27 +42,27 @@ def test_another_runs_part_is_left_alone():
 @pytest.mark.parametrize(
     ("target", "place"),
     [
-        ("orders", Place(bucket=None, path="/data/my orders")),
-        ("lake", Place(bucket="lake", path="tables/orders")),
-        ("/data/my%20orders/", Place(bucket=None, path="/data/my%20orders")),
-        ("file:///data/x", Place(bucket=None, path="/data/x")),
-        ("file:///data//./y/../x/", Place(bucket=None, path="/data/x")),
-        ("//data//x", Place(bucket=None, path="/data/x")),
-        ("s3a://lake/ü#x?", Place(bucket="lake", path="ü#x?")),
-        ("s3://lake", Place(bucket="lake", path="")),
+        ("orders", TableLocation(bucket=None, path="/data/my orders")),
+        ("lake", TableLocation(bucket="lake", path="tables/orders")),
+        ("/data/my%20orders/", TableLocation(bucket=None, path="/data/my%20orders")),
+        ("file:///data/x", TableLocation(bucket=None, path="/data/x")),
+        ("file:///data//./y/../x/", TableLocation(bucket=None, path="/data/x")),
+        ("//data//x", TableLocation(bucket=None, path="/data/x")),
+        ("s3a://lake/ü#x?", TableLocation(bucket="lake", path="ü#x?")),
+        ("s3://lake", TableLocation(bucket="lake", path="")),
     ],
 )
 def test_targets_are_outlets_paths_and_urls(target, place):
-    assert place_of(target, OUTLETS) == place
+    assert location_of(target, OUTLETS) == place
 
 
 @pytest.mark.parametrize("target", ["shop", "elsewhere", "data/x", "", "/", "file:///", "s3:///x", "hdfs://n/x"])
-def test_where_no_table_can_be_written_is_told_in_a_sentence(target):
+def test_a_target_where_no_table_can_be_written_is_rejected(target):
     with pytest.raises(AssetJobError):
-        place_of(target, OUTLETS)
+        location_of(target, OUTLETS)
 
 
-def test_partitions_are_named_as_spark_names_them():
+def test_folders_of_partitions_are_named_as_in_spark():
     assert partition_folder(["day", "a b"], ["2026-11-20", "K/ö=%1"]) == "day=2026-11-20/a b=K%2Fö%3D%251"
     assert (
         partition_folder(["day", "city"], [None, ""])
@@ -72,7 +72,7 @@ def test_partitions_are_named_as_spark_names_them():
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text(min_size=1) | st.none(), min_size=1))
-def test_what_partitions_are_named_tells_their_values(values):
+def test_the_folders_of_partitions_encode_their_values(values):
     folder = partition_folder(list(values), list(values.values()))
     assert partition_values(f"tables/orders/{folder}/part-0.parquet") == values
 
@@ -89,11 +89,11 @@ def test_what_partitions_are_named_tells_their_values(values):
         ("elsewhere/part-0.parquet", False),
     ],
 )
-def test_other_runs_are_told_from_this_one_and_from_what_is_no_data(path, is_there):
+def test_files_of_other_runs_are_recognized(path, is_there):
     assert is_of_another_run(path, "run=1") is is_there
 
 
-def test_columns_that_could_not_be_read_back_are_refused():
+def test_columns_that_could_not_be_read_back_are_rejected():
     check_columns(["id", "day"], ["DAY"])
     for columns, partition_by in [(["id", "Run"], []), (["id"], ["day"]), (["day"], ["day"])]:
         with pytest.raises(AssetJobError):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 
-from asset_job.background import Progress
+from asset_job.background import ProgressReporter
 from asset_job.client import Client
 from tests.unit.sdk.execution_server import ExecutionServer, token
 
@@ -41,13 +41,13 @@ class Tracker:
         return self.stages.get(stage)
 
 
-def looked(progress: Progress, tracker: Tracker) -> dict[str, int]:
-    progress.look(cast("Any", tracker))
+def looked(progress: ProgressReporter, tracker: Tracker) -> dict[str, int]:
+    progress.count_stages(cast("Any", tracker))
     return progress.counts()
 
 
-def test_counts_grow_with_the_application_and_ended_jobs_are_asked_no_more(daemon: ExecutionServer) -> None:
-    progress = Progress(Client(daemon.url, token("first")))
+def test_counts_grow_with_the_application_and_ended_jobs_are_not_queried_again(daemon: ExecutionServer) -> None:
+    progress = ProgressReporter(Client(daemon.url, token("first")))
     running = Tracker({0: Job([0, 1], "RUNNING")}, {0: Stage(4, 2)})
     assert looked(progress, running) == {"stages": 1, "tasks": 4, "tasks_done": 2}
     ended = Tracker({0: Job([0, 1], "SUCCEEDED"), 1: Job([2], "RUNNING")}, {0: Stage(4, 4), 1: Stage(2, 2)}, {1})
@@ -56,7 +56,7 @@ def test_counts_grow_with_the_application_and_ended_jobs_are_asked_no_more(daemo
     assert ended.asked == [0, 1, 1]
 
 
-def test_a_skipped_stage_does_not_keep_the_bar_from_its_end(daemon: ExecutionServer) -> None:
-    progress = Progress(Client(daemon.url, token("first")))
+def test_a_skipped_stage_does_not_keep_the_progress_from_completion(daemon: ExecutionServer) -> None:
+    progress = ProgressReporter(Client(daemon.url, token("first")))
     tracker = Tracker({0: Job([0, 1], "SUCCEEDED")}, {0: Stage(4, 0), 1: Stage(2, 2)})
     assert looked(progress, tracker) == {"stages": 2, "tasks": 2, "tasks_done": 2}

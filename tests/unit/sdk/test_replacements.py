@@ -1,4 +1,4 @@
-"""What a try's commit does, by what the loaded table records: a table of cases, without any table."""
+"""The decisions about what a try's commit does to a table, as cases without a real table."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from asset_job.errors import Fenced, TargetFailed
 from asset_job.tables.columns import Columns, check_format, format_in
 from asset_job.tables.layout import Owner
-from asset_job.tables.replacement import Done, Record, Replace, Rewritten, Writer, plan
+from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan
 
 OWNER = Owner(dag_id="load", run_id="manual__1", task_id="load", map_index=-1)
 
 
 def file(try_number: int, number: int, *, run_id: str = "manual__1", folder: str = "") -> str:
     owner = Owner(dag_id="load", run_id=run_id, task_id="load", map_index=-1)
-    return f"{folder}{Writer(owner=owner, try_number=try_number).prefix}{number}.parquet"
+    return f"{folder}{WritingTry(owner=owner, try_number=try_number).prefix}{number}.parquet"
 
 
 OTHERS = [file(1, 0, run_id="manual__2"), file(9, 0, run_id="manual__2"), "part-00000-x.snappy.parquet"]
@@ -40,8 +40,8 @@ TWO = [file(1, 0), file(1, 100_000)]
         (2, None, TWO, Rewritten(frozenset(TWO))),
     ],
 )  # fmt: skip
-def test_a_commit_is_decided_from_what_the_table_records(try_number, record, live, decision):
-    assert plan(Writer(owner=OWNER, try_number=try_number), record, live) == decision
+def test_the_record_in_the_table_decides_what_a_commit_does(try_number, record, live, decision):
+    assert plan(WritingTry(owner=OWNER, try_number=try_number), record, live) == decision
 
 
 @pytest.mark.parametrize(
@@ -53,13 +53,13 @@ def test_a_commit_is_decided_from_what_the_table_records(try_number, record, liv
         (None, [file(2, 0)]),
     ],
 )
-def test_a_table_that_records_a_later_try_fences(record, live):
+def test_a_table_that_records_a_later_try_fences_an_earlier_one(record, live):
     with pytest.raises(Fenced, match="try 2 of this run"):
-        plan(Writer(owner=OWNER, try_number=1), record, live)
+        plan(WritingTry(owner=OWNER, try_number=1), record, live)
 
 
-def test_files_tell_the_task_instance_and_its_try():
-    writer = Writer(owner=OWNER, try_number=3)
+def test_file_names_identify_the_task_instance_and_its_try():
+    writer = WritingTry(owner=OWNER, try_number=3)
     assert writer.id == "load/manual__1/load/-1"
     assert writer.try_of(f"s3://bucket/table/{writer.prefix}12.parquet") == 3
     assert writer.try_of(file(3, 12, run_id="manual__2")) is None
@@ -77,27 +77,27 @@ COLUMNS = Columns(types={"id": "long", "Day": "date", "run": "string"}, partitio
         ({"ID": "long", "day": "date", "colour": "string"}, "add_columns", ["colour"]),
     ],
 )
-def test_new_columns_are_added_and_lacking_ones_are_null(frame, evolution, added):
+def test_new_columns_are_added_and_missing_ones_are_accepted(frame, evolution, added):
     assert COLUMNS.added_by(frame, ["day"], evolution, "t") == added
 
 
 @pytest.mark.parametrize(
     ("frame", "partition_by", "evolution", "sentence"),
     [
-        ({"id": "long", "day": "date", "colour": "string"}, ["day"], "strict", "has no column colour: leave it out, or append"),
-        ({"id": "string", "day": "date"}, ["day"], "add_columns", "the column id of t has the type long, and the frame's is string"),
+        ({"id": "long", "day": "date", "colour": "string"}, ["day"], "strict", "has no column colour: drop it from the frame, or append"),
+        ({"id": "string", "day": "date"}, ["day"], "add_columns", "the column id of t has the type long, and the frame's column has string"),
         ({"id": "long", "day": "date"}, [], "strict", "t is partitioned by Day, not by nothing"),
         ({"id": "long", "day": "date"}, ["id"], "strict", "t is partitioned by Day, not by id"),
     ],
 )  # fmt: skip
-def test_a_frame_that_does_not_fit_is_refused_in_a_sentence(frame, partition_by, evolution, sentence):
+def test_a_frame_that_does_not_fit_is_rejected_with_a_sentence(frame, partition_by, evolution, sentence):
     with pytest.raises(TargetFailed, match=sentence):
         COLUMNS.added_by(frame, partition_by, evolution, "t")
 
 
-def test_a_column_that_may_not_be_null_has_to_be_in_the_frame():
+def test_a_required_column_must_be_in_the_frame():
     columns = Columns(types={"id": "long", "name": "string"}, partition_by=[], required=frozenset({"name"}))
-    with pytest.raises(TargetFailed, match="takes no row without name"):
+    with pytest.raises(TargetFailed, match="t requires the column name"):
         columns.added_by({"id": "long"}, [], "strict", "t")
 
 
@@ -112,7 +112,7 @@ def test_a_column_that_may_not_be_null_has_to_be_in_the_frame():
         (["part-0.parquet"], "parquet"),
     ],
 )
-def test_what_lies_in_a_folder_tells_its_format(names, kind):
+def test_the_names_in_a_folder_determine_its_format(names, kind):
     assert format_in(names) == kind
     for wanted in ("delta", "parquet", "iceberg"):
         if kind in {None, wanted}:

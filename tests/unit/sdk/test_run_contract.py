@@ -1,4 +1,4 @@
-"""What a job can rely on, beside a daemon and in a folder alike."""
+"""The guarantees of a run for its job, with a daemon and in a local folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_leaving_the_block_reports_success(place: Place) -> None:
     assert place.finished() == {"state": "success", "outlet_events": [], "message": ""}
 
 
-def test_an_exception_reports_failure_and_goes_on(place: Place) -> None:
+def test_an_exception_reports_failure_and_propagates(place: Place) -> None:
     place.outlets = [ORDERS]
     with pytest.raises(ZeroDivisionError), place.run() as r:
         r.outlet_events["orders"].extra = {"row_count": 1 / 0}
@@ -57,7 +57,7 @@ def test_skipping_ends_the_block_quietly(place: Place) -> None:
     assert place.finished() == {"state": "skipped", "outlet_events": [], "message": "nothing new"}
 
 
-def test_skipping_by_raising_is_the_same(place: Place) -> None:
+def test_raising_the_skip_exception_skips(place: Place) -> None:
     with place.run():
         raise AssetJobSkip
     assert (place.finished() or {})["state"] == "skipped"
@@ -66,7 +66,7 @@ def test_skipping_by_raising_is_the_same(place: Place) -> None:
 # What triggered the run
 
 
-def test_a_run_knows_with_what_it_was_asked_for(place: Place) -> None:
+def test_a_run_has_the_conf_and_times_of_its_request(place: Place) -> None:
     times = ("logical_date", "data_interval_start", "data_interval_end")
     days = [datetime(2026, 11, day, tzinfo=UTC) for day in (20, 19, 20)]
     place.asked = {"conf": {"day": "ü", "big": 2**70}, **dict(zip(times, map(datetime.isoformat, days), strict=True))}
@@ -75,7 +75,7 @@ def test_a_run_knows_with_what_it_was_asked_for(place: Place) -> None:
         assert [r.logical_date, r.data_interval_start, r.data_interval_end] == days
 
 
-def test_a_run_of_events_was_asked_for_by_nobody(place: Place) -> None:
+def test_a_run_of_events_has_an_empty_conf_and_no_times(place: Place) -> None:
     with place.run() as r:
         assert (r.conf, r.logical_date, r.data_interval_start, r.data_interval_end) == ({}, None, None, None)
         assert r.partition_key is None
@@ -119,8 +119,8 @@ def test_files_ranges_and_rows_come_in_the_order_of_their_events(place: Place) -
         assert events.rows() == [{"id": 11}]
 
 
-def test_an_event_names_the_run_that_made_it(tmp_path: Path) -> None:
-    """The API's side is test_an_alias_is_where_its_events_come_from's."""
+def test_an_event_names_the_run_that_created_it(tmp_path: Path) -> None:
+    """test_an_alias_is_where_its_events_come_from tests the same of the API."""
     place = InAFolder(tmp_path)
     source = {"dag_id": "x", "run_id": "r", "data_interval_start": None, "data_interval_end": None}
     made = {
@@ -174,13 +174,13 @@ def test_outlet_events_are_sent_with_the_success(place: Place) -> None:
     ]
 
 
-def test_metadata_says_the_same_in_one_word(place: Place) -> None:
+def test_metadata_adds_events_in_one_call(place: Place) -> None:
     place.outlets = [ORDERS, ALIAS]
     with place.run() as r:
         r.outlet_events["orders"].extra = {"rows": 1}
         r.outlet_events.add(Metadata("orders", {"files": 2}))
         r.outlet_events.add(Metadata("s3://lake/x", {"n": 1}, alias="daily_outputs"))
-        with pytest.raises(AssetJobError, match="nobodys is no outlet"):
+        with pytest.raises(AssetJobError, match="nobodys is not an outlet"):
             r.outlet_events.add(Metadata("nobodys"))
     assert (place.finished() or {})["outlet_events"] == [
         {"asset": "orders", "extra": {"rows": 1, "files": 2}},
@@ -197,7 +197,7 @@ def test_an_outlet_is_named_by_its_name_its_uri_or_as_an_asset(place: Place) -> 
         r.outlet_events[Asset(name="orders", uri="")].extra["by_its_name"] = 3
         r.outlet_events.add(Metadata(Asset(uri=uri), {"metadata": 4}))
         r.outlet_events[Alias(name="daily_outputs")].add("s3://lake/x")
-        with pytest.raises(AssetJobError, match="landing is no outlet"):
+        with pytest.raises(AssetJobError, match="landing is not an outlet"):
             r.outlet_events[Asset(uri=LANDING["uri"])].extra = {}
     assert (place.finished() or {})["outlet_events"] == [
         {"asset": "orders", "extra": {"by_uri": 1, "as_an_asset": 2, "by_its_name": 3, "metadata": 4}},
@@ -205,7 +205,7 @@ def test_an_outlet_is_named_by_its_name_its_uri_or_as_an_asset(place: Place) -> 
     ]
 
 
-def test_the_other_accessors_take_an_asset_too(place: Place) -> None:
+def test_the_other_accessors_take_an_asset(place: Place) -> None:
     inbox = Asset(uri="file:///data/inbox")
     place.inlets, place.outlets = [{"name": "inbox", "uri": inbox.uri}], [ORDERS]
     place.events = {"inbox": [event(1, "inbox", "2026-11-20T09:00:00Z", files=[{"key": "a"}])]}
@@ -219,12 +219,12 @@ def test_the_other_accessors_take_an_asset_too(place: Place) -> None:
         assert r.asset_store["orders"].get("a") == 1
 
 
-def test_an_event_of_what_is_no_outlet_is_refused(place: Place) -> None:
+def test_an_event_of_an_asset_that_is_not_an_outlet_is_rejected(place: Place) -> None:
     place.inlets, place.outlets = [LANDING], [ORDERS]
     with place.run() as r:
-        with pytest.raises(AssetJobError, match="landing is no outlet of this job: add it to the job's `outlets`"):
+        with pytest.raises(AssetJobError, match="landing is not an outlet of this job: add it to the job's `outlets`"):
             r.outlet_events["landing"].extra = {}
-        with pytest.raises(AssetJobError, match="orders is an asset, no alias"):
+        with pytest.raises(AssetJobError, match="orders is an asset and not an alias"):
             r.outlet_events["orders"].add("s3://x")
 
 
@@ -232,7 +232,7 @@ def test_an_event_of_what_is_no_outlet_is_refused(place: Place) -> None:
 
 
 @pytest.mark.parametrize("key", ["total_runs", "a/b", "ü & ?=#%", "..", "x" * 512])
-def test_what_is_set_is_read_until_it_is_deleted(place: Place, key: str) -> None:
+def test_a_value_is_read_until_it_is_deleted(place: Place, key: str) -> None:
     place.outlets = [ORDERS]
     with place.run() as r:
         store = r.asset_store["orders"]
@@ -246,7 +246,7 @@ def test_what_is_set_is_read_until_it_is_deleted(place: Place, key: str) -> None
         assert store.keys() == []
 
 
-def test_what_a_try_leaves_in_its_task_store_is_listed_by_key(place: Place) -> None:
+def test_the_task_store_lists_its_keys(place: Place) -> None:
     with place.run() as r:
         for key in ("b", "a/b", "ü"):
             r.task_store.set(key, 1)
@@ -254,7 +254,7 @@ def test_what_a_try_leaves_in_its_task_store_is_listed_by_key(place: Place) -> N
         assert r.task_store.keys() == ["a/b", "ü"]
 
 
-def test_an_entry_is_there_for_the_next_run(place: Place) -> None:
+def test_an_asset_entry_exists_in_the_next_run(place: Place) -> None:
     place.outlets = [ORDERS]
     with place.run() as r:
         r.asset_store["orders"].set("watermark", 7)
@@ -262,7 +262,7 @@ def test_an_entry_is_there_for_the_next_run(place: Place) -> None:
         assert r.asset_store["orders"].get("watermark") == 7
 
 
-def test_clear_takes_all_entries_of_one_asset(place: Place) -> None:
+def test_clear_deletes_all_entries_of_one_asset(place: Place) -> None:
     place.inlets, place.outlets = [LANDING], [ORDERS]
     with place.run() as r:
         for name in ("landing", "orders"):
@@ -289,7 +289,7 @@ def test_the_only_asset_needs_no_name(place: Place) -> None:
 @pytest.mark.parametrize(
     ("outlets", "known"), [([LANDING, ORDERS], "landing, orders"), ([ALIAS], "no asset among its inlets and outlets")]
 )
-def test_without_a_name_one_of_several_is_not_guessed(place: Place, outlets: list[dict[str, str]], known: str) -> None:
+def test_with_several_assets_a_name_is_required(place: Place, outlets: list[dict[str, str]], known: str) -> None:
     place.outlets = outlets
     with place.run() as r:
         with pytest.raises(AssetJobError, match=f"this job has {known}"):
@@ -310,11 +310,11 @@ def test_times_are_stored_as_iso_text(place: Place) -> None:
     ("value", "sentence"),
     [
         (None, "None cannot be stored as 'a': delete the key instead"),
-        (float("nan"), "The value of 'a' is not JSON"),
-        ({"x": {1, 2}}, "The value of 'a' is not JSON: set cannot be stored"),
+        (float("nan"), "the value of 'a' is not JSON"),
+        ({"x": {1, 2}}, "the value of 'a' is not JSON: set cannot be stored"),
     ],
 )
-def test_what_is_not_json_is_refused_at_once(place: Place, value: Any, sentence: str) -> None:
+def test_a_value_that_is_not_json_is_rejected_at_once(place: Place, value: Any, sentence: str) -> None:
     place.outlets = [ORDERS]
     with place.run() as r:
         r.asset_store.set("a", "before")
@@ -328,7 +328,7 @@ def test_what_is_not_json_is_refused_at_once(place: Place, value: Any, sentence:
 
 
 @pytest.mark.parametrize("key", ["spark_app_id", "a/b?c#d", "ü"])
-def test_task_entries_are_there_for_the_next_try(place: Place, key: str) -> None:
+def test_task_entries_exist_in_the_next_try(place: Place, key: str) -> None:
     with pytest.raises(RuntimeError), place.run() as r:  # noqa: PT012 - a try that fails late
         r.task_store.set(key, [1], retention=NEVER_EXPIRE)
         assert r.task_store.get(key) == [1]
@@ -343,6 +343,6 @@ def test_task_entries_are_there_for_the_next_try(place: Place, key: str) -> None
 
 
 @pytest.mark.parametrize("retention", [7, "1 day", True])
-def test_a_retention_that_is_no_time_is_told(place: Place, retention: Any) -> None:
+def test_a_retention_that_is_not_a_time_is_rejected(place: Place, retention: Any) -> None:
     with place.run() as r, pytest.raises(InvalidValue, match="give a timedelta, NEVER_EXPIRE, or nothing"):
         r.task_store.set("a", 1, retention=retention)

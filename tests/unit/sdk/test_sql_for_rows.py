@@ -13,7 +13,7 @@ from asset_job.sources.postgres_sql import (
     queries,
     table_sql,
 )
-from asset_job.sources.request import Rows
+from asset_job.sources.request import RowSelection
 from asset_job.sources.s3_objects import s3_access
 
 
@@ -36,13 +36,13 @@ def column(name: str, kind: str, key_place: int = 0) -> TableColumn:
         ("uuid", '"c"::text AS "c"', "string"),
     ],
 )
-def test_types_become_sparks_or_stay_text(kind, expression, spark):
+def test_types_are_mapped_to_sparks_or_to_text(kind, expression, spark):
     found = column("c", kind)
     assert (found.expression, found.spark) == (expression, spark)
 
 
 def test_ranges_become_conditions_on_the_index():
-    one = Rows(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
+    one = RowSelection(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
     columns = [column("id", "bigint", 1)]
     table = 'SELECT "id" FROM "public"."orders" WHERE "id" BETWEEN '
     several = "SELECT w.* FROM unnest('{}'::int8[], '{}'::int8[]) AS r(low, high) CROSS JOIN LATERAL ({}) AS w"
@@ -52,8 +52,8 @@ def test_ranges_become_conditions_on_the_index():
     assert predicates(one, tasks=1) == ['"id" BETWEEN 1 AND 3 OR "id" = 5']
 
 
-def test_keys_are_compared_in_their_own_types_and_asked_for_once():
-    some = Rows(table="public.parts", column="updated_at", keys=((1, "it's"), (1, "it's")))
+def test_keys_are_compared_in_their_own_types_and_selected_once():
+    some = RowSelection(table="public.parts", column="updated_at", keys=((1, "it's"), (1, "it's")))
     [query] = queries(some, [column("part", "text", 2), column("id", "integer", 1), column("note", "text")], tasks=4)
     condition = (
         '("id", "part") IN (SELECT (k.value->>0)::integer, (k.value->>1)::text FROM json_array_elements({}) AS k)'
@@ -61,7 +61,7 @@ def test_keys_are_compared_in_their_own_types_and_asked_for_once():
     assert query.endswith(" WHERE " + condition.format("""E'[[1, "it''s"]]'::json"""))
 
 
-def test_names_and_texts_cannot_break_out():
+def test_names_and_texts_are_quoted():
     assert table_sql('public.a"b') == '"public"."a""b"'
     assert table_sql("odd.name.with.dots") == '"odd"."name.with.dots"'
     assert table_sql("orders") == '"public"."orders"'
@@ -77,14 +77,14 @@ def test_addresses_of_connections():
     assert jdbc(uri) == ("jdbc:postgresql://db:5433/shop?sslmode=require", {"user": "me@x", "password": "p:/w"})
 
 
-def test_what_travels_to_executors_shows_no_secret():
+def test_objects_for_executors_show_no_secret():
     access = s3_access({"access_key_id": "AKIA", "secret_access_key": "hidden", "endpoint_url": "http://x"})
     assert dict(access.config)["secret_access_key"] == "hidden"
     assert "hidden" not in repr(access) + str(access)
     assert "hidden" not in repr(Postgres(uri="postgresql://me:hidden@db/shop"))
 
 
-def test_an_address_that_is_not_understood_does_not_show_its_password():
+def test_an_invalid_address_does_not_show_its_password():
     with (
         pytest.raises(SourceFailed, match=r"PostgreSQL: .*invalid percent-encoded") as refused,
         Postgres(uri="postgresql://me:hidd%zz@127.0.0.1:1/shop").cursor(),

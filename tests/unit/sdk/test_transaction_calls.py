@@ -1,4 +1,4 @@
-"""What of a transaction travels to the daemon."""
+"""The calls that a transaction makes to the daemon."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from asset_job import AssetJobError, Forbidden, StoreConflict
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from tests.unit.sdk.execution_server import ALIAS, ORDERS, ExecutionServer, Request, refused
 
 
@@ -15,7 +15,7 @@ def sent(daemon: ExecutionServer) -> list[Request]:
     return [request for request in daemon.requests if request.path == "store/asset/transaction"]
 
 
-def test_it_is_one_call_with_what_was_read_and_what_changes(daemon: ExecutionServer) -> None:
+def test_a_transaction_is_one_call_with_the_reads_and_the_changes(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.put(("orders", "watermark"), {"value": 1})
     daemon.put(("orders", "watermark"), {"value": 2})
@@ -38,7 +38,7 @@ def test_it_is_one_call_with_what_was_read_and_what_changes(daemon: ExecutionSer
     assert [one.query["key"] for one in daemon.requests if one.method == "GET"] == ["watermark", "step"]
 
 
-def test_a_tag_that_a_proxy_has_weakened_is_understood(daemon: ExecutionServer) -> None:
+def test_a_weak_etag_is_understood(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.put(("orders", "a"), {"value": 1})
     daemon.tag_form = 'W/"{}"'
@@ -47,7 +47,7 @@ def test_a_tag_that_a_proxy_has_weakened_is_understood(daemon: ExecutionServer) 
     assert sent(daemon)[0].body["reads"] == {"a": 1}
 
 
-def test_a_lost_answer_is_asked_for_again_as_the_same(daemon: ExecutionServer) -> None:
+def test_a_transaction_whose_response_was_lost_is_repeated_with_the_same_key(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     with submitted_run(daemon.context()) as r, r.asset_store.transaction() as t:
         t.increment("n")
@@ -57,7 +57,7 @@ def test_a_lost_answer_is_asked_for_again_as_the_same(daemon: ExecutionServer) -
     assert len(sent(daemon)) == 3
 
 
-def test_each_assets_transactions_are_counted_whichever_name_it_has(daemon: ExecutionServer) -> None:
+def test_transactions_are_counted_per_asset_by_whichever_name(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS, {"name": "other", "uri": "s3://other"}, ALIAS]}
     daemon.resolved = [{"name": "of_the_alias", "uri": "s3://lake/alias"}, {"name": "day", "uri": "s3://lake/day=1"}]
     with submitted_run(daemon.context()) as r:
@@ -76,7 +76,7 @@ def test_each_assets_transactions_are_counted_whichever_name_it_has(daemon: Exec
     ]
 
 
-def test_a_block_that_neither_reads_nor_changes_sends_nothing_and_is_counted(daemon: ExecutionServer) -> None:
+def test_an_empty_block_sends_nothing_and_is_counted(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     with submitted_run(daemon.context()) as r:
         with r.asset_store.transaction():
@@ -93,7 +93,9 @@ def test_a_block_that_neither_reads_nor_changes_sends_nothing_and_is_counted(dae
         (refused(403, "forbidden", "the job does not declare orders"), Forbidden),
     ],
 )
-def test_a_refusal_has_the_daemons_sentence(daemon: ExecutionServer, answer: Any, kind: type[Exception]) -> None:
+def test_a_refused_transaction_raises_the_daemons_sentence(
+    daemon: ExecutionServer, answer: Any, kind: type[Exception]
+) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.refusals["store/asset/transaction"] = answer
     with (
@@ -104,13 +106,13 @@ def test_a_refusal_has_the_daemons_sentence(daemon: ExecutionServer, answer: Any
         t["a"] = 1
 
 
-def test_a_store_that_keeps_no_versions_is_told(daemon: ExecutionServer) -> None:
+def test_a_transaction_on_a_store_without_versions_raises_a_sentence(daemon: ExecutionServer) -> None:
     daemon.claim = {"outlets": [ORDERS]}
     daemon.put(("orders", "a"), {"value": 1})
     daemon.tag_form = ""
     with (
         submitted_run(daemon.context()) as r,
-        pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend keeps none"),
+        pytest.raises(AssetJobError, match="'a' has no version, because the daemon's store backend has no versions"),
         r.asset_store.transaction() as t,
     ):
         t.get("a")

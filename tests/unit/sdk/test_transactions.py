@@ -1,4 +1,4 @@
-"""Changes of an asset's entries that take effect together, once, or not at all."""
+"""Transactions: changes of an asset's entries take effect together and once, or not at all."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class JobFailed(Exception):
 
 @contextmanager
 def ends_with(kind: type[Exception]) -> Iterator[None]:
-    """The block, whose last line or whose end raises."""
+    """A transaction of which the last line or the end of the block raises."""
     with pytest.raises(kind):
         yield
 
@@ -64,7 +64,7 @@ def test_skipping_in_the_block_sends_nothing(place: Place) -> None:
     assert place.stored("orders") == {}
 
 
-def test_what_the_block_has_changed_is_read_as_it_will_be(place: Place) -> None:
+def test_a_changed_key_is_read_with_the_value_that_it_will_have(place: Place) -> None:
     place.store("orders", "total_runs", 4)
     with place.run() as r, r.asset_store["orders"].transaction() as t:
         t["a"] = {"n": [1]}
@@ -91,7 +91,7 @@ def test_what_the_block_has_changed_is_read_as_it_will_be(place: Place) -> None:
         ([("increment", 2), ("increment", -3)], 9),
     ],
 )
-def test_of_several_changes_of_a_key_the_last_counts(place: Place, changes: list[Any], left: int | None) -> None:
+def test_the_last_of_several_changes_of_a_key_counts(place: Place, changes: list[Any], left: int | None) -> None:
     place.store("orders", "k", 10)
     with place.run() as r:
         with r.asset_store["orders"].transaction() as t:
@@ -114,14 +114,14 @@ def test_a_key_that_somebody_changed_after_it_was_read_is_a_conflict(place: Plac
     assert place.stored("orders") == {"watermark": 8}
 
 
-def test_a_key_that_was_not_there_when_it_was_read_is_a_conflict_too(place: Place) -> None:
+def test_a_key_that_was_created_after_it_was_read_is_a_conflict(place: Place) -> None:
     with place.run() as r, ends_with(StoreConflict), r.asset_store["orders"].transaction() as t:
         t["made"] = t.get("made", "by us")
         place.store("orders", "made", "by somebody else")
     assert place.stored("orders") == {"made": "by somebody else"}
 
 
-def test_a_key_that_was_deleted_and_made_again_is_a_conflict_as_well(place: Place) -> None:
+def test_a_key_that_was_deleted_and_created_again_is_a_conflict(place: Place) -> None:
     with place.run() as r:
         r.asset_store["orders"].set("k", 1)
         with ends_with(StoreConflict), r.asset_store["orders"].transaction() as t:
@@ -130,7 +130,7 @@ def test_a_key_that_was_deleted_and_made_again_is_a_conflict_as_well(place: Plac
             r.asset_store["orders"].set("k", 1)
 
 
-def test_what_is_read_stays_the_same_until_the_end(place: Place) -> None:
+def test_a_key_has_the_same_value_throughout_the_block(place: Place) -> None:
     place.store("orders", "k", [1])
     with place.run() as r, ends_with(StoreConflict), r.asset_store["orders"].transaction() as t:
         t.get("k").append(2)
@@ -145,7 +145,7 @@ def test_increments_alone_never_conflict(place: Place) -> None:
     assert place.stored("orders") == {"n": 42}
 
 
-def test_a_retry_increments_no_second_time_and_sets_anew(place: Place) -> None:
+def test_a_retry_does_not_increment_again_but_sets_again(place: Place) -> None:
     def work(try_number: int) -> None:
         for name in ("orders", "orders", "landing"):
             with r.asset_store[name].transaction() as t:
@@ -161,7 +161,7 @@ def test_a_retry_increments_no_second_time_and_sets_anew(place: Place) -> None:
     assert place.stored("landing") == {"total": 1, "by_try": 2}
 
 
-def test_a_retry_says_what_is_there_now(place: Place) -> None:
+def test_a_retry_returns_the_present_values(place: Place) -> None:
     for found in (1, 1, None):
         with suppress(JobFailed), place.run() as r:
             if found is None:
@@ -172,8 +172,8 @@ def test_a_retry_says_what_is_there_now(place: Place) -> None:
             fail()
 
 
-def test_a_block_that_failed_is_repeated_as_the_same_transaction(place: Place) -> None:
-    """So that a retry, which may meet no conflict, increments nothing twice."""
+def test_a_failed_block_keeps_its_number(place: Place) -> None:
+    """Otherwise a retry that meets no conflict would increment twice."""
     with ends_with(JobFailed), place.run() as r:
         with ends_with(StoreConflict), r.asset_store["orders"].transaction() as t:
             t.increment("total", t.get("step", 1))
@@ -188,8 +188,8 @@ def test_a_block_that_failed_is_repeated_as_the_same_transaction(place: Place) -
     assert place.stored("orders")["total"] == 1
 
 
-def test_a_block_without_changes_is_a_transaction_as_well(place: Place) -> None:
-    """What a first try changes its retry may find done; the number of what follows must not depend on that."""
+def test_a_block_without_changes_uses_up_a_number(place: Place) -> None:
+    """A retry may find the changes of the first try done. The numbers of later transactions must not depend on that."""
 
     def work() -> None:
         with r.asset_store["orders"].transaction() as t:
@@ -207,18 +207,18 @@ def test_a_block_without_changes_is_a_transaction_as_well(place: Place) -> None:
 
 
 @pytest.mark.parametrize("n", ["1", True, None, [1], float("inf")])
-def test_only_numbers_are_added(place: Place, n: Any) -> None:
+def test_only_numbers_can_be_incremented(place: Place, n: Any) -> None:
     with place.run() as r:
         with r.asset_store["orders"].transaction() as t:
             with pytest.raises(InvalidValue):
                 t.increment("n", n)
             t["text"] = "1"
-            with pytest.raises(InvalidValue, match="'text' cannot be incremented, because '1' is no number"):
+            with pytest.raises(InvalidValue, match="'text' cannot be incremented, because '1' is not a number"):
                 t.increment("text")
         assert place.stored("orders") == {"text": "1"}
 
 
-def test_what_is_no_json_leaves_the_change_before_it(place: Place) -> None:
+def test_a_value_that_is_not_json_keeps_the_earlier_change(place: Place) -> None:
     with place.run() as r, r.asset_store["orders"].transaction() as t:
         t["a"] = 1
         with pytest.raises(InvalidValue, match="delete the key instead"):
@@ -226,7 +226,7 @@ def test_what_is_no_json_leaves_the_change_before_it(place: Place) -> None:
     assert place.stored("orders") == {"a": 1}
 
 
-def test_nothing_is_added_to_a_transaction_that_has_ended(place: Place) -> None:
+def test_an_ended_transaction_rejects_changes(place: Place) -> None:
     with place.run() as r:
         with r.asset_store["orders"].transaction() as t:
             t["a"] = 1

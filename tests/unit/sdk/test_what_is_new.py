@@ -1,4 +1,4 @@
-"""What `r.read` makes of files, ranges and events, and how it is shared among tasks."""
+"""What `r.read` reads for files, ranges and events, and how that is divided among tasks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from asset_job import AssetJobError
 from asset_job.errors import SourceFailed, describe, require, sentence_from
 from asset_job.events import TriggeringAssetEvents
-from asset_job.sources.request import LocalFile, Rows, S3File, connection_of, items_of
+from asset_job.sources.request import LocalSourceFile, RowSelection, S3File, connection_of, items_of
 from asset_job.sources.shares import SMALLEST_PART, merged, split_files, split_ranges
 from tests.unit.sdk.execution_server import event
 
@@ -33,29 +33,29 @@ def ids(ranges: list[tuple[int, int]]) -> list[int]:
     return [number for low, high in ranges for number in range(low, high + 1)]
 
 
-def test_files_are_told_by_what_names_them():
+def test_files_are_recognized_by_their_members():
     assert items_of([A, A], ()) == [S3File(bucket="landing", key="a.json", size=3, etag="1")]
-    assert items_of([{"path": "/a", "size": 1}], ()) == [LocalFile(path="/a", size=1)]
+    assert items_of([{"path": "/a", "size": 1}], ()) == [LocalSourceFile(path="/a", size=1)]
     assert items_of([], ()) == []
 
 
-def test_events_bring_their_table_along():
+def test_events_name_their_table():
     of_run = events(
         customers={"table": "public.customers", "column": "id", "ranges": [[1, 2]]},
         parts={"table": "public.parts", "column": "updated_at", "keys": [1, [2, "b"]]},
     )
-    customers = Rows(table="public.customers", column="id", ranges=((1, 2),))
+    customers = RowSelection(table="public.customers", column="id", ranges=((1, 2),))
     assert items_of(of_run["customers"], ()) == customers
-    assert items_of(of_run["parts"], ()) == Rows(table="public.parts", column="updated_at", keys=(1, (2, "b")))
+    assert items_of(of_run["parts"], ()) == RowSelection(table="public.parts", column="updated_at", keys=(1, (2, "b")))
     assert items_of(of_run.ranges(), [*of_run["customers"], *of_run["parts"]]) == customers
 
 
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ([A, {"path": "/a"}], "partly local, partly on S3"),
+        ([A, {"path": "/a"}], "some of these files are local and some are on S3"),
         (["a.json"], "r.read takes files, ranges of ids, or events"),
-        ([(1, 2)], "say which table is meant, as in r.read(…, table='public.orders'): the events name none"),
+        ([(1, 2)], "name the table, as in r.read(…, table='public.orders'): the events name none"),
         (events(a={"files": [A]}, b={"table": "t", "column": "id", "ranges": []}), "read one asset's events at a time"),
         (
             events(
@@ -66,14 +66,14 @@ def test_events_bring_their_table_along():
         ),
     ],
 )
-def test_what_is_not_one_thing_is_refused_in_a_sentence(given, sentence):
+def test_a_mixture_of_items_is_rejected_with_a_sentence(given, sentence):
     with pytest.raises(AssetJobError) as refused:
         items_of(given, ())
     assert sentence in str(refused.value)
 
 
-def test_bare_ranges_of_a_table_that_no_event_names_are_of_its_id():
-    assert items_of([(1, 2)], (), "public.orders") == Rows(table="public.orders", column="id", ranges=((1, 2),))
+def test_ranges_of_a_table_that_no_event_names_select_by_id():
+    assert items_of([(1, 2)], (), "public.orders") == RowSelection(table="public.orders", column="id", ranges=((1, 2),))
 
 
 @given(RANGES)
@@ -100,7 +100,7 @@ def files_of(sizes: Sequence[int]) -> list[S3File]:
 
 
 @given(SIZES, st.integers(1, 8))
-def test_shares_of_files_keep_all_files_and_none_is_larger_than_the_others_by_more_than_a_file(sizes, tasks):
+def test_shares_hold_all_files_and_exceed_the_limit_by_one_file_at_most(sizes, tasks):
     files = files_of(sizes)
     shares = split_files(files, tasks=tasks, most=MOST, may_divide=lambda _: False)
     assert [file for share in shares for file in share] == files
@@ -149,14 +149,14 @@ def test_the_only_connection_of_a_kind_needs_no_name():
     assert connection_of({"lake": lake, "cellar": cellar}, "s3", "cellar") is cellar
     for connections, name, sentence in [
         ({"shop": shop}, None, "the job has no S3 connection: name one in its spark.connections"),
-        ({"lake": lake, "cellar": cellar}, None, "is meant by connection=: lake, cellar"),
-        ({"lake": lake, "shop": shop}, "shop", "is meant by connection=: lake"),
+        ({"lake": lake, "cellar": cellar}, None, "by connection=: lake, cellar"),
+        ({"lake": lake, "shop": shop}, "shop", "by connection=: lake"),
     ]:
         with pytest.raises(AssetJobError, match=sentence):
             connection_of(connections, "s3", name)
 
 
-def test_a_sentence_is_found_in_what_spark_makes_of_it():
+def test_the_sdks_sentence_is_extracted_from_sparks_report():
     trace = "PythonException: Traceback …\n  raise X\nasset_job.sources.s3_objects.FileUnreadable: s3://a/b was deleted\n\nat org…"
     assert sentence_from(trace) == "s3://a/b was deleted"
     assert str(sentence_from("x\nModuleNotFoundError: No module named 'obstore'\n")).startswith(
@@ -166,20 +166,20 @@ def test_a_sentence_is_found_in_what_spark_makes_of_it():
 
 
 class Py4JJavaError(Exception):
-    """As py4j writes one."""
+    """An exception as py4j raises it."""
 
 
-def test_what_java_says_is_told_without_its_trace():
+def test_a_java_exception_is_described_without_its_trace():
     said = "An error occurred while calling o1.parquet.\n: org.apache.spark.SparkException: [FAILED] a.json SQLSTATE: KD001\n\tat x"
     assert describe(Py4JJavaError(said)) == "SparkException: [FAILED] a.json"
     assert describe(ValueError("a\n: b: c")) == "ValueError: a\n: b: c"
 
 
 class PythonException(Exception):
-    """As PySpark has one."""
+    """An exception as PySpark raises it."""
 
 
-def test_what_failed_in_a_task_is_told_without_what_wraps_it():
+def test_a_failure_in_a_task_is_described_without_its_wrappers():
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    1 // 0\n    ~~^^~~\nZeroDivisionError: by zero\n\nJVM stacktrace'
     assert (
         describe(PythonException(f"\n  An exception was thrown from the Python worker.\n{trace}"))
@@ -197,13 +197,13 @@ def test_what_failed_in_a_task_is_told_without_what_wraps_it():
 
 
 def java(name, message, cause=None):
-    """A throwable, as py4j gives one."""
+    """A Java throwable as py4j represents it."""
     kind = SimpleNamespace(getSimpleName=lambda: name)
     return SimpleNamespace(getMessage=lambda: message, getCause=lambda: cause, getClass=lambda: kind)
 
 
 class Captured(Exception):
-    """An exception of PySpark's, which knows the throwable that it was made of."""
+    """An exception of PySpark, which knows the throwable from which it was made."""
 
     def __init__(self, origin):
         super().__init__(origin.getMessage())

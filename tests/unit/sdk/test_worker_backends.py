@@ -1,4 +1,4 @@
-"""Values that stay where the job runs: only references travel, and nothing is left behind."""
+"""Worker-side backends: values stay where the job runs, only references are sent, and no value is left behind."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -15,13 +14,13 @@ import pytest
 
 from asset_job import AssetJobError, Fenced, Run, StoreConflict, backends
 from asset_job.backends import AssetScope, BaseStateBackend
-from asset_job.runs import submitted_run
+from asset_job.run_context import submitted_run
 from asset_job.storage import ObjectStorageStateBackend
 from tests.unit.sdk.execution_server import LANDING, ORDERS, ExecutionServer, refused
 
 
 class Vault(BaseStateBackend):
-    """Keeps values in a dictionary under references that look like anything but references."""
+    """Keeps values in a dictionary under references that do not look like references."""
 
     values: dict[str, Any] = {}  # noqa: RUF012  one vault for all of a test
     broken = 0
@@ -55,7 +54,7 @@ class Vault(BaseStateBackend):
 
 
 @pytest.fixture(autouse=True)
-def vault(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def vault(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(Vault, "values", {})
     monkeypatch.setattr(Vault, "broken", 0)
     monkeypatch.setattr(backends, "_PAUSES", (0, 0))
@@ -74,7 +73,7 @@ TASK_REFERENCE = "vault/load_orders/manual__1/load/-1/k"
 ORDERS_REFERENCE = "vault/orders/file:///data/orders/k"
 
 
-def test_only_references_travel_and_values_come_back(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+def test_only_references_are_sent_and_values_are_read_back(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         r.task_store.set("k", {"secret": 1})
         r.asset_store["orders"].set("k", [2])
@@ -86,7 +85,7 @@ def test_only_references_travel_and_values_come_back(daemon: ExecutionServer, va
     assert (entry["value"], entry["is_ref"], "expires_at" in entry) == (TASK_REFERENCE, True, True)
 
 
-def test_a_text_that_looks_like_a_reference_stays_a_text(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+def test_a_text_that_looks_like_a_reference_is_not_a_reference(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         r.asset_store["orders"].set("k", [2])
         daemon.put(("orders", "plain"), {"value": ORDERS_REFERENCE})
@@ -102,7 +101,7 @@ def test_the_reference_is_the_same_by_name_and_by_uri(daemon: ExecutionServer, v
     assert vault == {ORDERS_REFERENCE: 2}
 
 
-def test_what_is_deleted_cleared_or_replaced_is_removed_outside_too(
+def test_deleted_cleared_and_replaced_values_are_removed_from_the_backend(
     daemon: ExecutionServer, vault: dict[str, Any]
 ) -> None:
     with run(daemon) as r:
@@ -120,9 +119,7 @@ def test_what_is_deleted_cleared_or_replaced_is_removed_outside_too(
     assert daemon.entries["orders", "b"] == {"value": "small"}
 
 
-def test_success_clears_what_this_and_earlier_tries_kept_outside(
-    daemon: ExecutionServer, vault: dict[str, Any]
-) -> None:
+def test_success_removes_the_values_of_this_and_earlier_tries(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with contextlib.suppress(RuntimeError), run(daemon, clear_on_success=True) as r:
         r.task_store.set("of the first try", 1)
         raise RuntimeError
@@ -133,7 +130,7 @@ def test_success_clears_what_this_and_earlier_tries_kept_outside(
     assert vault == {ORDERS_REFERENCE: 1}
 
 
-def test_what_could_not_be_removed_is_tried_again_logged_and_listed(
+def test_a_value_that_cannot_be_removed_is_retried_logged_and_reported(
     daemon: ExecutionServer, caplog: pytest.LogCaptureFixture, vault: dict[str, Any]
 ) -> None:
     with run(daemon) as r:
@@ -146,12 +143,12 @@ def test_what_could_not_be_removed_is_tried_again_logged_and_listed(
         r.task_store.delete("k")
     errors = [record.message for record in caplog.records if record.levelno == logging.ERROR]
     assert errors == [
-        f"left behind: the worker-side backend my_vault.Vault could not remove {TASK_REFERENCE!r}: the vault is shut"
+        f"not removed: the worker-side backend my_vault.Vault could not remove {TASK_REFERENCE!r}: the vault is shut"
     ]
     assert daemon.finished[-1]["message"] == f"values that could not be removed: {TASK_REFERENCE}"
 
 
-def test_a_refused_write_leaves_nothing_outside(
+def test_a_refused_write_leaves_no_value_in_the_backend(
     daemon: ExecutionServer, vault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep = Vault._keep
@@ -188,7 +185,7 @@ def test_a_reader_without_the_backend_gets_the_reference_and_one_warning(
         ("asset_job.storage.ObjectStorageStateBackend", {"url": "x", "compression": "rar"}, "use gzip"),
     ],
 )
-def test_a_writer_without_the_backend_is_told_and_nothing_is_written(
+def test_a_write_without_the_backend_fails_and_stores_nothing(
     daemon: ExecutionServer, path: str, options: dict[str, Any], sentence: str
 ) -> None:
     with run(daemon, path, options=options) as r, pytest.raises(AssetJobError, match=sentence):
@@ -196,7 +193,7 @@ def test_a_writer_without_the_backend_is_told_and_nothing_is_written(
     assert daemon.task_entries == {}
 
 
-def test_a_value_that_is_gone_is_told_in_a_sentence(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+def test_a_missing_value_raises_a_sentence(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         r.task_store.set("k", 1)
         vault.clear()
@@ -207,7 +204,7 @@ def test_a_value_that_is_gone_is_told_in_a_sentence(daemon: ExecutionServer, vau
 # --- in transactions
 
 
-def test_of_a_transaction_too_only_references_travel(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+def test_a_transaction_sends_only_references(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         for key in ("k", "replaced", "deleted"):
             r.asset_store["orders"].set(key, [key])
@@ -223,9 +220,7 @@ def test_of_a_transaction_too_only_references_travel(daemon: ExecutionServer, va
     assert vault == {ORDERS_REFERENCE: ["k", 2]}
 
 
-def test_a_refused_transaction_leaves_nothing_outside_but_what_was_there(
-    daemon: ExecutionServer, vault: dict[str, Any]
-) -> None:
+def test_a_refused_transaction_keeps_only_the_earlier_values(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
     with run(daemon) as r:
         r.asset_store["orders"].set("k", "of an entry")
         daemon.refusals["store/asset/transaction"] = refused(409, "fenced", "Try 2 was superseded.")
@@ -234,7 +229,9 @@ def test_a_refused_transaction_leaves_nothing_outside_but_what_was_there(
     assert [*vault] == [ORDERS_REFERENCE]
 
 
-def test_a_conflict_that_can_be_seen_replaces_no_value_outside(daemon: ExecutionServer, vault: dict[str, Any]) -> None:
+def test_a_conflict_that_can_be_seen_replaces_no_value_in_the_backend(
+    daemon: ExecutionServer, vault: dict[str, Any]
+) -> None:
     def work() -> None:
         with r.asset_store["orders"].transaction() as t:
             t["k"] = "by the transaction"
@@ -249,7 +246,7 @@ def test_a_conflict_that_can_be_seen_replaces_no_value_outside(daemon: Execution
     assert {*vault.values()} == {"before", "by somebody else"}
 
 
-def test_when_a_value_cannot_be_stored_those_before_it_are_removed(
+def test_values_stored_before_one_that_fails_are_removed(
     daemon: ExecutionServer, vault: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keep = Vault._keep
@@ -270,7 +267,7 @@ def test_when_a_value_cannot_be_stored_those_before_it_are_removed(
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "bz2", "xz"])
-def test_a_folder_keeps_any_key_inside_itself(daemon: ExecutionServer, tmp_path: Path, compression: str | None) -> None:
+def test_any_key_is_stored_inside_the_folder(daemon: ExecutionServer, tmp_path: Path, compression: str | None) -> None:
     options = {"url": f"{tmp_path.as_uri()}/state", "compression": compression}
     value = {"text": "ü" * 100, "n": [1, 2.5, None]}
     with run(daemon, "asset_job.storage.ObjectStorageStateBackend", options=options) as r:
@@ -301,7 +298,7 @@ def test_small_values_stay_in_the_database(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reference", ["file:///etc/passwd", "FOLDER/../secret", "FOLDERx/k", 7, None])
-def test_a_made_up_reference_reaches_nothing_else(tmp_path: Path, reference: Any) -> None:
+def test_a_forged_reference_is_rejected(tmp_path: Path, reference: Any) -> None:
     (tmp_path / "secret").write_text(json.dumps("secret"))
     url = f"{tmp_path.as_uri()}/state"
     made_up = reference.replace("FOLDER", url) if isinstance(reference, str) else reference

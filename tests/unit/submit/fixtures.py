@@ -1,4 +1,4 @@
-"""What tests of submitters share; the conftest files of both folders import it."""
+"""Fixtures that tests of submitters share; the conftest files of both folders import them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from watcher.submit.local.processes import signal_tagged
 
 @pytest.fixture
 def switchboard() -> Iterator[Switchboard]:
-    with open_switchboard() as found:
-        yield found
+    with open_switchboard() as opened:
+        yield opened
 
 
 @pytest.fixture
 def new_try(tmp_path: Path, switchboard: Switchboard) -> Iterator[Callable[..., Submission]]:
-    """Makes the try of an application given as text (see `switchboard.CALL`); what still runs of it ends with the test."""
+    """Make the try of an application given as text (see `switchboard.CALL`). Its processes end with the test."""
     made: list[Submission] = []
 
     def make(text: str, **more: Any) -> Submission:

@@ -12,7 +12,7 @@ from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from watcher.scheduling.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, SparkApplication, Submission, Submitter, Workspace
 from watcher.submit.local.folder import TryFolder
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark_submit import SparkSubmit
 
 
@@ -25,7 +25,7 @@ class PlainPython(SparkSubmit):
 
 
 def workspace(home: Path, environment: Mapping[str, str] = os.environ) -> Workspace:
-    """What a daemon with this home would lend."""
+    """The workspace that a daemon with this home would lend."""
     return Workspace(
         home=home, logs=home / "logs", python=sys.executable, environment=environment, driver_memory_mb=550
     )
@@ -54,7 +54,7 @@ def make_submission(task_instance_id: str, application: Path, *args: str, **more
 
 
 def submissions(jobs: Mapping[str, JobToStart], **submitters: Submitter) -> Submissions:
-    """Of jobs that name no submitter, or one of these, as a dispatcher takes them; tokens tell the try."""
+    """The submissions of these jobs, as a dispatcher takes them; a token names its try."""
     return Submissions(
         jobs=jobs,
         submitters={name.replace("spark_submit", "spark-submit"): each for name, each in submitters.items()},

@@ -22,7 +22,7 @@ OF_JOB = "STARTER_ENV"
 
 
 def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[str]:
-    """For the test: the starter of this try, once it is ready."""
+    """Start the starter of this try, and return it once it is ready."""
     application = submission.application
     argv = [factory, str(home), submission.key.task_instance_id, application.application, *application.args]
     process = subprocess.Popen(
@@ -38,7 +38,7 @@ def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[
 
 
 def make(factory: str, home: Path) -> Submitter:
-    """What FACTORY makes of the home."""
+    """Return the submitter that FACTORY makes for the home."""
     module, _, function = factory.partition(":")
     submitter: Submitter = getattr(import_module(module), function)(home)
     return submitter

@@ -1,4 +1,4 @@
-"""Test applications call in here and wait to be let go: a test knows who lives, and no application outlives its test."""
+"""Test applications call in here and wait to be released: a test knows which are alive, and none outlives its test."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def child(name, **how):
 """
 """The start of every test application, whose first argument is the switchboard's port.
 
-`call` returns when the test lets go or ends; `child` starts another process that calls.
+`call` returns when the test releases it or ends; `child` starts another process that calls.
 """
 
 
@@ -44,14 +44,14 @@ class Caller:
     line: socket.socket
     descriptor: int
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         self.line.sendall(b".")
 
     def kill(self) -> None:
         signal.pidfd_send_signal(self.descriptor, signal.SIGKILL)
 
     def wait_gone(self) -> None:
-        """Until the process, and with it whatever it held, is gone."""
+        """Wait until the process is gone, and with it whatever it held."""
         assert select.select([self.descriptor], [], [], PATIENCE)[0]
 
     def lives(self) -> bool:
@@ -72,14 +72,14 @@ class Switchboard:
         line.settimeout(PATIENCE)
         with line.makefile("r") as file:
             name, process = file.readline().split()
-        descriptor = os.pidfd_open(int(process))  # it waits for us, so the number is still its own
+        descriptor = os.pidfd_open(int(process))  # it waits for us, so the number still belongs to it
         self.stack.callback(os.close, descriptor)
         return Caller(name=name, process=int(process), line=line, descriptor=descriptor)
 
     def callers(self, *names: str) -> list[Caller]:
-        """The next callers, whoever calls first, in the order of their names as given."""
-        found = {caller.name: caller for caller in (self.next_caller() for _ in names)}
-        return [found[name] for name in names]
+        """The next callers, in the given order of their names, whichever calls first."""
+        callers = {caller.name: caller for caller in (self.next_caller() for _ in names)}
+        return [callers[name] for name in names]
 
     def nobody_waits(self) -> bool:
         return not select.select([self.listener], [], [], 0)[0]

@@ -16,13 +16,13 @@ NOT_AT_ALL = 'echo "Unrecognized VM option: ArchiveClassesAtExit" >&2; exit 1'
 SPARK_SUBMIT = """#!/bin/sh
 echo made >> "$JAVA_HOME/made"
 properties=$(printf '%s\\n' "$@" | sed -n '/^--properties-file$/{n;p;}')
-touch "$(sed -n 's/.*ArchiveClassesAtExit=\\([^ ]*\\).*/\\1/p' "$properties")"
+touch "$(sed -n 's/.*ArchiveClassesAtExit\\\\=\\([^ ]*\\).*/\\1/p' "$properties")"
 """
 
 
 @pytest.fixture
 def runtime(tmp_path: Path) -> Runtime:
-    """A Java and a Spark that do as if."""
+    """A stand-in Java and a stand-in Spark."""
     java, spark = tmp_path / "jdk", tmp_path / "spark"
     for folder in (java / "bin", spark / "bin", spark / "jars"):
         folder.mkdir(parents=True)
@@ -47,7 +47,7 @@ def made(runtime: Runtime) -> int:
     return (runtime.java / "made").read_text().count("made")
 
 
-def test_it_is_made_once_and_names_the_jars_in_one_order(runtime: Runtime, tmp_path: Path) -> None:
+def test_the_archive_is_made_once_and_names_the_jars_in_a_fixed_order(runtime: Runtime, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     assert find_archive(folder, runtime) is None
     assert make(folder, runtime) is True
@@ -59,7 +59,7 @@ def test_it_is_made_once_and_names_the_jars_in_one_order(runtime: Runtime, tmp_p
     assert sorted(file.suffix for file in folder.iterdir()) == [".jsa", ".json"]
 
 
-def test_an_update_of_java_or_spark_asks_for_another_and_takes_the_old_one_away(
+def test_an_update_of_java_or_spark_requires_a_new_archive_and_removes_the_old_one(
     runtime: Runtime, tmp_path: Path
 ) -> None:
     folder = tmp_path / "cache"
@@ -78,7 +78,7 @@ def test_an_update_of_java_or_spark_asks_for_another_and_takes_the_old_one_away(
         assert len(list(folder.glob("*.jsa"))) == len(list(folder.glob("*.json"))) == 1
 
 
-def test_what_others_need_stays_and_what_was_killed_half_made_goes(runtime: Runtime, tmp_path: Path) -> None:
+def test_archives_of_other_installations_stay_and_unfinished_ones_are_removed(runtime: Runtime, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     (folder / "unfinished-1").mkdir(parents=True)
     for name in ("unknown", "cut-off"):
@@ -107,7 +107,7 @@ print(make_archive(folder, Runtime(python=sys.executable, spark_home=spark, java
 """
 
 
-def test_of_several_that_begin_at_once_one_makes_it(runtime: Runtime, tmp_path: Path) -> None:
+def test_only_one_of_several_concurrent_processes_makes_the_archive(runtime: Runtime, tmp_path: Path) -> None:
     words = [sys.executable, "-c", MAKE, str(tmp_path / "cache"), str(runtime.spark_home), str(runtime.java)]
     makers = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(3)]
     said = sorted(maker.communicate()[0].strip() for maker in makers)
@@ -115,12 +115,12 @@ def test_of_several_that_begin_at_once_one_makes_it(runtime: Runtime, tmp_path: 
     assert made(runtime) == 1
 
 
-def test_a_java_that_makes_none_says_so_in_a_sentence_and_leaves_nothing(runtime: Runtime, tmp_path: Path) -> None:
+def test_a_java_that_makes_no_archive_is_reported_and_leaves_nothing(runtime: Runtime, tmp_path: Path) -> None:
     program(runtime.spark_home / "bin" / "spark-submit", f"#!/bin/sh\n{NOT_AT_ALL}\n")
     with pytest.raises(SubmitError) as raised:
         make(tmp_path / "cache", runtime)
     assert str(raised.value).startswith(
-        "this Java makes no class archive, so that Spark jobs start as slowly as without: "
+        "this Java makes no class archive, so Spark jobs start as slowly as without one: "
     )
     assert "Unrecognized VM option: ArchiveClassesAtExit" in str(raised.value)
     assert list((tmp_path / "cache").iterdir()) == []
@@ -140,7 +140,7 @@ def test_the_folder_is_the_users_cache(environment: dict[str, str], folder: str 
     assert archive_folder(environment) == (None if folder is None else Path(folder))
 
 
-def test_without_a_folder_there_is_no_archive_and_a_sentence(runtime: Runtime, tmp_path: Path) -> None:
+def test_without_a_folder_there_is_no_archive_and_an_error_says_why(runtime: Runtime, tmp_path: Path) -> None:
     assert find_archive(None, runtime) is None
     (tmp_path / "file").touch()
     for folder in (None, tmp_path / "file" / "below"):
@@ -150,7 +150,7 @@ def test_without_a_folder_there_is_no_archive_and_a_sentence(runtime: Runtime, t
     assert not (runtime.java / "made").exists()
 
 
-def test_the_command_says_in_one_line_that_there_is_no_folder_and_succeeds() -> None:
+def test_the_command_reports_a_missing_folder_in_one_line_and_succeeds() -> None:
     environment = {name: value for name, value in os.environ.items() if name not in {"HOME", "XDG_CACHE_HOME"}}
     words = [sys.executable, "-m", "watcher", "spark", "archive"]
     command = subprocess.run(words, env=environment, capture_output=True, text=True, check=False)

@@ -57,7 +57,7 @@ def test_the_sdk_travels_with_a_job_that_has_no_files_of_its_own() -> None:
     assert not {"--jars", "--packages"} & set(found)
 
 
-def test_a_job_cannot_take_over_what_a_try_must_have() -> None:
+def test_a_job_cannot_override_what_a_try_must_have() -> None:
     conf = {"spark.ui.port": "4040", "spark.local.dir": "/tmp", "spark.sql.shuffle.partitions": "2"}  # noqa: S108
     found = configuration(a_try(conf=conf), PATHS)
     assert found["spark.ui.port"] == "0"
@@ -92,7 +92,7 @@ def test_only_the_small_profile_tunes_the_jvm(profile: str, archive: ClassArchiv
     assert launcher == (TUNED.strip() if profile == "small" else None)
 
 
-def test_a_class_path_of_the_jobs_own_stays_first_and_no_archive_fits() -> None:
+def test_a_jobs_own_class_path_stays_first_and_no_archive_is_used() -> None:
     found = configuration(a_try(conf={CLASS_PATH: "/my.jar"}), replace(PATHS, class_archive=ARCHIVE))
     assert found[CLASS_PATH] == "/my.jar"
     assert "SharedArchiveFile" not in found[JAVA_OPTIONS]
@@ -125,7 +125,7 @@ def test_paths_with_blanks_are_quoted_for_the_launcher() -> None:
         ),
     ],
 )
-def test_a_clusters_own_tools_show_the_tag(master: str, own: dict[str, str], marks: dict[str, str]) -> None:
+def test_the_clusters_own_tools_show_the_tag(master: str, own: dict[str, str], marks: dict[str, str]) -> None:
     found = configuration(a_try(master=master, conf=own), PATHS)
     assert {key: value for key, value in found.items() if "yarn" in key or "kubernetes" in key} == marks
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from watcher.submit.spark.linked_spark import linked_spark
+from watcher.submit.spark.runtime import linked_spark
 
 
 def spark(site_packages: Path) -> Path:
@@ -16,7 +16,7 @@ def spark(site_packages: Path) -> Path:
     return home
 
 
-def test_it_is_that_spark_with_the_installed_packages_for_its_zips(tmp_path: Path) -> None:
+def test_the_linked_spark_has_the_installed_packages_in_place_of_its_zips(tmp_path: Path) -> None:
     home = spark(tmp_path)
     linked = linked_spark(tmp_path / "home", home)
     assert (linked / "bin").resolve() == home / "bin"
@@ -28,7 +28,7 @@ def test_it_is_that_spark_with_the_installed_packages_for_its_zips(tmp_path: Pat
     assert (linked / "conf").exists(), "a folder that came later"
 
 
-def test_it_is_made_once(tmp_path: Path) -> None:
+def test_the_linked_spark_is_made_once(tmp_path: Path) -> None:
     home = spark(tmp_path)
     linked = linked_spark(tmp_path / "home", home)
     made = linked.stat().st_ino
@@ -37,7 +37,7 @@ def test_it_is_made_once(tmp_path: Path) -> None:
     assert [path.name for path in linked.parent.iterdir()] == [linked.name]
 
 
-def test_a_spark_that_pip_did_not_install_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_a_spark_that_pip_did_not_install_is_used_as_it_is(tmp_path: Path) -> None:
     home = spark(tmp_path)
     (tmp_path / "py4j" / "__init__.py").unlink()
     assert linked_spark(tmp_path / "home", home) == home

@@ -39,12 +39,12 @@ def test_a_link_on_the_path_leads_to_the_installation(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("environment", "where"), [({"PATH": "/nowhere"}, "on the PATH"), ({"JAVA_HOME": "/gone"}, "in JAVA_HOME /gone")]
 )
-def test_a_missing_java_is_told_with_the_remedy(environment: dict[str, str], where: str) -> None:
+def test_a_missing_java_is_reported_with_the_remedy(environment: dict[str, str], where: str) -> None:
     with pytest.raises(SubmitError, match=f"Spark needs Java, and none was found {where}: install Java 17"):
         java_home(environment)
 
 
-def test_an_old_java_is_told_with_the_remedy(tmp_path: Path) -> None:
+def test_an_old_java_is_reported_with_the_remedy(tmp_path: Path) -> None:
     folder = installation(tmp_path / "jdk", "11.0.2")
     with pytest.raises(SubmitError, match=r"is Java 11: install Java 17 or newer"):
         java_home({"JAVA_HOME": str(folder)})

@@ -23,7 +23,7 @@ def test_the_archive_holds_the_package_and_is_made_once(tmp_path: Path) -> None:
     assert [*archive.parent.iterdir()] == [archive]
 
 
-def test_the_same_sources_make_the_same_archive_wherever_they_lie(tmp_path: Path) -> None:
+def test_equal_sources_make_equal_archives_in_any_folder(tmp_path: Path) -> None:
     copy = copytree(SDK, tmp_path / "elsewhere" / "asset_job")
     for number, module in enumerate(copy.rglob("*.py")):
         os.utime(module, (number, number))
@@ -33,7 +33,7 @@ def test_the_same_sources_make_the_same_archive_wherever_they_lie(tmp_path: Path
     assert packed(copy) != packed(SDK)
 
 
-def test_a_home_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "sdk").write_text("in the way")
     with pytest.raises(SubmitError, match=r"the job SDK could not be written below .*: .*File exists"):
         workspace(tmp_path).sdk_archive()

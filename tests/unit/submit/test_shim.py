@@ -12,11 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.effort import PATIENCE
 from tests.unit.submit.plain import PlainPython, plain_python
-from tests.unit.submit.switchboard import PATIENCE, Switchboard
+from tests.unit.submit.switchboard import Switchboard
 from watcher.submit.base import Submission
 from watcher.submit.local import shim
-from watcher.submit.local.folder import Exit, TryFolder
+from watcher.submit.local.folder import ExitRecord, TryFolder
 from watcher.submit.local.processes import TAG_VARIABLE
 
 NewTry = Callable[..., Submission]
@@ -41,13 +42,13 @@ def start_shim(submission: Submission) -> subprocess.Popen[bytes]:
     return subprocess.Popen(argv, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
 
 
-def wait_ended(folder: TryFolder) -> Exit:
+def wait_ended(folder: TryFolder) -> ExitRecord:
     with suppress(ProcessLookupError):
         descriptor = os.pidfd_open(folder.shim_process() or -1)
         gone = select.select([descriptor], [], [], PATIENCE)[0]
         os.close(descriptor)
         assert gone
-    found = folder.exit()
+    found = folder.exit_record()
     assert found is not None
     return found
 
@@ -59,13 +60,13 @@ def stop(folder: TryFolder, grace: float) -> None:
     os.kill(process, signal.SIGTERM)
 
 
-def test_of_twenty_shims_one_starts_the_try(new_try: NewTry, switchboard: Switchboard) -> None:
+def test_one_of_twenty_shims_starts_the_try(new_try: NewTry, switchboard: Switchboard) -> None:
     submission = new_try("open('starts', 'a').write('x'); call(sys.argv[1], 'main')")
     folder = ordered(submission)
     shims = [start_shim(submission) for _ in range(20)]
     exits = sorted(process.wait() for process in shims)
     assert exits == [0] + [1] * 19
-    switchboard.next_caller().let_go()
+    switchboard.next_caller().release()
     assert wait_ended(folder).exit_code == 0
     assert (folder.path / "work" / "starts").read_text() == "x"
 
@@ -86,7 +87,7 @@ def test_a_withdrawn_try_is_not_started(new_try: NewTry) -> None:
     assert not folder.started()
 
 
-def test_a_probe_makes_the_shim_wait_but_never_give_up(new_try: NewTry) -> None:
+def test_a_probe_delays_the_shim_but_does_not_stop_it(new_try: NewTry) -> None:
     submission = new_try("")
     folder = ordered(submission)
     with folder.unlocked() as free:
@@ -139,19 +140,19 @@ def test_a_program_that_does_not_exist_is_recorded_with_its_name(new_try: NewTry
 
 
 @pytest.mark.parametrize("how", ["", "start_new_session=True", "close_fds=False"])
-def test_what_outlives_the_job_is_killed_before_its_end_is_told(
+def test_processes_that_outlive_the_job_are_killed_before_its_end_is_recorded(
     new_try: NewTry, switchboard: Switchboard, how: str
 ) -> None:
     submission = new_try(f"child('grandchild', {how}); call(sys.argv[1], 'main')")
     folder = ordered(submission)
     start_shim(submission).wait()
     main, grandchild = switchboard.callers("main", "grandchild")
-    main.let_go()
+    main.release()
     assert wait_ended(folder).exit_code == 0
     assert not grandchild.lives()
 
 
-def test_sigterm_stops_all_of_the_job_politely(new_try: NewTry, switchboard: Switchboard) -> None:
+def test_sigterm_reaches_all_processes_of_the_job(new_try: NewTry, switchboard: Switchboard) -> None:
     submission = new_try("""
 signal.signal(signal.SIGTERM, lambda *_: sys.exit(3))
 child('grandchild')
@@ -165,7 +166,7 @@ call(sys.argv[1], 'main')
     assert (found.exit_code, found.signal, found.stopped) == (3, None, True)
 
 
-def test_what_ignores_sigterm_is_killed_after_the_grace(new_try: NewTry, switchboard: Switchboard) -> None:
+def test_processes_that_ignore_sigterm_are_killed_after_the_grace(new_try: NewTry, switchboard: Switchboard) -> None:
     submission = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
     folder = ordered(submission)
     start_shim(submission).wait()
@@ -176,8 +177,8 @@ def test_what_ignores_sigterm_is_killed_after_the_grace(new_try: NewTry, switchb
     main.wait_gone()
 
 
-def test_the_grace_is_for_children_too(new_try: NewTry, switchboard: Switchboard) -> None:
-    """The first process dies of SIGTERM at once; its child says that it needs a moment, and gets it."""
+def test_children_get_the_grace_too(new_try: NewTry, switchboard: Switchboard) -> None:
+    """The first process dies of SIGTERM at once; its child needs a moment longer, and gets it."""
     submission = new_try("""
 PROGRAM += "signal.signal(signal.SIGTERM, lambda *_: (call(%r, 'cleaning'), open('clean', 'w'), sys.exit()));" % sys.argv[1]
 child('grandchild')
@@ -189,12 +190,12 @@ call(sys.argv[1], 'main')
     stop(folder, grace=60)
     cleaning = switchboard.next_caller()
     main.wait_gone()
-    cleaning.let_go()
+    cleaning.release()
     assert wait_ended(folder).signal == signal.SIGTERM
     assert (folder.path / "work" / "clean").exists()
 
 
-def test_a_second_wish_with_less_grace_counts(new_try: NewTry, switchboard: Switchboard) -> None:
+def test_a_second_request_with_less_grace_counts(new_try: NewTry, switchboard: Switchboard) -> None:
     submission = new_try("signal.signal(signal.SIGTERM, signal.SIG_IGN); call(sys.argv[1], 'main')")
     folder = ordered(submission)
     start_shim(submission).wait()
@@ -204,7 +205,7 @@ def test_a_second_wish_with_less_grace_counts(new_try: NewTry, switchboard: Swit
     assert wait_ended(folder).signal == signal.SIGKILL
 
 
-def test_the_job_inherits_no_signal_as_blocked_or_ignored(new_try: NewTry) -> None:
+def test_the_job_inherits_no_blocked_or_ignored_signal(new_try: NewTry) -> None:
     submission = new_try("")
     folder = ordered(submission, "/bin/sh", "-c", "grep -E '^Sig(Blk|Ign)' /proc/self/status > signals")
     start_shim(submission).wait()
@@ -216,7 +217,7 @@ def test_the_job_inherits_no_signal_as_blocked_or_ignored(new_try: NewTry) -> No
 
 
 def test_the_start_marker_is_made_once(tmp_path: Path) -> None:
-    """Whoever took the lock may have looked for the marker before another shim ran the whole try."""
+    """A shim that takes the lock may have checked for the marker before another shim ran the whole try."""
     shim.write_marker(tmp_path / "started.json", {"pid": 1})
     with pytest.raises(FileExistsError):
         shim.write_marker(tmp_path / "started.json", {"pid": 2})

@@ -20,7 +20,7 @@ def submitter(tmp_path: Path) -> SparkSubmit:
     return spark_submit(tmp_path)
 
 
-async def test_a_missing_application_is_told_with_the_setting_to_correct(
+async def test_a_missing_application_is_reported_with_the_setting_to_correct(
     submitter: SparkSubmit, new_try: NewTry
 ) -> None:
     submission = new_try("")
@@ -31,7 +31,7 @@ async def test_a_missing_application_is_told_with_the_setting_to_correct(
 
 
 @pytest.mark.parametrize("option", ["jars", "py_files"])
-async def test_a_missing_file_is_told_and_what_spark_finds_itself_is_not_looked_up(
+async def test_a_missing_file_is_reported_unless_spark_itself_finds_it(
     submitter: SparkSubmit, new_try: NewTry, option: str
 ) -> None:
     submission = new_try("", **{option: ("s3a://lake/a.jar", "/nowhere/*.jar", "/nowhere/b.jar")})
@@ -39,7 +39,7 @@ async def test_a_missing_file_is_told_and_what_spark_finds_itself_is_not_looked_
         await submitter.submit(submission)
 
 
-async def test_a_python_without_pyspark_is_told_with_the_remedy(
+async def test_a_python_without_pyspark_is_reported_with_the_remedy(
     submitter: SparkSubmit, new_try: NewTry, tmp_path: Path
 ) -> None:
     bare = tmp_path / "bare-python"
@@ -49,12 +49,12 @@ async def test_a_python_without_pyspark_is_told_with_the_remedy(
         await submitter.submit(new_try("", python=str(bare)))
 
 
-async def test_a_python_that_does_not_run_is_told(submitter: SparkSubmit, new_try: NewTry) -> None:
+async def test_a_python_that_does_not_run_is_reported(submitter: SparkSubmit, new_try: NewTry) -> None:
     with pytest.raises(SubmitError, match=r"the Python /nowhere/python does not run: correct the job's spark.python"):
         await submitter.submit(new_try("", python="/nowhere/python"))
 
 
-async def test_a_machine_without_java_is_told(new_try: NewTry, tmp_path: Path) -> None:
+async def test_a_machine_without_java_is_reported(new_try: NewTry, tmp_path: Path) -> None:
     submitter = SparkSubmit(workspace(tmp_path, {"PATH": "/nowhere"}))
     with pytest.raises(SubmitError, match="Spark needs Java"):
         await submitter.submit(new_try(""))
@@ -73,7 +73,7 @@ POM = "<project><modelVersion>4.0.0</modelVersion><groupId>g</groupId><artifactI
 
 @pytest.mark.slow
 @pytest.mark.spark
-async def test_a_package_that_cannot_be_fetched_is_found_and_one_that_can_is_there_for_the_first_run(
+async def test_a_check_reports_packages_that_cannot_be_fetched_and_keeps_the_others_for_the_first_run(
     new_try: NewTry, submitter: SparkSubmit, tmp_path: Path
 ) -> None:
     repository = tmp_path / "repository" / "g" / "a" / "1"
@@ -114,14 +114,14 @@ def test_an_archive_does_not_replace_the_sites_own_class_path(
     ("driver_memory", "need_mb"),
     [("512m", 550), ("1g", 1062), ("2G", 2086), ("100m", 550), ("600000k", 624), ("1t", 1_048_614)],
 )
-def test_a_larger_heap_comes_on_top_of_what_is_reckoned_for_the_usual_one(
+def test_a_larger_heap_is_added_to_what_a_default_driver_needs(
     submitter: SparkSubmit, driver_memory: str, need_mb: int
 ) -> None:
     application = SparkApplication(application="", driver_memory=driver_memory, conf={}, env={})
     assert submitter.needs(application) == Needs(memory_mb=need_mb)
 
 
-async def test_a_check_finds_what_a_run_would_miss(new_try: NewTry, submitter: SparkSubmit, tmp_path: Path) -> None:
+async def test_a_check_reports_what_a_run_would_lack(new_try: NewTry, submitter: SparkSubmit, tmp_path: Path) -> None:
     assert await submitter.check(new_try("").application) == []
     bare = SparkSubmit(workspace(tmp_path, {"PATH": "/nowhere"}))
     findings = await bare.check(new_try("", jars=("/nowhere/a.jar",)).application)

@@ -1,4 +1,4 @@
-"""What spark-submit is given for a job's keys: the words themselves, as a stand-in got them, and the properties file."""
+"""What spark-submit is given for a job's keys: its arguments, as a stand-in received them, and the properties file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from config.java_properties import read_properties
+from config.models.spark import read_properties
 from tests.contract.submitters import ended
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.plain import spark_submit, workspace
@@ -24,7 +24,7 @@ Given = Callable[..., Any]
 
 @pytest.fixture
 def given(tmp_path: Path, new_try: NewTry) -> Given:
-    """The words that spark-submit got for a job with these keys, and its properties."""
+    """Returns the arguments that spark-submit gets for a job with these keys, and its properties."""
     spark = stand_in_spark(tmp_path)
 
     async def given(submitter: SparkSubmit | None = None, **keys: Any) -> tuple[list[str], dict[str, str]]:
@@ -60,7 +60,7 @@ async def test_each_key_is_the_option_of_its_name(given: Given, tmp_path: Path) 
     assert after("--deploy-mode", words) == ["client"]
 
 
-async def test_what_is_not_asked_for_is_not_given(given: Given) -> None:
+async def test_keys_that_are_not_set_are_not_passed_on(given: Given) -> None:
     words, properties = await given()
     assert not {"--files", "--archives", "--executor-memory", "--executor-cores", "--num-executors", "--conf"} & {
         *words
@@ -80,7 +80,7 @@ async def test_dynamic_allocation_has_bounds(given: Given, bounds: DynamicAlloca
     assert after("--conf", words) == [f"spark.dynamicAllocation.{setting}" for setting in settings]
 
 
-async def test_a_properties_file_is_under_conf_and_under_what_a_try_must_have(given: Given, tmp_path: Path) -> None:
+async def test_conf_and_what_a_try_must_have_override_a_properties_file(given: Given, tmp_path: Path) -> None:
     file = tmp_path / "spark.conf"
     file.write_text("spark.a  of the file\nspark.b=of the file\nspark.ui.port 4040\nspark.redaction.regex=iban\n")
     _, properties = await given(properties_file=str(file), conf={"spark.b": "of the job"})
@@ -93,15 +93,13 @@ async def test_a_properties_file_is_under_conf_and_under_what_a_try_must_have(gi
 
 
 @pytest.mark.parametrize("option", ["files", "archives"])
-async def test_a_file_that_is_not_there_is_named_without_its_new_name(
-    new_try: NewTry, tmp_path: Path, option: str
-) -> None:
+async def test_a_missing_file_is_named_without_its_new_name(new_try: NewTry, tmp_path: Path, option: str) -> None:
     submission = new_try("", **{option: ("hdfs://n/x", "/nowhere/a.zip#a")})
     with pytest.raises(SubmitError, match=f"^/nowhere/a.zip does not exist: .* jobs.load_orders.spark.{option}$"):
         await spark_submit(tmp_path).submit(submission)
 
 
-async def test_a_properties_file_that_is_not_there_is_named(new_try: NewTry, tmp_path: Path) -> None:
+async def test_a_missing_properties_file_is_named(new_try: NewTry, tmp_path: Path) -> None:
     with pytest.raises(SubmitError, match=r"^/nowhere/spark.conf does not exist: .*spark.properties_file$"):
         await spark_submit(tmp_path).submit(new_try("", properties_file="/nowhere/spark.conf"))
 
@@ -117,7 +115,7 @@ async def test_spark_keeps_an_event_log_of_each_try_for_its_history_server(given
     assert properties["spark.eventLog.dir"] == "s3a://lake/events"
 
 
-async def test_a_python_from_an_archive_is_not_the_drivers(given: Given) -> None:
+async def test_the_driver_does_not_use_a_python_from_an_archive(given: Given) -> None:
     _, properties = await given(conf={"spark.pyspark.python": "./env/bin/python"})
     assert properties["spark.pyspark.python"] == "./env/bin/python"
     assert Path(properties["spark.pyspark.driver.python"]).is_absolute()

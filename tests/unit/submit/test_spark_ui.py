@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from watcher.submit.base import Progress
-from watcher.submit.spark_submit import ask_spark_ui, progress_of, ui_port
+from watcher.submit.spark.ui import ask_spark_ui, progress_of, ui_port
 
 
 def stage(number: int, status: str, tasks: int, done: int, attempt: int = 0) -> dict[str, Any]:
@@ -24,7 +24,7 @@ def stage(number: int, status: str, tasks: int, done: int, attempt: int = 0) -> 
         ([stage(0, "ACTIVE", 9, 1, attempt=1), stage(0, "FAILED", 9, 4)], (1, 9, 1)),
     ],
 )
-def test_stages_are_counted_once_and_only_what_can_still_be_done(
+def test_stages_are_counted_once_and_without_tasks_that_will_never_run(
     stages: list[dict[str, Any]], progress: tuple[int, int, int] | None
 ) -> None:
     found = progress_of(stages)
@@ -32,7 +32,7 @@ def test_stages_are_counted_once_and_only_what_can_still_be_done(
     assert found is None or isinstance(found, Progress)
 
 
-def test_what_was_done_before_the_try_is_not_counted() -> None:
+def test_work_done_before_the_try_is_not_counted() -> None:
     before = {**stage(0, "COMPLETE", 9, 9), "submissionTime": "2026-11-20T09:00:00.000GMT", "inputRecords": 7}
     since = {**stage(1, "COMPLETE", 2, 2), "submissionTime": "2026-11-20T09:00:01.500GMT", "inputRecords": 3}
     progress = progress_of([before, since], datetime(2026, 11, 20, 9, 0, 1, tzinfo=UTC))
@@ -41,7 +41,7 @@ def test_what_was_done_before_the_try_is_not_counted() -> None:
     assert progress.first_action_at == datetime(2026, 11, 20, 9, 0, 1, 500_000, tzinfo=UTC)
 
 
-async def test_an_application_without_a_ui_says_nothing_and_nobody_reads_certificates_to_ask_it(
+async def test_an_application_without_a_ui_has_no_progress_and_no_certificates_are_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr("ssl.create_default_context")

@@ -1,4 +1,4 @@
-"""What is asked of YARN's resource managers, with one that answers as they do; a real one is in tests/service/spark."""
+"""Requests to YARN's resource managers, with a stand-in that responds as they do; tests/service/spark has a real one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from watcher.submit.spark.yarn import ApplicationsLeft, ResourceManagers, resour
 
 
 class Manager(HTTPServer):
-    """Of whom `applications` are alive; `status` other than 200 is all it says."""
+    """A resource manager with these living `applications`. With a `status` other than 200 it says nothing else."""
 
     status, stubborn = 200, False
 
@@ -73,7 +73,7 @@ def manager() -> Iterator[Manager]:
         yield server
 
 
-def test_what_is_left_with_the_tag_is_killed_and_awaited(manager: Manager) -> None:
+def test_remaining_applications_with_the_tag_are_killed_and_awaited(manager: Manager) -> None:
     manager.applications = ["application_1_1", "application_1_2"]
     nobody = "http://127.0.0.1:1"
     ResourceManagers(addresses=(nobody, manager.address), user="me").end_applications("run-a-1")
@@ -83,7 +83,7 @@ def test_what_is_left_with_the_tag_is_killed_and_awaited(manager: Manager) -> No
     assert "ACCEPTED" in manager.queries[0]["states"][0]
 
 
-def test_as_long_as_nobody_knows_the_try_is_not_over(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_try_is_not_over_while_applications_may_be_left(manager: Manager, monkeypatch: pytest.MonkeyPatch) -> None:
     manager.status = 503
     managers = ResourceManagers(addresses=(manager.address,), user="me")
     with pytest.raises(ApplicationsLeft, match=r"no resource manager of YARN says .*: HTTP 503\); the try is not over"):
@@ -94,7 +94,7 @@ def test_as_long_as_nobody_knows_the_try_is_not_over(manager: Manager, monkeypat
         managers.end_applications("run-a-1")
 
 
-def test_a_cluster_that_asks_who_we_are_holds_nobody_up(manager: Manager) -> None:
+def test_a_cluster_that_requires_authentication_delays_nothing(manager: Manager) -> None:
     manager.status = 401
     with structlog.testing.capture_logs() as logs:
         ResourceManagers(addresses=(manager.address,), user="me").end_applications("run-a-1")
@@ -118,7 +118,7 @@ HA = {"resourcemanager.ha.enabled": "true", "resourcemanager.ha.rm-ids": "a, b",
         ({**HA, "resourcemanager.webapp.address.b": "two:7"}, {}, ("http://one:8088", "http://two:7")),
     ],
 )  # fmt: skip
-def test_managers_are_where_hadoops_configuration_has_them(
+def test_managers_are_read_from_hadoops_configuration(
     tmp_path: Path, site: dict[str, str], conf: dict[str, str], addresses: tuple[str, ...]
 ) -> None:
     text = SITE.format("".join(PROPERTY.format(name, value) for name, value in site.items()))
@@ -127,6 +127,6 @@ def test_managers_are_where_hadoops_configuration_has_them(
     assert managers == ResourceManagers(addresses=addresses, user="me")
 
 
-def test_a_file_that_is_no_configuration_says_nothing(tmp_path: Path) -> None:
+def test_an_invalid_configuration_file_is_ignored(tmp_path: Path) -> None:
     (tmp_path / "yarn-site.xml").write_text("<configuration>")
     assert resource_managers({"HADOOP_CONF_DIR": str(tmp_path)}, {}).addresses == ("http://127.0.0.1:8088",)

@@ -1,4 +1,4 @@
-"""Submitters of which each try is handed to a driver that was started for it and waits."""
+"""Submitters that hand each try to a driver which was started for it and waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from watcher.submit.warm.driver import WarmDriver
 
 
 class StartsWarm(SparkSubmit):
-    """Each submission finds one ready driver, which nobody else has."""
+    """Each submission finds one ready driver that is reserved for it."""
 
     async def submit(self, submission: Submission) -> Handle:
         if not self.folder(submission.key).started():

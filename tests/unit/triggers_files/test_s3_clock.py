@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import count
@@ -150,7 +150,7 @@ class _History:
         self.numbers = count(self.random.randrange(10))
         self.emitted: list[object] = []
 
-    def play(self) -> tuple[list[object], list[object]]:
+    def play(self) -> tuple[Sequence[object], Sequence[object]]:
         for step in range(150):
             if step % 50 == 0:
                 clock, scanner = self._start()

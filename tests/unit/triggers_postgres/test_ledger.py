@@ -37,7 +37,7 @@ def test_rows_without_holes_need_no_lock_list() -> None:
     assert not cut
 
 
-def test_a_missing_id_waits_for_the_writers_of_that_moment() -> None:
+def test_a_missing_id_stays_open_until_the_writers_of_that_moment_end() -> None:
     ledger, _ = Ledger(highest=10).read([12, 15], fresh_limit=9, late_limit=9)
     assert ledger.holes == ((11, 11), (13, 14))
 
@@ -53,14 +53,14 @@ def test_a_missing_id_waits_for_the_writers_of_that_moment() -> None:
     assert ledger.highest == 15
 
 
-def test_a_gap_nobody_holds_is_read_once_more_before_it_goes() -> None:
+def test_a_gap_without_holders_is_read_once_more_before_it_is_closed() -> None:
     ledger = with_gap(11, 12)
     assert open_ranges(ledger) == [(11, 12)]
 
     assert ledger.read([], fresh_limit=9, late_limit=9)[0].settled
 
 
-def test_a_cut_read_keeps_the_part_it_did_not_reach() -> None:
+def test_a_read_cut_off_by_its_limit_keeps_the_part_it_did_not_reach() -> None:
     ledger, cut = with_gap(11, 99).read([12, 20], fresh_limit=9, late_limit=2)
     assert open_ranges(ledger) == [(21, 99)]
     assert cut
@@ -70,7 +70,7 @@ def test_a_cut_read_keeps_the_part_it_did_not_reach() -> None:
     assert not cut
 
 
-def test_a_cut_read_of_a_held_gap_keeps_every_id_that_may_still_come() -> None:
+def test_a_cut_off_read_of_a_held_gap_keeps_every_id_that_may_still_be_inserted() -> None:
     ledger, cut = with_gap(11, 30, T1).read([12, 20], fresh_limit=9, late_limit=2)
 
     assert open_ranges(ledger) == [(11, 11), (13, 19), (21, 30)]
@@ -85,14 +85,14 @@ def test_a_restart_ends_all_but_prepared_transactions() -> None:
     assert after.boot == "second"
 
 
-def test_a_prepared_transaction_may_be_anybody_who_left() -> None:
+def test_a_prepared_transaction_may_be_any_holder_that_left_the_list() -> None:
     after = with_gap(11, 12, T1).locked(lock_set(PREPARED))
 
     assert [gap.holders for gap in after.gaps] == [{PREPARED}]
     assert after.holders[PREPARED].pid is None
 
 
-def test_holders_are_known_since_they_were_first_found() -> None:
+def test_holders_keep_the_time_at_which_they_were_first_listed() -> None:
     ledger = with_gap(11, 12, T1).locked(lock_set(T1, T2, at="2026-11-20T10:00:00+00:00"))
 
     assert ledger.oldest is not None
@@ -116,7 +116,7 @@ def test_gaps_with_the_same_holders_share_one_group_of_the_state() -> None:
     assert len(json.dumps(state)) < 20_000
 
 
-def test_too_many_gaps_stop_the_reading_of_new_ids_and_nothing_else() -> None:
+def test_too_many_gaps_stop_only_the_reading_of_new_ids() -> None:
     gap = Gap(low=1, high=1, holders=frozenset({T1}))
     few, many = Ledger(highest=9), Ledger(highest=9, gaps=(gap,) * MOST_GAPS)
 
@@ -126,7 +126,7 @@ def test_too_many_gaps_stop_the_reading_of_new_ids_and_nothing_else() -> None:
     assert many.late_limit() == 1
 
 
-def test_a_read_that_asked_for_no_new_ids_was_not_cut() -> None:
+def test_a_read_that_asked_for_no_new_ids_was_not_cut_off() -> None:
     assert with_gap(11, 12, T1).read([], fresh_limit=0, late_limit=1)[1] is False
 
 
@@ -147,7 +147,7 @@ def test_ranges_hold_exactly_the_ids(ids: set[int]) -> None:
 
 
 @given(ids=st.sets(st.integers(1, 60)), more=st.sets(st.integers(61, 90)), to=st.integers(0, 99))
-def test_a_rewind_opens_all_above_and_keeps_open_what_was_open_below(ids: set[int], more: set[int], to: int) -> None:
+def test_a_rewind_opens_all_ids_above_and_keeps_open_gaps_below(ids: set[int], more: set[int], to: int) -> None:
     ledger = Ledger(highest=0).read(sorted(ids), fresh_limit=99, late_limit=9)[0].locked(lock_set(T1))
     ledger = ledger.read(sorted(more), fresh_limit=99, late_limit=9)[0]
     rewound = ledger.rewound(to)
@@ -188,7 +188,7 @@ def test_the_state_survives_json(ids: set[int], holders: list[str], more: set[in
         (20, 22, False),
     ],
 )
-def test_what_is_accounted_for(low: int, high: int, is_so: bool) -> None:
+def test_ranges_that_are_accounted_for(low: int, high: int, is_so: bool) -> None:
     gap = Gap(low=5, high=6, holders=frozenset())
     ledger = Ledger(highest=10, gaps=(gap,), holes=((8, 8),), ahead=((20, 21),))
     assert ledger.accounts_for(low, high) is is_so

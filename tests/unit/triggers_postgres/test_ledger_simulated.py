@@ -26,7 +26,7 @@ def test_nothing_is_lost_and_nothing_repeated(random: Random) -> None:
 
 
 @pytest.mark.parametrize("seed", range(effort(15, 300)))
-def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int) -> None:
+def test_nothing_is_lost_or_repeated_in_long_runs(seed: int) -> None:
     outcome = simulate(Random(seed), LedgerPoller, polls=120)
 
     assert outcome.rows > 0
@@ -67,7 +67,7 @@ class ListsHoldersAfterTheRows(LedgerPoller):
 
 
 class ListsHoldersOfTheRowsBefore(LedgerPoller):
-    """The list that was read before the rows instead of after them."""
+    """Uses a list that was read before the rows instead of after them."""
 
     def poll(self) -> None:
         self._before = self.table.lock_holders()

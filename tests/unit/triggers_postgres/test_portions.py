@@ -47,7 +47,7 @@ def test_a_portion_fits_or_is_one_row_and_never_nothing(sizes: dict[int, int]) -
     assert portion.is_part == (len(read) < len(rows))
 
 
-def test_only_values_that_may_be_large_are_measured() -> None:
+def test_sizes_are_read_only_of_values_that_may_be_large() -> None:
     types = {"id": "bigint", "note": "text", "at": "timestamp with time zone", "doc": "jsonb"}
     assert size_of(["id", "at"], types) is None
     assert size_of(["id", "note", "doc"], types) == (

@@ -1,10 +1,11 @@
-"""What no PostgreSQL of the service tests can be brought into; all other checks are tested there."""
+"""Checks of states that no PostgreSQL of the service tests can have; all other checks are tested there."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from triggers.postgres.checks import IdSequence, TableFacts, judge
+from triggers.postgres.checks import judge
+from triggers.postgres.facts import IdSequence, TableFacts
 from triggers.postgres.options import NewRowsOptions
 
 OPTIONS = NewRowsOptions.model_validate({"table": "public.orders"})
@@ -42,5 +43,5 @@ def test_an_older_server_is_refused() -> None:
     assert (refused.message, refused.remedy) == ("the server is PostgreSQL 13", "upgrade it to 14 or newer")
 
 
-def test_writers_are_looked_for_on_the_table_and_on_its_sequence() -> None:
+def test_lock_holders_are_listed_for_the_table_and_for_its_sequence() -> None:
     assert FACTS.locked_relations == [1, 3]

@@ -31,14 +31,14 @@ from triggers.postgres.failures import NotPrimary, UnreadableRows, driver_errors
         (ssl.SSLCertVerificationError("self-signed"), ConfigurationError),
     ],
 )
-def test_only_a_person_mends_what_is_refused_and_all_else_may_pass(error: Exception, told: type[Exception]) -> None:
+def test_refusals_are_configuration_errors_and_other_errors_may_pass(error: Exception, told: type[Exception]) -> None:
     with pytest.raises(told) as raised, driver_errors():
         raise error
     assert type(raised.value) is told
 
 
 @pytest.mark.parametrize("dsn", ["postgresql://user:hush/hush@host/d", "postgresql://user@host:hush/d"])
-async def test_an_address_that_is_not_understood_is_never_repeated(dsn: str) -> None:
+async def test_an_address_that_cannot_be_parsed_is_never_repeated(dsn: str) -> None:
     async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
         with pytest.raises(ConfigurationError, match="percent-encode special characters") as raised:
             await client.session("any").fetch("SELECT 1")

@@ -46,7 +46,7 @@ def test_start_of_mode_updated_at(start: str | datetime) -> None:
     assert str(parsed_start) == "2026-11-20 09:00:00+00:00"
 
 
-def test_the_column_follows_the_mode_unless_it_is_named() -> None:
+def test_the_default_column_depends_on_the_mode() -> None:
     assert parsed(mode="updated_at").column == "updated_at"
     assert parsed(mode="updated_at", column="changed").column == "changed"
 
@@ -66,7 +66,7 @@ def test_the_column_follows_the_mode_unless_it_is_named() -> None:
         ({"prefix": "x"}, "Extra inputs are not permitted"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_sentence(values: dict[str, object], sentence: str) -> None:
+def test_invalid_options_are_refused_with_a_sentence(values: dict[str, object], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         parsed(**values)
 
@@ -95,7 +95,7 @@ def test_the_asset_names_the_table(uri: str, defaults: dict[str, Any]) -> None:
         ({"host": "h", "sslmode": "on"}, "Input should be 'disable'"),
     ],
 )
-def test_an_address_that_cannot_be_is_refused_without_repeating_secrets(values: dict[str, Any], sentence: str) -> None:
+def test_an_invalid_address_is_refused_without_repeating_secrets(values: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence) as refused:
         PostgresConnection.model_validate({"type": "postgres", **values})
     assert "hush" not in str(refused.value)

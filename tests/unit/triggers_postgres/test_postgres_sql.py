@@ -2,17 +2,17 @@ from __future__ import annotations
 
 import pytest
 
-from triggers.postgres.sql import Table, condition, quoted, row_as_json
+from triggers.postgres.sql import TableName, condition, quoted, row_as_json
 from triggers.postgres.values import ValueType
 
 
-def test_names_are_quoted_whatever_they_hold() -> None:
+def test_names_are_quoted_whatever_characters_they_hold() -> None:
     assert quoted("id") == '"id"'
     assert quoted('Odd "name"; --') == '"Odd ""name""; --"'
 
 
 @pytest.mark.parametrize("name", ["", "a\0b"])
-def test_what_is_no_name_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="an SQL name"):
         quoted(name)
 
@@ -20,13 +20,13 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "table"),
     [
-        ("shop.orders", Table(schema="shop", name="orders")),
-        ("orders", Table(schema="public", name="orders")),
-        ("shop.a.b", Table(schema="shop", name="a.b")),
+        ("shop.orders", TableName(schema="shop", name="orders")),
+        ("orders", TableName(schema="public", name="orders")),
+        ("shop.a.b", TableName(schema="shop", name="a.b")),
     ],
 )
-def test_a_table_is_schema_dot_name(text: str, table: Table) -> None:
-    assert Table.parse(text) == table
+def test_a_table_is_schema_dot_name(text: str, table: TableName) -> None:
+    assert TableName.parse(text) == table
 
 
 def test_a_comment_in_a_condition_ends_with_its_line() -> None:

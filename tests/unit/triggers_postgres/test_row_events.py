@@ -3,8 +3,7 @@ from __future__ import annotations
 from typing import Any
 
 from triggers.base import TriggerEvent
-from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.batches import IdRanges, PrimaryKeys, events_of
 from triggers.postgres.options import NewRowsOptions
 
 WATERMARK = {"from": 10, "to": 19}
@@ -15,14 +14,14 @@ def options(**values: object) -> NewRowsOptions:
 
 
 class Row(dict[str, Any]):
-    """As the driver gives it: values by name and by place."""
+    """A row as the driver returns it, with values by name and by place."""
 
     def __getitem__(self, key: Any) -> Any:
         return [*self.values()][key] if isinstance(key, int) else super().__getitem__(key)
 
 
 def events_by_id(rows: list[Row], options: NewRowsOptions) -> list[TriggerEvent]:
-    return [*RowsByIdReader.events_of(rows, options, WATERMARK)]
+    return [*events_of(IdRanges, rows, options, WATERMARK)]
 
 
 def test_ids_become_ranges_whose_sizes_are_the_count() -> None:
@@ -47,9 +46,9 @@ def test_events_are_bounded() -> None:
     assert [row["id"] for payload in payloads for row in payload["rows"]] == [11, 12, 13, 15, 16]
 
 
-def test_keys_are_values_or_lists_of_values() -> None:
+def test_keys_are_reported_as_values_or_lists_of_values() -> None:
     rows = [Row(key=text) for text in ("7", '"a"', '[1, "b"]')]
-    [event] = RowsByUpdateReader.events_of(rows, options(mode="updated_at"), WATERMARK)
+    [event] = events_of(PrimaryKeys, rows, options(mode="updated_at"), WATERMARK)
 
     payload: Any = event.payload
     assert payload == {"table": "public.orders", "column": "updated_at", "keys": [7, "a", [1, "b"]]}
@@ -63,5 +62,5 @@ def test_numbers_beyond_floats_stay_text() -> None:
     assert payload["rows"] == [{"a": [1, 2.5, "1e999", "-1e999"], "b": None, "c": "9" * 5000}]
 
 
-def test_nothing_found_is_no_event() -> None:
+def test_a_poll_without_rows_makes_no_event() -> None:
     assert events_by_id([], options()) == []

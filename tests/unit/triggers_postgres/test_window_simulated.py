@@ -1,4 +1,4 @@
-"""Simulated writers, restarts and crashes: the window tells every newest version once, and each of its rules is needed."""
+"""Simulated writers, restarts and crashes: the window reports every newest version once, and each of its rules is needed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.effort import effort
 from tests.unit.triggers_postgres.updates_model import DrainingPoller, Version, WindowPoller, simulate
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import Snapshot, Window
+from triggers.postgres.window import TransactionSnapshot, VersionWindow
 
 
 @pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
@@ -26,7 +26,7 @@ def test_nothing_is_lost_and_nothing_repeated(poller_class: type[WindowPoller], 
 
 @pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])
 @pytest.mark.parametrize("seed", range(effort(15, 300)))
-def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int, poller_class: type[WindowPoller]) -> None:
+def test_nothing_is_lost_or_repeated_in_long_runs(seed: int, poller_class: type[WindowPoller]) -> None:
     outcome = simulate(Random(seed), poller_class, polls=120)
 
     assert (outcome.lost, outcome.repeated, outcome.unwanted) == (frozenset(), frozenset(), frozenset())
@@ -35,20 +35,20 @@ def test_nothing_is_lost_and_nothing_repeated_in_long_runs(seed: int, poller_cla
 
 
 class ByTimeAlone(WindowPoller):
-    """`updated_at > last`: what everybody writes first."""
+    """The poller that everybody writes first: `updated_at > last`."""
 
     def poll(self) -> int:
         floor = self.window.floor
         last = -1 if floor == "-infinity" else int(floor)
         rows = [row for row in self.server.versions.values() if row.updated_at > last]
-        self.window = Window(floor=str(max([last, *(row.updated_at for row in rows)])))
+        self.window = VersionWindow(floor=str(max([last, *(row.updated_at for row in rows)])))
         self.others_work()
         self._finish(rows)
         return len(rows)
 
 
 class FloorOfNow(WindowPoller):
-    """Lets the floor follow the clock, whoever is alive."""
+    """Lets the floor follow the clock, whatever transactions are open."""
 
     def living(self) -> LockSet:
         living = super().living()
@@ -67,24 +67,24 @@ class FloorBeforeTheRows(WindowPoller):
 
     def poll(self) -> int:
         self.window = self.window.alive(self.living())
-        self.window = Window.from_state(
+        self.window = VersionWindow.from_state(
             {**self.window.to_state(), "floor": self.window.next_floor}, self.window.handled
         )
         return super().poll()
 
 
 class FloorWithAPart(DrainingPoller):
-    """Lets the floor hide what is still to come."""
+    """Lets the floor hide parts that are still to come."""
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         window = super().part(snapshot, some)
         return replace(window, floor=window.next_floor)
 
 
 class PassesThoseWhoCameBetween(DrainingPoller):
-    """Goes on within a transaction, as if nobody before it had ended meanwhile."""
+    """Continues within a transaction as if no earlier transaction had ended in the meantime."""
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         self.window = replace(self.window, handled=self.window._with({xid for xid, _ in some}), part=None)
         return super().part(snapshot, some)
 
@@ -98,18 +98,18 @@ def test_a_poller_that_breaks_a_rule_loses_rows_in_the_same_runs(poller_class: t
 
 
 class ForgetsWhatItHandled(WindowPoller):
-    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+    def read(self, snapshot: TransactionSnapshot, rows: list[Version]) -> VersionWindow:
         return super().read(snapshot, rows[:0])
 
 
-def test_a_poller_that_forgets_what_it_handled_repeats_it() -> None:
+def test_a_poller_that_forgets_handled_xids_repeats_rows() -> None:
     assert any(simulate(Random(seed), ForgetsWhatItHandled, polls=60).repeated for seed in range(10))
 
 
 class ForgetsWhereItBrokeOff(DrainingPoller):
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         return replace(super().part(snapshot, some), part=None)
 
 
-def test_a_poller_that_forgets_where_it_broke_off_repeats_rows() -> None:
+def test_a_poller_that_forgets_where_its_last_part_ended_repeats_rows() -> None:
     assert any(simulate(Random(seed), ForgetsWhereItBrokeOff, polls=60).repeated for seed in range(10))

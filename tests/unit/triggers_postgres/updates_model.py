@@ -1,4 +1,4 @@
-"""PostgreSQL as mode `updated_at` must survive it: xids, subtransactions, row versions, a clock and a wrapping counter."""
+"""A model of PostgreSQL for mode `updated_at`: xids, subtransactions, row versions, a clock and a wrapping counter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from random import Random
 
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import BEFORE_THE_FIRST, XID_SPACE, Part, RowPlace, Snapshot, Window
+from triggers.postgres.window import (
+    BEFORE_THE_FIRST,
+    XID_SPACE,
+    DrainCursor,
+    RowPlace,
+    TransactionSnapshot,
+    VersionWindow,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +29,7 @@ class Version:
 
     @property
     def place(self) -> RowPlace:
-        """In no order that time knows of."""
+        """The place of the version, in an order that has nothing to do with time."""
         return RowPlace(relation=self.number % 2, block=self.number * 7919 % 101, number=self.number)
 
 
@@ -57,12 +64,12 @@ class Server:
             actions = [self._restart]
         self.random.choice(actions)()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> TransactionSnapshot:
         running = [xid for one in self.transactions for xid in one.xids]
-        return Snapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
+        return TransactionSnapshot(xmin=min(running, default=self.next_xid), xmax=self.next_xid)
 
-    def rows(self, window: Window, *, everything: bool = False) -> list[Version]:
-        """The statement, with the arithmetic of `age()` on 32 bits."""
+    def rows(self, window: VersionWindow, *, everything: bool = False) -> list[Version]:
+        """What the statement of a poll returns, with the 32-bit arithmetic of `age()`."""
         floor = -1 if window.floor == "-infinity" else int(window.floor)
         rows = [version for version in self.versions.values() if version.updated_at > floor]
         if everything or window.xmin is None:
@@ -71,8 +78,8 @@ class Server:
         handled = {xid % XID_SPACE for xid in window.handled}
         return [row for row in rows if 1 <= self.age(row.xid) <= oldest and row.xid not in handled]
 
-    def waiting(self, window: Window) -> tuple[list[tuple[int, Version]], Snapshot]:
-        """The statement that a drain begins with: what waits, in the order in which it is told, by xids of 64 bits."""
+    def waiting(self, window: VersionWindow) -> tuple[list[tuple[int, Version]], TransactionSnapshot]:
+        """What the statement of a drain returns: the waiting versions in the order in which they are reported, with xids of 64 bits."""
         snapshot = self.snapshot()
         first = snapshot.xmin if window.first is None else window.first
         waiting = [(self._rank(row, window, first, snapshot), row) for row in self.rows(window)]
@@ -82,7 +89,7 @@ class Server:
         rest = BEFORE_THE_FIRST if part is None else part.xid
         return sorted(waiting, key=lambda one: (one[0] != rest, one[0], one[1].place)), snapshot
 
-    def _rank(self, row: Version, window: Window, first: int, snapshot: Snapshot) -> int:
+    def _rank(self, row: Version, window: VersionWindow, first: int, snapshot: TransactionSnapshot) -> int:
         if window.xmin is None and not 1 <= self.age(row.xid) <= self.age(first % XID_SPACE):
             return BEFORE_THE_FIRST
         return snapshot.widen(row.xid)
@@ -99,7 +106,7 @@ class Server:
             self._finish()
 
     def _begin(self) -> None:
-        """now() is noted here; an xid comes with the first write."""
+        """Begin a transaction: now() is fixed here, and the first write assigns an xid."""
         if len(self.transactions) < 5:
             self._names += 1
             self.transactions.append(Transaction(name=f"3/{self._names}", started=self.clock))
@@ -125,7 +132,7 @@ class Server:
         self.next_xid += 1
 
     def _savepoint(self) -> None:
-        """A subtransaction has its own xid; what it wrote may be undone, its xid stays with the transaction."""
+        """Run a subtransaction: it has its own xid, which stays with the transaction even if its writes are rolled back."""
         working = [one for one in self.transactions if one.xids and not one.prepared]
         if working:
             transaction = self.random.choice(working)
@@ -137,7 +144,7 @@ class Server:
             self._assign(transaction)
 
     def _foreign(self) -> None:
-        """Another table's transactions use up xids."""
+        """Let transactions on other tables use up xids."""
         self.next_xid += self.random.randint(1, 20)
 
     def _finish(self) -> None:
@@ -168,13 +175,13 @@ class Server:
 
 
 class WindowPoller:
-    """A poll as the trigger does it, and a host that may die before it commits."""
+    """Polls as the trigger does, with a host that may crash before it commits."""
 
     def __init__(self, server: Server, *, start: str) -> None:
         self.server = server
         self.emitted = Counter[int]()
         self.already_there: set[int] = set()
-        self.window = Window()
+        self.window = VersionWindow()
         if start == "now":
             rows, snapshot = self.server.rows(self.window, everything=True), self.server.snapshot()
             self.already_there = {row.number for row in rows}
@@ -197,15 +204,15 @@ class WindowPoller:
     def living(self) -> LockSet:
         return self.server.living()
 
-    def read(self, snapshot: Snapshot, rows: list[Version]) -> Window:
+    def read(self, snapshot: TransactionSnapshot, rows: list[Version]) -> VersionWindow:
         return self.window.read(snapshot, [row.xid for row in rows])
 
     def _finish(self, rows: list[Version]) -> bool:
-        """Whether the daemon lived on."""
+        """Return whether the daemon survived."""
         random = self.server.random
         if random.random() < 0.15:
             state, handled = self._committed
-            self.window = Window.from_state(json.loads(state), json.loads(handled))
+            self.window = VersionWindow.from_state(json.loads(state), json.loads(handled))
             return False
         if rows or random.random() < 0.5:
             self._commit(rows)
@@ -217,7 +224,7 @@ class WindowPoller:
 
 
 class DrainingPoller(WindowPoller):
-    """Tells what waits in parts, and looks again in the middle of it: as often as not somebody else committed meanwhile."""
+    """Reports waiting versions in parts, and lists them again in the middle: half of the time others have committed by then."""
 
     def poll(self) -> int:
         random = self.server.random
@@ -241,9 +248,9 @@ class DrainingPoller(WindowPoller):
             self._finish([])
         return seen
 
-    def part(self, snapshot: Snapshot, some: list[tuple[int, Version]]) -> Window:
+    def part(self, snapshot: TransactionSnapshot, some: list[tuple[int, Version]]) -> VersionWindow:
         xid, row = some[-1]
-        return self.window.read_part(snapshot, {each for each, _ in some}, Part(xid=xid, place=row.place))
+        return self.window.read_part(snapshot, {each for each, _ in some}, DrainCursor(xid=xid, place=row.place))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +263,7 @@ class Outcome:
 
 
 def simulate(random: Random, poller_class: type[WindowPoller], *, polls: int = 40) -> Outcome:
-    """Writers, restarts and crashes, then a quiet end. Lost: rows whose newest version was never told."""
+    """Run writers, restarts and crashes, then a quiet end. A row is lost if its newest version was never reported."""
     server = Server(random)
     for _ in range(random.randint(0, 40)):
         server.step()

@@ -1,4 +1,4 @@
-"""PostgreSQL as mode `id` must survive it, without PostgreSQL: who draws ids, who holds locks, what a snapshot shows."""
+"""A model of PostgreSQL for mode `id`: which transactions draw ids and hold locks, and what a snapshot shows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Transaction:
     visible: bool = False
 
     def rollback_to_savepoint(self) -> None:
-        """Ids inserted since are not lost to the client, who may insert them again."""
+        """Roll back to the savepoint; the client still has the ids inserted since, and may insert them again."""
         kept = self.savepoints.pop()
         self.drawn += self.inserted[kept:]
         del self.inserted[kept:]
@@ -59,7 +59,7 @@ class Table:
             self._finish()
 
     def _begin(self) -> None:
-        """A backend's first statement on the table: from here on the lock is held."""
+        """Run a backend's first statement on the table: from here on it holds the lock."""
         if len(self.transactions) < 5:
             taken = {transaction.name.split("/")[0] for transaction in self.transactions if not transaction.prepared}
             backend = self.random.choice([number for number in range(3, 9) if str(number) not in taken])
@@ -73,7 +73,7 @@ class Table:
             self.random.choice([self._draw, self._draw, self._insert, self._copy, self._savepoint])(transaction)
 
     def _draw(self, transaction: Transaction) -> None:
-        """nextval, before there is a row or an xid."""
+        """Call nextval, before there is a row or an xid."""
         self.sequence += 1
         transaction.drawn.append(self.sequence)
 
@@ -94,7 +94,7 @@ class Table:
             transaction.savepoints.append(len(transaction.inserted))
 
     def _finish(self) -> None:
-        """COMMIT shows the rows first and gives back its locks later; ROLLBACK only gives back its locks."""
+        """End the transaction: COMMIT first shows the rows and later releases its locks; ROLLBACK only releases its locks."""
         if self.transactions:
             transaction = self.random.choice(self.transactions)
             if transaction.visible or self.random.random() < 0.25:
@@ -105,7 +105,7 @@ class Table:
                 self.ever_visible.update(transaction.inserted)
 
     def _prepare(self) -> None:
-        """Current servers keep the virtual transaction until they restart, older ones rename it at once."""
+        """Prepare the transaction: current servers keep its virtual transaction until they restart, older ones rename it at once."""
         waiting = [one for one in self.transactions if not one.prepared and not one.visible]
         if waiting:
             transaction = self.random.choice(waiting)
@@ -123,21 +123,21 @@ class Table:
         self._crash()
 
     def _crash(self) -> None:
-        """All but the prepared end, virtual transactions count from one again; the postmaster may have lived on."""
+        """End all but prepared transactions, and number virtual transactions from one again; the postmaster may have survived."""
         self.transactions = [one for one in self.transactions if one.prepared and not one.visible]
         for transaction in self.transactions:
             self._rename(transaction)
         self._local_ids.clear()
 
     def _delete(self) -> None:
-        """Only rows that a poll has seen: those that go before are outside of the promise."""
+        """Delete only rows that a poll has seen: rows deleted earlier are not promised to be reported."""
         gone = self.deletable.intersection(self.rows)
         if gone:
             self.rows.remove(self.random.choice(sorted(gone)))
 
 
 class Host:
-    """What is durable: events and state of each commit. A poll's work is lost when the process dies before it."""
+    """What is durable: the events and the state of each commit. A poll's work is lost if the process dies before its commit."""
 
     def __init__(self, state: str) -> None:
         self.state = state
@@ -149,7 +149,7 @@ class Host:
 
 
 class LedgerPoller:
-    """A poll as the trigger does it; the methods that a test may break are kept apart."""
+    """Polls as the trigger does; each rule that a test may break is a method of its own."""
 
     def __init__(self, table: Table, *, start: str) -> None:
         self.table = table
@@ -169,7 +169,7 @@ class LedgerPoller:
             self.table.step()
 
     gaps_read: int | None = None
-    """How many of the gaps the next read looks at; None: all."""
+    """How many gaps the next read includes; None: all."""
 
     def poll(self) -> None:
         random = self.table.random
@@ -184,7 +184,7 @@ class LedgerPoller:
         self.finish([found for found in ids if found % 5])
 
     def finish(self, ids: list[int]) -> None:
-        """Commit, or write nothing when nothing was found, or die first."""
+        """Commit, write nothing if nothing was found, or crash first."""
         random = self.table.random
         if random.random() < 0.15:
             self.ledger = Ledger.from_state(json.loads(self.host.state))
@@ -199,7 +199,7 @@ class LedgerPoller:
         return self.ledger.read(ids, fresh_limit=fresh_limit, late_limit=late_limit, gaps_read=self.gaps_read)
 
     def rows(self, fresh_limit: int, late_limit: int) -> list[int]:
-        """Statement B: one snapshot, ascending."""
+        """Read the rows of one snapshot, ascending."""
         rows = self.table.snapshot()
         gaps = self.ledger.gaps[: self.gaps_read]
         ids = [found for gap in gaps for found in _between(rows, gap.low, gap.high)[:late_limit]]
@@ -207,7 +207,7 @@ class LedgerPoller:
 
 
 class NaivePoller(LedgerPoller):
-    """`id > last`, as everybody writes it first."""
+    """The poller that everybody writes first: `id > last`."""
 
     def poll(self) -> None:
         ids = [found for found in self.table.snapshot() if found > self.ledger.highest][:5]
@@ -226,7 +226,7 @@ class Outcome:
 
 
 def simulate(random: Random, poller_class: type[LedgerPoller], *, polls: int = 40) -> Outcome:
-    """Writers and a poller, crashes of both, and a quiet end in which all transactions end and the poller catches up."""
+    """Run writers and a poller with crashes of both, then a quiet end in which all transactions end and the poller catches up."""
     table = Table(random)
     for _ in range(random.randint(0, 30)):
         table.step()

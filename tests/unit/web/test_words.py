@@ -1,11 +1,11 @@
-"""How values read on a page."""
+"""Formatting of values on pages."""
 
 from __future__ import annotations
 
 from watcher.serving.web.words import SHORT, cost, duration, pretty, visible
 
 
-def test_words() -> None:
+def test_durations_and_texts_are_formatted() -> None:
     assert [duration(seconds) for seconds in (0, 59, 61, 3_600, 11_000, 40_000, 200_000)] == [
         "0 s",
         "59 s",
@@ -20,7 +20,7 @@ def test_words() -> None:
     assert SHORT < 1000
 
 
-def test_what_a_try_cost_is_said_as_far_as_it_is_known() -> None:
+def test_the_known_costs_of_a_try_are_shown() -> None:
     assert cost(None) == ""
     assert cost('{"cpu_seconds": 4.12, "peak_memory_mb": 1410}') == "4.1 s of CPU, 1,410 MB"
     assert cost('{"rows_read": 12000, "rows_written": 0}') == "12,000 rows read"

@@ -19,7 +19,7 @@ from typing import Any, Final, TextIO, cast
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-from config.settings import LogSettings
+from config.models.settings import LogSettings
 from watcher.host.logs.paths import InvalidLogName, rotated, try_log, watcher_log
 
 _TRY: Final = ("dag_id", "run_id", "task_id", "map_index", "try_number")

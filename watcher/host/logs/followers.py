@@ -5,19 +5,60 @@ No task of its own reads: the follower that wakes first after a while does, and 
 
 from __future__ import annotations
 
+import io
+import os
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final
+from typing import BinaryIO, Final
 
 import anyio
 import anyio.to_thread
 
-from watcher.host.logs.reader import LOOK_EVERY, Log, Record, Tail
+from watcher.host.logs.reader import BLOCK, Log, Record, opened, record_of, size_of
 
+READ_EVERY: Final = 0.25
+"""Seconds between two reads. Logs may be on a shared volume, where no file system event reports another machine's writes."""
 MOST_PENDING: Final = 1_000_000
 """The number of characters that a client may be behind before its stream ends."""
+
+
+class Tail:
+    """Reads what is appended to a log from now on, also to files that do not exist yet."""
+
+    def __init__(self, logs: Callable[[], Sequence[Log]]) -> None:
+        self._logs = logs
+        self._ends = {os.fstat(file.fileno()).st_ino: size_of(file) for file in self._files()}
+
+    def read(self) -> Sequence[Record]:
+        """Return the complete lines since the last call, file by file."""
+        return [record_of(line) for file in self._files() for line in self._new_lines(file)]
+
+    def _files(self) -> Iterator[BinaryIO]:
+        for path in [path for log in self._logs() for path in log]:
+            # A file set aside between the listing and now is found under its new name next time.
+            with opened(path) as file:
+                if not isinstance(file, io.BytesIO):
+                    yield file
+
+    def _new_lines(self, file: BinaryIO) -> Sequence[bytes]:
+        number = os.fstat(file.fileno()).st_ino  # it stays the same when the file is set aside
+        known = self._ends.get(number, 0)
+        start = known if known <= size_of(file) else 0
+        file.seek(start)
+        data = file.read(BLOCK)
+        end = data.rfind(b"\n") + 1 or (len(data) if len(data) == BLOCK else 0)
+        self._ends[number] = start + end
+        return [line for line in data[:end].split(b"\n") if line.strip()]
+
+
+async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
+    """Yield what was appended since the last read, or an empty sequence. Ends when `stopping` is set."""
+    while not stopping.is_set():
+        yield await anyio.to_thread.run_sync(tail.read)
+        with anyio.move_on_after(READ_EVERY):
+            await stopping.wait()
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,7 +83,7 @@ class _SharedTail:
     read_at: float = field(default_factory=anyio.current_time)
     _reading: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def read(self, after: float = LOOK_EVERY) -> None:
+    async def read(self, after: float = READ_EVERY) -> None:
         """Read what was appended, unless another follower did so less than `after` seconds ago."""
         async with self._reading:
             if anyio.current_time() - self.read_at < after:
@@ -77,7 +118,7 @@ class Followers:
             follower.take()
             while not stopping.is_set() and follower.size <= MOST_PENDING:
                 yield follower.take()
-                with anyio.move_on_after(LOOK_EVERY):
+                with anyio.move_on_after(READ_EVERY):
                     await stopping.wait()
                 await shared.read()
 

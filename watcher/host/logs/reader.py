@@ -9,17 +9,13 @@ from __future__ import annotations
 
 import io
 import json
-import os
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
-
-import anyio
-import anyio.to_thread
 
 from watcher.host.logs.moments import offset_at
 from watcher.host.logs.paths import mark_of
@@ -33,7 +29,7 @@ CLOCKS_DIFFER: Final = timedelta(minutes=1)
 """The possible difference between a log's times and the database's, including the duration of a write."""
 _LONGEST_LINE: Final = 65_536
 """The bytes of the longest line. A longer one is read as several."""
-_BLOCK: Final = 1_048_576
+BLOCK: Final = 1_048_576
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +49,7 @@ def around(
     """
     for log in logs:
         for index, path in enumerate(log):
-            with _opened(path) as file:
+            with opened(path) as file:
                 start = _line_with(file, write_id.encode(), *_part(file, near))
             if start is not None:
                 earlier, later = _both_ways(log, index, start, before, after + 1)
@@ -63,7 +59,7 @@ def around(
 
 def _part(file: BinaryIO, near: datetime | None) -> tuple[int, int]:
     """Return the offsets of the part of a file near a time."""
-    end = _size(file)
+    end = size_of(file)
     if near is None:
         return 0, end
     return offset_at(file, near - CLOCKS_DIFFER, end), offset_at(file, near + CLOCKS_DIFFER, end)
@@ -82,8 +78,8 @@ def at_moment(
 
 def _of_log_at(log: Log, moment: datetime, before: int, after: int) -> tuple[Sequence[Record], Sequence[Record]]:
     for index, path in enumerate(log):
-        with _opened(path) as file:
-            end = _size(file)
+        with opened(path) as file:
+            end = size_of(file)
             start = offset_at(file, moment, end)
         if start < end or index == len(log) - 1:
             return _both_ways(log, index, start, before, after)
@@ -116,20 +112,20 @@ def around_line(path: Path, number: int, *, before: int, after: int) -> Sequence
 
     The file is read from its start, or from its mark if that is before the line. Then fewer lines may come before it.
     """
-    with _opened(path) as file:
+    with opened(path) as file:
         lines, offset = _marked(path)
-        if lines >= number or offset > _size(file):
+        if lines >= number or offset > size_of(file):
             lines, offset = 0, 0
         file.seek(offset)
         skipped = lines + _skip_lines(file, number - before - 1 - lines)
         numbered = enumerate(iter(lambda: file.readline(_LONGEST_LINE), b""), skipped + 1)
-        return [(place, _record(line)) for place, line in islice(numbered, number - skipped + after) if line.strip()]
+        return [(place, record_of(line)) for place, line in islice(numbered, number - skipped + after) if line.strip()]
 
 
 def _skip_lines(file: BinaryIO, count: int) -> int:
     """Skip lines, up to the end of the file. Return how many were skipped."""
     skipped = 0
-    while skipped < count and (block := file.read(_BLOCK)):
+    while skipped < count and (block := file.read(BLOCK)):
         lines = block.count(b"\n")
         if skipped + lines >= count:
             file.seek(-len(block), io.SEEK_CUR)
@@ -155,10 +151,10 @@ def _by_time(records: Iterable[Record]) -> Sequence[Record]:
 
 def fragment(path: Path, offset: int, lines: int) -> Fragment:
     """Return lines of a file from a byte offset on, or none if there is no file."""
-    with _opened(path) as file:
-        size = _size(file)
+    with opened(path) as file:
+        size = size_of(file)
         file.seek(min(offset, size))
-        records = [_record(line) for line in islice(_lines(file), lines)]
+        records = [record_of(line) for line in islice(_lines(file), lines)]
         end = file.tell()
         return Fragment(records=records, next_offset=end if end < size else None)
 
@@ -166,7 +162,7 @@ def fragment(path: Path, offset: int, lines: int) -> Fragment:
 def fragment_of(data: bytes, offset: int, lines: int) -> Fragment:
     """Return lines of a log's last bytes, which begin at its `offset`."""
     file = io.BytesIO(data)
-    records = [_record(line) for line in islice(_lines(file), lines)]
+    records = [record_of(line) for line in islice(_lines(file), lines)]
     return Fragment(records=records, next_offset=offset + file.tell() if file.tell() < len(data) else None)
 
 
@@ -179,49 +175,20 @@ def _writes(records: Sequence[Record], event: str) -> frozenset[str]:
     return frozenset(r["write_id"] for r in records if r["event"] == event and isinstance(r.get("write_id"), str))
 
 
-class Tail:
-    """Reads what is appended to a log from now on, also to files that do not exist yet."""
-
-    def __init__(self, logs: Callable[[], Sequence[Log]]) -> None:
-        self._logs = logs
-        self._ends = {os.fstat(file.fileno()).st_ino: _size(file) for file in self._files()}
-
-    def read(self) -> Sequence[Record]:
-        """Return the complete lines since the last call, file by file."""
-        return [_record(line) for file in self._files() for line in self._new_lines(file)]
-
-    def _files(self) -> Iterator[BinaryIO]:
-        for path in [path for log in self._logs() for path in log]:
-            # A file set aside between the listing and now is found under its new name next time.
-            with _opened(path) as file:
-                if not isinstance(file, io.BytesIO):
-                    yield file
-
-    def _new_lines(self, file: BinaryIO) -> Sequence[bytes]:
-        number = os.fstat(file.fileno()).st_ino  # it stays the same when the file is set aside
-        known = self._ends.get(number, 0)
-        start = known if known <= _size(file) else 0
-        file.seek(start)
-        data = file.read(_BLOCK)
-        end = data.rfind(b"\n") + 1 or (len(data) if len(data) == _BLOCK else 0)
-        self._ends[number] = start + end
-        return [line for line in data[:end].split(b"\n") if line.strip()]
-
-
 def _forwards(log: Log, offset: int) -> Iterator[Record]:
     """Yield lines from an offset in the log's first file to the end of its last."""
     for path in log:
-        with _opened(path) as file:
+        with opened(path) as file:
             file.seek(offset)
-            yield from map(_record, _lines(file))
+            yield from map(record_of, _lines(file))
         offset = 0
 
 
 def _backwards(log: Log, offset: int | None) -> Iterator[Record]:
     """Yield lines that end before an offset in the log's last file (None: its end), newest first."""
     for path in reversed(log):
-        with _opened(path) as file:
-            yield from map(_record, _lines_backwards(file, _size(file) if offset is None else offset))
+        with opened(path) as file:
+            yield from map(record_of, _lines_backwards(file, size_of(file) if offset is None else offset))
         offset = None
 
 
@@ -234,7 +201,7 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 def _lines_backwards(file: BinaryIO, end: int) -> Iterator[bytes]:
     rest = b""
     while end > 0:
-        start = max(0, end - _BLOCK)
+        start = max(0, end - BLOCK)
         file.seek(start)
         rest, *lines = (file.read(end - start) + rest[:_LONGEST_LINE]).split(b"\n")
         yield from (line for line in reversed(lines) if line.strip())
@@ -248,7 +215,7 @@ def _line_with(file: BinaryIO, words: bytes, start: int, end: int) -> int | None
     position = start
     overlap = b""
     file.seek(start)
-    while position < end and (block := file.read(min(_BLOCK, end - position))):
+    while position < end and (block := file.read(min(BLOCK, end - position))):
         text = overlap + block
         at = text.find(words)
         if at >= 0:
@@ -259,12 +226,12 @@ def _line_with(file: BinaryIO, words: bytes, start: int, end: int) -> int | None
 
 
 def _line_start(file: BinaryIO, offset: int) -> int:
-    start = max(0, offset - _BLOCK)
+    start = max(0, offset - BLOCK)
     file.seek(start)
     return start + file.read(offset - start).rfind(b"\n") + 1
 
 
-def _record(line: bytes) -> Record:
+def record_of(line: bytes) -> Record:
     text = line.decode(errors="replace").rstrip("\r\n")
     try:
         record = json.loads(text, parse_constant=str)
@@ -273,12 +240,12 @@ def _record(line: bytes) -> Record:
     return record if isinstance(record, dict) and isinstance(record.get("event"), str) else {"event": text}
 
 
-def _size(file: BinaryIO) -> int:
+def size_of(file: BinaryIO) -> int:
     return file.seek(0, io.SEEK_END)
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def opened(path: Path) -> Iterator[BinaryIO]:
     """Open a file for reading, or an empty one if it does not exist."""
     try:
         file: BinaryIO = path.open("rb")
@@ -286,18 +253,6 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
         file = io.BytesIO()
     with file:
         yield file
-
-
-LOOK_EVERY: Final = 0.25
-"""Seconds between two reads. Logs may be on a shared volume, where no file system event reports another machine's writes."""
-
-
-async def follow(tail: Tail, stopping: anyio.Event) -> AsyncGenerator[Sequence[Record], None]:
-    """Yield what was appended since the last read, or an empty sequence. Ends when `stopping` is set."""
-    while not stopping.is_set():
-        yield await anyio.to_thread.run_sync(tail.read)
-        with anyio.move_on_after(LOOK_EVERY):
-            await stopping.wait()
 
 
 _SHOWN_FIRST = ("timestamp", "level", "event", "exception", "rolled_back")

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
 
-from config.settings import AirflowSettings
+from config.models.settings import AirflowSettings
 from triggers.base import Finding
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused
 

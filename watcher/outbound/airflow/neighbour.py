@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import anyio
 from anyio.abc import TaskStatus
 
-from config.settings import AirflowSettings
+from config.models.settings import AirflowSettings
 from store.database import Database
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership

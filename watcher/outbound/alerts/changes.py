@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Final, Literal
 
-from config.alerts import AlertConfig, AlertTarget
+from config.models.alerts import AlertConfig, AlertTarget
 from store.processes.alerts import KnownAlert
 
 _ALL: Final = ("*",)
@@ -89,22 +89,35 @@ def changes(
     complaints: Sequence[Complaint], rules: Sequence[Rule], known: Sequence[KnownAlert], now: datetime
 ) -> AlertChanges:
     """Begin an alert once its complaint has lasted for the rule's `hold`; end it when the complaint is gone."""
-    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
-    present = {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+    present = _covered(complaints, rules)
     before = {alert.key: alert for alert in known}
     holds = {rule.id: rule.hold for rule in rules}
-    after = {key: before.get(key) or _new(key, *pair, now) for key, pair in present.items()}
-    due = [alert for alert in after.values() if not alert.is_fired and now - alert.since >= holds[alert.rule]]
+    begun = {key: _new(key, *present[key], now) for key in present.keys() - before.keys()}
+    lasting = [before.get(key) or begun[key] for key in present]
+    due = [alert for alert in lasting if _is_due(alert, holds, now)]
     over = [alert for key, alert in before.items() if key not in present]
+    resolved = [Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds]
     return AlertChanges(
-        added=[alert for key, alert in after.items() if key not in before],
+        added=[alert for alert in lasting if alert.key in begun],
         fired=_keys(due),
         removed=_keys(over),
-        notices=[
-            *(Notice(state="resolved", known=alert) for alert in over if alert.is_fired and alert.rule in holds),
-            *(Notice(state="firing", known=replace(alert, message=present[alert.key][1].message)) for alert in due),
-        ],
+        notices=[*resolved, *(_firing(alert, present[alert.key][1]) for alert in due)],
     )
+
+
+def _covered(complaints: Sequence[Complaint], rules: Sequence[Rule]) -> Mapping[str, tuple[Rule, Complaint]]:
+    """Return each pair of a rule and a complaint that it covers, by the key of their alert."""
+    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
+    return {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+
+
+def _is_due(alert: KnownAlert, holds: Mapping[str, timedelta], now: datetime) -> bool:
+    return not alert.is_fired and now - alert.since >= holds[alert.rule]
+
+
+def _firing(alert: KnownAlert, complaint: Complaint) -> Notice:
+    """Return the notice of an alert that begins, with the complaint's present message."""
+    return Notice(state="firing", known=replace(alert, message=complaint.message))
 
 
 def _keys(alerts: Sequence[KnownAlert]) -> frozenset[str]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from config.durations import format_duration
+from config.models.values import format_duration
 from store.catalog import aliases, assets, watchers
 from store.catalog.assets import Asset
 from store.catalog.watchers import WatcherRow

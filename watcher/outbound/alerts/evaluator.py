@@ -13,7 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from config.settings import Settings
+from config.models.settings import Settings
 from store.database import Database
 from store.database.paging import now_of
 from store.detection import outbox

@@ -1,4 +1,4 @@
-"""The REST API of people and tools, and the Execution API of jobs."""
+"""The REST API for people and tools, and the Execution API for jobs."""
 
 from watcher.serving.api.app import create_app
 

@@ -1,4 +1,4 @@
-"""The application: every route behind the same guards, every failure told the same way."""
+"""The application: every route has the same guards, and every failure is reported in the same form."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from fastapi import FastAPI
 
 from watcher.host.machine import program_version
 from watcher.serving.api.context import ApiContext
-from watcher.serving.api.document import reference
-from watcher.serving.api.document.openapi import Documented
+from watcher.serving.api.document.openapi import Documented, reference_page
 from watcher.serving.api.errors import add_handlers
 from watcher.serving.api.execution import ROUTERS
 from watcher.serving.api.guards import Guards
@@ -26,6 +25,7 @@ from watcher.serving.api.routes import (
     reload,
     stream,
     system,
+    task_changes,
     task_instances,
     task_store,
     tokens,
@@ -33,13 +33,14 @@ from watcher.serving.api.routes import (
 )
 
 OFTEN_CALLED: Final = (*ROUTERS[:1], events.router, asset_store.router)
-"""Looked at first: a route costs each request that passes it by."""
+"""Routers that are tried first. Each route that does not match costs a request time."""
 RESOURCES: Final = (
     queued_events.router,
     assets.router,
     dags.router,
     dag_runs.router,
     task_store.router,
+    task_changes.router,
     task_instances.router,
     logs.router,
     watchers.router,
@@ -50,13 +51,13 @@ RESOURCES: Final = (
     execution_tokens.router,
     system.router,
     system.probes,
-    reference.router,
+    reference_page,
 )
-"""The first route that matches wins: `assets/events`, above, before `assets/{asset_id}`."""
+"""The other routers. The first route that matches wins, so `assets/events` (above) comes before `assets/{asset_id}`."""
 
 
 def create_probes(context: ApiContext) -> FastAPI:
-    """What a process answers that has not the role `api`: /healthz, /readyz and /metrics, and nothing else."""
+    """Return the application of a process without the role `api`: /healthz, /readyz and /metrics, and nothing else."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.context = context
     app.include_router(system.probes)
@@ -66,14 +67,15 @@ def create_probes(context: ApiContext) -> FastAPI:
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """The REST API, the Execution API and the probes."""
-    # FastAPI's own pages load scripts of other machines.
+    """Return the application with the REST API, the Execution API and the probes."""
+    # FastAPI's own documentation pages would load scripts from other hosts.
     app = Documented(
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context
     for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES):
-        app.router.routes.extend(router.routes)  # `include_router` would search routers in each other, for each request
+        # `include_router` would nest routers, and each request would search them all.
+        app.router.routes.extend(router.routes)
     add_handlers(app)
     app.add_middleware(Guards)
     return app

@@ -1,4 +1,4 @@
-"""Many changes in one request, each of which has an answer of its own: Airflow's bulk bodies and responses."""
+"""Airflow's bulk requests: many changes in one request, each with a result of its own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class BulkCreateAction(Body, Generic[T]):
 
 
 class BulkUpdateAction(Body, Generic[T]):
-    """`update_mask`: the members that count; the others are disregarded."""
+    """Entities to change. `update_mask` names the members that are applied; the others are ignored."""
 
     action: Literal["update"]
     entities: list[T]
@@ -33,7 +33,7 @@ class BulkUpdateAction(Body, Generic[T]):
 
 
 class BulkDeleteAction(Body, Generic[T]):
-    """An entity may be given by its id alone."""
+    """Entities to delete. An entity may be given by its id alone."""
 
     action: Literal["delete"]
     entities: list[Text | T]
@@ -47,22 +47,22 @@ class BulkBody(Body, Generic[T]):
 
 
 class BulkActionResponse(Shape):
-    """Of each entity its id, or why it was not changed: `{error, status_code}`."""
+    """The ids of the entities that were changed, and the errors of the others: `{error, status_code}` each."""
 
     success: Sequence[str] = ()
     errors: Sequence[Mapping[str, Any]] = ()
 
 
 class BulkResponse(Shape):
-    """By kind of action; null where none was asked for."""
+    """The results by kind of action. A kind that was not requested is null."""
 
     create: BulkActionResponse | None = None
     update: BulkActionResponse | None = None
     delete: BulkActionResponse | None = None
 
 
-async def answered(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable[str]]) -> BulkResponse:
-    """Apply `change(action, entity)`, which returns the entity's id, one by one; what it refuses hinders no other."""
+async def apply_each(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable[str]]) -> BulkResponse:
+    """Apply `change(action, entity)`, which returns the entity's id, to each entity. A refused entity does not stop the others."""
     answers: dict[str, BulkActionResponse] = {}
     for action in body.actions:
         before = answers.get(action.action, BulkActionResponse())
@@ -77,4 +77,4 @@ async def answered(body: BulkBody[T], change: Callable[[Any, T | str], Awaitable
                 sentence = error.detail if isinstance(error, HTTPException) else str(error)
                 refused.append({"error": sentence, "status_code": status})
         answers[action.action] = BulkActionResponse(success=done, errors=refused)
-    return BulkResponse(**answers)
+    return BulkResponse(create=answers.get("create"), update=answers.get("update"), delete=answers.get("delete"))

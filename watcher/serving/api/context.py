@@ -1,4 +1,4 @@
-"""What the routes work with, in groups. `watcher/serving/room.py` builds it for a daemon."""
+"""The context that the routes work with, in groups. `watcher/serving/room.py` builds it for a daemon."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
 from watcher.serving.api.event_posts import EventPosts
-from watcher.serving.api.sign_in.known_tokens import KnownTokens
+from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
 from watcher.serving.api.sign_in.same_site import Site
-from watcher.serving.api.sign_in.throttle import Failures
 from watcher.serving.api.streams.live import LiveChanges
 from watcher.serving.api.streams.open_streams import Streams
 from watcher.submit.base import Submitter
@@ -31,7 +30,7 @@ from watcher.triggerer.control import Control
 
 @dataclass(frozen=True, kw_only=True)
 class SignIn:
-    """Who may call, and how callers prove who they are."""
+    """Authentication: who may send requests, and how senders prove who they are."""
 
     secrets: Sequence[bytes]
     """The first secret signs the tokens of tries; every one of them verifies."""
@@ -41,21 +40,21 @@ class SignIn:
     site: Site = field(default_factory=Site)
     """The addresses at which browsers reach this process."""
     signing_keys: SigningKeys | None = None
-    """What this process has published of its secrets. None when no other process could differ."""
+    """The digests of its secrets that this process has published. None when no other process could have different ones."""
     known_tokens: KnownTokens = field(default_factory=KnownTokens)
-    """Tokens that were valid a moment ago. The default trusts none of them without asking the database."""
+    """Tokens that were valid a moment ago. The default asks the database about every token."""
     failures: Failures = field(default_factory=Failures)
-    """Tokens that were refused lately."""
+    """How many tokens of each client were refused lately."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestLimits:
-    """How large requests may be, and how long what they store is kept."""
+    """The limits of requests and of the values they store."""
 
     max_value_storage_bytes: int
     default_retention_days: int
     body_bytes: int = 1_000_000
-    """Bytes that the request of a person or tool may have beside the longest value."""
+    """Bytes that a request of a person or tool may have in addition to the longest value."""
     execution_body_bytes: int = 16_000_000
     """Bytes that a job's request may have. Its values have no limit of their own, as in Airflow."""
 
@@ -72,23 +71,23 @@ class Links:
 
 @dataclass(frozen=True, kw_only=True)
 class LiveAnswers:
-    """Answers that go on for as long as somebody listens."""
+    """Answers that continue for as long as a client listens."""
 
     streams: Streams = field(default_factory=Streams)
     followers: Followers = field(default_factory=Followers)
     """The followers of log files."""
     changes: LiveChanges = field(default_factory=LiveChanges)
-    """The changes that streams report."""
+    """The changes that streams send."""
     stopping: anyio.Event = field(default_factory=anyio.Event)
-    """Set when the process ends: streams end at once."""
+    """Set when the process ends. Streams then end at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProcessState:
-    """The process that answers."""
+    """The state of the process that answers."""
 
     configuration_hash: str | None = None
-    """The hash of the configuration that this process runs. None: it is not compared with the one applied last."""
+    """The hash of the configuration that this process runs. None disables the comparison with the one applied last."""
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
     reload: Callable[[str], Awaitable[ReloadOutcome]] | None = None
@@ -97,36 +96,36 @@ class ProcessState:
 
 @dataclass(frozen=True, kw_only=True)
 class WatcherControl:
-    """What people may ask about watchers, and do to them."""
+    """The control of watchers by people, and the descriptions of their watermarks."""
 
     control: Control | None = None
-    """Moves positions. None where the watchers are not known."""
+    """Moves positions. None in a process that does not know the watchers."""
     descriptions: Descriptions = field(default_factory=Descriptions)
-    """The sentences of triggers about their watermarks."""
+    """The sentences in which triggers describe their watermarks."""
     on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
-    """Called when the copy of a watermark entry (asset id, key) in a store backend may be gone."""
+    """Called with an asset id and a key when a store backend may have lost its copy of that watermark entry."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobSupport:
-    """What the tries of jobs are given and owe."""
+    """The settings and submitters that routes for the tries of jobs use."""
 
     clear_on_success: bool = False
     submitters: Mapping[str, Submitter] = field(default_factory=dict)
-    """Submitters by the name that is stored with a try, for logs that are kept where drivers run."""
+    """Submitters by the name that is stored with a try. They read logs that are kept where drivers run."""
     worker_backend: Mapping[str, Any] | None = None
-    """What jobs are told about the worker-side backend: `{path, options}`."""
+    """The worker-side backend for jobs: `{path, options}`. None if none is configured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ApiContext:
-    """Everything that routes need."""
+    """The context of an application: everything that its routes need."""
 
     database: Database
     entries: AttributedEntries
     logs_directory: Path
     hint: Callable[[Hint], None]
-    """Called after a commit that gave somebody something to do."""
+    """Called after a commit that created work for a task or process."""
     sign_in: SignIn
     limits: RequestLimits
     links: Links = field(default_factory=Links)
@@ -138,14 +137,14 @@ class ApiContext:
     """Posted events that wait to be stored."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
-        """Return `new` with what this context counts of its clients: it continues after a reload."""
+        """Return `new` with this context's counts of clients and its streams, which continue after a reload."""
         sign_in = replace(new.sign_in, failures=self.sign_in.failures)
         live = replace(new.live, streams=self.live.streams, changes=self.live.changes)
         return replace(new, sign_in=sign_in, live=live)
 
 
 async def of_app(request: Request) -> ApiContext:
-    """Return the context of the application that answers."""
+    """Return the context of the application that answers the request."""
     context: ApiContext = request.app.state.context
     return context
 

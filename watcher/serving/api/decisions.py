@@ -1,4 +1,4 @@
-"""What people and tools decide of jobs and runs, each in one transaction with its entry in the audit."""
+"""Decisions of people and tools about jobs and runs. Each is one transaction, which also writes the audit entry."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ from watcher.serving.api.writes import new_write_id
 
 Note = Annotated[Text, Field(max_length=1000)] | None
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}")
-_COLUMNS: Final = {"note", "logical_date", "data_interval_start", "data_interval_end"}
 _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__", "backfill__")
 
 
 class RunRequest(Body):
-    """A run as somebody asks for it. `run_after` and partitions do not exist here: only null is accepted."""
+    """A request for a run. `run_after` and partitions do not exist here, so only null is accepted for them."""
 
     dag_run_id: Text | None = Field(default=None, max_length=250)
     data_interval_start: Moment | None = None
@@ -42,37 +41,38 @@ class RunRequest(Body):
     partition_key: None = None
 
     @model_validator(mode="after")
-    def _of_two_ends(self) -> RunRequest:
+    def _interval_is_complete(self) -> RunRequest:
         if (self.data_interval_start is None) != (self.data_interval_end is None):
             raise ValueError("give both data_interval_start and data_interval_end, or neither")
         return self
 
     @property
-    def columns(self) -> dict[str, Any]:
-        """Of the run; the interval of a date alone is that moment, as with Airflow's timetables for cron."""
-        given = self.model_dump(include=_COLUMNS)
+    def data_interval(self) -> tuple[datetime | None, datetime | None]:
+        """The interval of the run; without one it is the moment of the logical date, as with Airflow's cron timetables."""
         if self.data_interval_start is None:
-            given |= dict.fromkeys(("data_interval_start", "data_interval_end"), self.logical_date)
-        return given
+            return self.logical_date, self.logical_date
+        return self.data_interval_start, self.data_interval_end
 
 
 async def materialize(context: ApiContext, actor: Actor, asset_id: int, request: RunRequest) -> tuple[str, str]:
-    """Make a run of the one job that has the asset as a direct outlet; returns its dag_id and run_id.
+    """Create a run of the one job that has the asset as a direct outlet. Return its dag_id and run_id.
 
-    Raises `NotFound` when there is none, `Conflict` when there are several, and what `trigger` raises.
+    Raise `NotFound` when there is no such job, `Conflict` when there are several, and whatever `trigger` raises.
     """
     async with context.database.reading() as connection:
         around = await assets.jobs_around(connection, [asset_id])
     producers = [job.dag_id for job in around if job.role == "outlet"]
     if not producers:
-        raise NotFound(f"no job has the asset {asset_id} among its outlets; add it to one, or trigger a job by name")
+        raise NotFound(
+            f"no job has the asset {asset_id} among its outlets; add it to the outlets of a job, or trigger a job by name"
+        )
     if len(producers) > 1:
         raise Conflict(f"several jobs update the asset {asset_id}: {', '.join(producers)}; trigger one of them by name")
     return producers[0], await trigger(context, actor, producers[0], request, run_type="asset_materialization")
 
 
 async def clear(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
-    """Run it again with the same events. Raises `NotFound`, `Conflict`."""
+    """Clear a run, so that it runs again with the same events. Raises `NotFound`, `Conflict`."""
     async with context.database.transaction() as connection:
         await decisions.clear(connection, dag_id, run_id)
         await audit.record(connection, actor.name, "run.clear", dag_id, {"run_id": run_id}, new_write_id())
@@ -92,14 +92,14 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
 
 
 async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:
-    """Write a note to a run, or take it away. Raises `NotFound`."""
+    """Set the note of a run, or remove it. Raises `NotFound`."""
     async with context.database.transaction() as connection:
         await decisions.annotate(connection, dag_id, run_id, note or None)
         await audit.record(connection, actor.name, "run.annotate", dag_id, {"run_id": run_id}, new_write_id())
 
 
 async def change(context: ApiContext, actor: Actor, dag_id: str, run_id: str, changes: dict[str, Any]) -> None:
-    """Apply what a request changes of a run: its `note`, then its `state`, where queued is to clear it. Raises `NotFound`, `Conflict`."""
+    """Apply a request's changes to a run: its `note`, then its `state`. The state `queued` clears the run. Raises `NotFound`, `Conflict`."""
     if "note" in changes:
         await annotate(context, actor, dag_id, run_id, changes["note"])
     if changes.get("state") == "queued":
@@ -109,14 +109,14 @@ async def change(context: ApiContext, actor: Actor, dag_id: str, run_id: str, ch
 
 
 async def delete_run(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
-    """Forget a run that is over. Raises `NotFound`, `Conflict`."""
+    """Delete a run that is over. Raises `NotFound`, `Conflict`."""
     async with context.database.transaction() as connection:
         await decisions.delete_run(connection, dag_id, run_id)
         await audit.record(connection, actor.name, "run.delete", dag_id, {"run_id": run_id}, new_write_id())
 
 
 async def pause(context: ApiContext, actor: Actor, dag_ids: Sequence[str], *, paused: bool) -> None:
-    """Pause jobs or let them go on; what was queued meanwhile is looked at at once. Raises `NotFound`."""
+    """Pause or resume jobs. Events that were queued during the pause are scheduled at once. Raises `NotFound`."""
     action = "job.pause" if paused else "job.resume"
     async with context.database.transaction() as connection:
         for dag_id in dag_ids:
@@ -128,20 +128,34 @@ async def pause(context: ApiContext, actor: Actor, dag_ids: Sequence[str], *, pa
 
 
 async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRequest, run_type: str = "manual") -> str:
-    """Make a queued run; returns its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for a bad id."""
+    """Create a queued run and return its id. Raises `NotFound`, `Conflict`, `InvalidValue`, or 400 for an invalid id."""
     run_id = _checked(request.dag_run_id) or f"{run_type}__{datetime.now(UTC).isoformat()}_{secrets.token_hex(4)}"
     conf = to_json(request.conf or {})
     try:
         async with context.database.transaction() as connection:
             job = await jobs.get(connection, dag_id)
             if not job.active:
-                raise NotFound(f"the job {dag_id!r} is not configured any more")
-            kind = {"triggered_by": "rest_api", "run_type": run_type}
-            await runs.create_run(connection, dag_id, run_id, job.task_id, **kind, conf=conf, **request.columns)
+                raise NotFound(
+                    f"the job {dag_id!r} is no longer configured; add it to the configuration again, or trigger another job"
+                )
+            start, end = request.data_interval
+            await runs.create_run(
+                connection,
+                dag_id,
+                run_id,
+                job.task_id,
+                triggered_by="rest_api",
+                run_type=run_type,
+                conf=conf,
+                note=request.note,
+                logical_date=request.logical_date,
+                data_interval_start=start,
+                data_interval_end=end,
+            )
             await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
     except IntegrityError:
         raise Conflict(
-            f"the job {dag_id!r} has a run {run_id!r} already, or had one; give another dag_run_id, or none"
+            f"the job {dag_id!r} already has or had a run {run_id!r}; give another dag_run_id, or none"
         ) from None
     context.hint(Hint(what="tries"))
     return run_id
@@ -152,10 +166,10 @@ def _checked(run_id: str | None) -> str | None:
         return None
     if not _RUN_ID.fullmatch(run_id) or ".." in run_id:
         raise HTTPException(
-            400, f"the dag_run_id {run_id!r} has other characters than A-Z a-z 0-9 _ . ~ : + -, or `..`"
+            400, f"the dag_run_id {run_id!r} is invalid; use only the characters A-Z a-z 0-9 _ . ~ : + - and no `..`"
         )
     if run_id.startswith(_RESERVED):
         raise HTTPException(
-            400, f"the dag_run_id {run_id!r} begins like those that the scheduler gives; choose another"
+            400, f"the dag_run_id {run_id!r} begins like the ids that the scheduler gives; choose another one"
         )
     return run_id

@@ -1,4 +1,4 @@
-"""From what went wrong to what a client is told: always `{"detail": …}`, never a stack trace."""
+"""Turns exceptions into answers to clients: always `{"detail": …}`, never a stack trace."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KINDS: Final[Mapping[type[Exception], tuple[int, str]]] = {
     SourceChanged: (409, "conflict"),
     SourceUnavailable: (502, "unavailable"),
 }
-"""The status of what the store and the sources refuse, and the word for it in the Execution API."""
+"""The status of each refusal by the store or a source, and its word in the Execution API."""
 UNAVAILABLE: Final = (
     BackendFailed,
     DatabaseUnavailable,
@@ -54,21 +54,21 @@ UNAVAILABLE: Final = (
     TimeoutError,
     ConnectionError,
 )
-"""How the database says that it does not answer, or not in time."""
+"""Exceptions which mean that the database does not answer, or not in time."""
 _LONGEST_INPUT: Final = 200
 
 log = structlog.get_logger()
 
 
 class ErrorResponse(JSONResponse):
-    """ASCII only: what a client sent may hold text that no encoding can write."""
+    """JSON in ASCII only, because a client's text that is quoted in it may have no valid encoding."""
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False).encode()
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Teach the application every kind of failure."""
+    """Give the application a handler for every kind of failure."""
     for kind in _KINDS:
         app.add_exception_handler(kind, _refused)
     app.add_exception_handler(ReplayedResponse, _replayed)
@@ -80,7 +80,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 def status_of(error: Exception) -> int:
-    """Of a refusal. Raises the error itself where it is none, as when the database does not answer."""
+    """Return the status of a refusal. Raise the error itself if it is not a refusal, as when the database does not answer."""
     if isinstance(error, HTTPException):
         return error.status_code
     for kind in type(error).__mro__:
@@ -90,7 +90,7 @@ def status_of(error: Exception) -> int:
 
 
 async def _refused(request: Request, error: Exception) -> ErrorResponse:
-    """Jobs get a word for the kind of refusal beside the sentence, as Airflow's task SDK expects it."""
+    """Answer with the error's sentence. Jobs also get a word for the kind of refusal, as Airflow's task SDK expects."""
     status, reason = next(_KINDS[kind] for kind in type(error).__mro__ if kind in _KINDS)
     to_a_job = request.url.path.startswith("/execution/")
     detail = {"reason": reason, "message": str(error)} if to_a_job else str(error)
@@ -106,11 +106,11 @@ async def _http_error(_request: Request, error: Any) -> ErrorResponse:
 
 
 async def _invalid(_request: Request, error: Any) -> ErrorResponse:
-    return ErrorResponse({"detail": [_shown(fault) for fault in error.errors()]}, 422)
+    return ErrorResponse({"detail": [_fault_json(fault) for fault in error.errors()]}, 422)
 
 
-def _shown(error: Mapping[str, Any]) -> dict[str, Any]:
-    """What Airflow shows of a fault; of what was sent only what is short and certainly JSON."""
+def _fault_json(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of an error that Airflow shows. `input` is included only if it is short and valid JSON."""
     shown = {"type": error["type"], "loc": list(error["loc"]), "msg": error["msg"]}
     if _is_plain(sent := error.get("input")):
         shown["input"] = sent
@@ -124,7 +124,7 @@ def _is_plain(value: Any) -> bool:
         case None | bool():
             return True
         case int():
-            return value.bit_length() < 64  # noqa: PLR2004  longer ones may have too many digits to write
+            return value.bit_length() < 64  # noqa: PLR2004  Python does not write numbers with very many digits
         case float():
             return math.isfinite(value)
     return False
@@ -136,14 +136,18 @@ async def _unavailable(request: Request, error: Exception) -> ErrorResponse:
 
 
 def unavailable(scope: Scope, error: Exception) -> HTTPException:
-    """The answer while the database does not answer, which is also told to the log."""
+    """Log that the database does not answer, and return the answer to the client: 503."""
     log.error(
         "api.unavailable", path=scope["path"], method=scope["method"], error=str(error), kind=type(error).__name__
     )
-    unknown = "the database did not answer; whether a write took effect is unknown: read it again before you repeat it"
+    unknown = (
+        "the database did not answer, and a write may or may not have taken effect; read the value before you retry"
+    )
     return HTTPException(503, str(error) if isinstance(error, StoreError) else unknown)
 
 
 async def _failed(request: Request, error: Exception) -> ErrorResponse:
     log.error("api.failed", path=request.url.path, method=request.method, exc_info=error)
-    return ErrorResponse({"detail": "this is a fault of ours; the log of the daemon tells more"}, 500)
+    return ErrorResponse(
+        {"detail": "the server failed to answer this request; see `api.failed` in the daemon's log for the cause"}, 500
+    )

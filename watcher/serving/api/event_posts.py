@@ -1,7 +1,7 @@
-"""Events that tools tell of: those that come while others are being stored are stored together, by the next transaction.
+"""Events that tools post. Events that arrive while others are being stored are stored together, by the next transaction.
 
-A post never waits for company: who comes first is stored at once, and of those who came meanwhile the first takes the others
-along. Posts that could not be stored together are tried again one by one: whoever is at fault fails alone.
+A post never waits for other posts: the first one is stored at once, and the first of those that arrived meanwhile stores them
+all. If posts cannot be stored together, each is retried alone, so that only the faulty one fails.
 """
 
 from __future__ import annotations
@@ -21,17 +21,18 @@ from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 from store.processes.posts import EventPost, store_all
 
 MOST_POSTS: Final = 100
+"""Posts that one transaction stores at most."""
 MOST_CHARACTERS: Final = 4_000_000
-"""Of one transaction; a larger post goes alone."""
+"""Characters that the posts of one transaction have together. A larger post is stored alone."""
 
 
 Wake: TypeAlias = Callable[[Appended], None]
-"""Called after a commit with who has work since."""
+"""Called after a commit with the events that were appended and the jobs that they queued work for."""
 
 
 @dataclass(kw_only=True, eq=False)
 class _Post:
-    """An event that waits, until it has its answer."""
+    """An event that waits until it is stored or refused."""
 
     given: EventPost
     answer: AssetEvent | Exception | None = None
@@ -39,7 +40,7 @@ class _Post:
 
 @dataclass(kw_only=True)
 class EventPosts:
-    """Those of one process."""
+    """The posted events of one process."""
 
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
@@ -47,13 +48,15 @@ class EventPosts:
     async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> AssetEvent:
         """Store an event of an active asset, with its queue rows and an entry in the audit; `extra` is a JSON object's text.
 
-        Shielded from when it was begun; of each transaction one of its posts calls `wake`. Raises `NotFound`.
+        Once begun, the transaction is shielded from cancellation. For each transaction, one of its posts calls `wake`.
+        Raises `NotFound`.
         """
         new = NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid.uuid4().hex, source_actor=actor)
         post = _Post(given=EventPost(new=new, write_id=uuid.uuid4().hex))
         self._waiting.append(post)
         try:
-            async with self._turn:  # in the order of `_waiting`: whose turn it is, and who has no answer, is its first
+            # The lock is granted in the order of `_waiting`: a post that gets it without an answer is the first one there.
+            async with self._turn:
                 if post.answer is None:
                     with anyio.CancelScope(shield=True):
                         await _store(database, wake, self._next_posts())
@@ -62,8 +65,8 @@ class EventPosts:
                 self._waiting.remove(post)
         if isinstance(post.answer, AssetEvent):
             return post.answer
-        refusal = post.answer or RuntimeError("a post whose turn it was is always answered")
-        raise copy(refusal) from refusal  # others may raise it too
+        refusal = post.answer or RuntimeError("a post was not answered in its turn")
+        raise copy(refusal) from refusal  # several posts may raise the same error
 
     def _next_posts(self) -> Sequence[_Post]:
         posts = [self._waiting.popleft()]
@@ -77,11 +80,11 @@ class EventPosts:
 
 
 async def _store(database: Database, wake: Wake, posts: Sequence[_Post]) -> None:
-    """Answer them all."""
+    """Store the posts in one transaction, or one by one if it fails, and set the answer of each."""
     try:
         async with database.transaction() as connection:
             appended, answers = await store_all(connection, [post.given for post in posts])
-    except Exception as error:  # noqa: BLE001  each post raises it, or is tried alone
+    except Exception as error:  # noqa: BLE001  each post raises it, or is retried alone
         if len(posts) == 1 or isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
             for post in posts:
                 post.answer = error

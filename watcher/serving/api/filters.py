@@ -1,26 +1,24 @@
-"""What lists may be filtered by, under the names of Airflow's parameters, in the address or in a body.
+"""Filters of lists under the names of Airflow's parameters, in the address or in a body.
 
-All of Airflow's are taken, also those about what does not exist here: a filter that is ignored shows, or changes, what
-it was to leave out. By such a one nothing is matched.
+All of Airflow's filters are accepted, also those about features that do not exist here. Such a filter matches nothing: if it
+were ignored, a list would show, or a request would change, what the filter was meant to exclude.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import date
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from fastapi import HTTPException
 from pydantic import BaseModel, Field
 
 from store.database.paging import Range
-from store.runs.jobs import JobFilter
 from store.runs.run_lists import RUN_RANGES, RunFilter
 from store.runs.task_instances import TASK_RANGES, TaskFilter
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, Text, example
 
-_BOUNDS: Final = ("gte", "gt", "lte", "lt")
-_Pattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None
+TextPattern: TypeAlias = Annotated[Text, Field(max_length=1000)] | None
 _Number: TypeAlias = Annotated[float, Field(allow_inf_nan=False)]
 _Small: TypeAlias = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 _PageOffset: TypeAlias = Annotated[int, Field(ge=0, le=BIGGEST)]
@@ -47,7 +45,7 @@ TaskState: TypeAlias = Literal[
 
 
 class _Bounds(BaseModel):
-    """Of what runs and task instances both have."""
+    """The bounds that runs and task instances share."""
 
     run_after_gte: Moment | None = None
     run_after_gt: Moment | None = None
@@ -71,8 +69,8 @@ class _Bounds(BaseModel):
     duration_lt: _Number | None = None
 
     def ranges(self, names: Iterable[str]) -> Mapping[str, Range]:
-        """By name."""
-        return {name: _range(self, name) for name in names}
+        """Return the bounds of each named field."""
+        return {name: range_of(self, name) for name in names}
 
 
 class _BoundsWithUpdatedAt(_Bounds):
@@ -82,35 +80,42 @@ class _BoundsWithUpdatedAt(_Bounds):
     updated_at_lt: Moment | None = None
 
 
-def _range(model: BaseModel, name: str) -> Range:
-    return Range(**{bound: getattr(model, f"{name}_{bound}", None) for bound in _BOUNDS})
+def range_of(model: BaseModel, name: str) -> Range:
+    return Range(
+        gte=getattr(model, f"{name}_gte", None),
+        gt=getattr(model, f"{name}_gt", None),
+        lte=getattr(model, f"{name}_lte", None),
+        lt=getattr(model, f"{name}_lt", None),
+    )
 
 
 class RunQuery(_BoundsWithUpdatedAt):
-    """Of `GET …/dagRuns`."""
+    """The filters of `GET …/dagRuns`."""
 
     state: list[RunState] | None = None
     run_type: list[RunType] | None = None
-    run_id_pattern: _Pattern = None
-    run_id_prefix_pattern: _Pattern = None
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
+    run_id_pattern: TextPattern = None
+    run_id_prefix_pattern: TextPattern = None
+    dag_id_pattern: TextPattern = None
+    dag_id_prefix_pattern: TextPattern = None
     trace_id: Annotated[str | None, Field(pattern="^[0-9a-f]{32}$")] = None
-    conf_contains: _Pattern = None
-    consuming_asset_pattern: _Pattern = None
+    conf_contains: TextPattern = None
+    consuming_asset_pattern: TextPattern = None
     dag_version: list[_Small] | None = None
     bundle_version: Text | None = None
-    triggering_user_name_pattern: _Pattern = None
-    triggering_user_name_prefix_pattern: _Pattern = None
-    partition_key_pattern: _Pattern = None
-    partition_key_prefix_pattern: _Pattern = None
+    triggering_user_name_pattern: TextPattern = None
+    triggering_user_name_prefix_pattern: TextPattern = None
+    partition_key_pattern: TextPattern = None
+    partition_key_prefix_pattern: TextPattern = None
     partition_date_gte: date | None = None
     partition_date_lte: date | None = None
 
     def filter(self, dag_id: str | None) -> RunFilter:
-        """Of one job, or of all. Raises 400 for dates of partitions, of which there are none, as Airflow does."""
+        """Return the filter for the runs of one job, or of all jobs. Raise 400 for partition dates, as Airflow does."""
         if self.partition_date_gte is not None or self.partition_date_lte is not None:
-            raise HTTPException(400, "no job here is partitioned; leave out partition_date_gte and partition_date_lte")
+            raise HTTPException(
+                400, "jobs have no partitions here; leave out partition_date_gte and partition_date_lte"
+            )
         return RunFilter(
             dag_id=dag_id,
             states=self.state,
@@ -123,12 +128,12 @@ class RunQuery(_BoundsWithUpdatedAt):
             conf_contains=self.conf_contains,
             consuming_asset=self.consuming_asset_pattern or None,
             ranges=self.ranges(RUN_RANGES),
-            is_impossible=_asks(self, _OF_NO_RUN),
+            is_impossible=asks_for(self, _NO_RUN_HAS),
         )
 
 
 class DAGRunsBatchBody(Body, _Bounds):
-    """Of `POST /dags/~/dagRuns/list`."""
+    """The body of `POST /dags/~/dagRuns/list`."""
 
     model_config = example(dag_ids=["load_orders"], states=["failed"], page_limit=10)
 
@@ -137,7 +142,7 @@ class DAGRunsBatchBody(Body, _Bounds):
     page_limit: Annotated[int, Field(ge=0)] = 100
     dag_ids: list[Text] | None = None
     states: list[RunState | None] | None = None
-    conf_contains: _Pattern = None
+    conf_contains: TextPattern = None
 
     @property
     def filter(self) -> RunFilter:
@@ -150,35 +155,35 @@ class DAGRunsBatchBody(Body, _Bounds):
 
 
 class TaskQuery(_BoundsWithUpdatedAt):
-    """Of `GET …/taskInstances`."""
+    """The filters of `GET …/taskInstances`."""
 
     task_id: Text | None = None
     state: list[TaskState] | None = None
     try_number: list[_Small] | None = None
     map_index: list[_Small] | None = None
-    task_display_name_pattern: _Pattern = None
-    task_display_name_prefix_pattern: _Pattern = None
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
-    run_id_pattern: _Pattern = None
-    run_id_prefix_pattern: _Pattern = None
+    task_display_name_pattern: TextPattern = None
+    task_display_name_prefix_pattern: TextPattern = None
+    dag_id_pattern: TextPattern = None
+    dag_id_prefix_pattern: TextPattern = None
+    run_id_pattern: TextPattern = None
+    run_id_prefix_pattern: TextPattern = None
     pool: list[Text] | None = None
-    pool_name_pattern: _Pattern = None
-    pool_name_prefix_pattern: _Pattern = None
+    pool_name_pattern: TextPattern = None
+    pool_name_prefix_pattern: TextPattern = None
     queue: list[Text] | None = None
-    queue_name_pattern: _Pattern = None
-    queue_name_prefix_pattern: _Pattern = None
+    queue_name_pattern: TextPattern = None
+    queue_name_prefix_pattern: TextPattern = None
     operator: list[Text] | None = None
-    operator_name_pattern: _Pattern = None
-    operator_name_prefix_pattern: _Pattern = None
-    rendered_map_index_pattern: _Pattern = None
-    rendered_map_index_prefix_pattern: _Pattern = None
+    operator_name_pattern: TextPattern = None
+    operator_name_prefix_pattern: TextPattern = None
+    rendered_map_index_pattern: TextPattern = None
+    rendered_map_index_prefix_pattern: TextPattern = None
     executor: list[Text] | None = None
     version_number: list[_Small] | None = None
     task_group_id: Text | None = None
 
     def filter(self, dag_id: str | None, run_id: str | None) -> TaskFilter:
-        """Of one job, or run, or of all."""
+        """Return the filter for the task instances of one job or run, or of all."""
         return TaskFilter(
             dag_ids=None if dag_id is None else [dag_id],
             run_ids=None if run_id is None else [run_id],
@@ -190,12 +195,12 @@ class TaskQuery(_BoundsWithUpdatedAt):
             patterns={column: getattr(self, f"{name}_pattern") for column, name in _TASK_PATTERNS.items()},
             prefixes={column: getattr(self, f"{name}_prefix_pattern") for column, name in _TASK_PATTERNS.items()},
             ranges=self.ranges(TASK_RANGES),
-            is_impossible=_asks(self, _OF_NO_TASK),
+            is_impossible=asks_for(self, _NO_TASK_HAS),
         )
 
 
 class TaskInstancesBatchBody(Body, _Bounds):
-    """Of `POST /dags/~/dagRuns/~/taskInstances/list`."""
+    """The body of `POST /dags/~/dagRuns/~/taskInstances/list`."""
 
     model_config = example(task_ids=["load"], state=["failed"], page_limit=10)
 
@@ -219,71 +224,7 @@ class TaskInstancesBatchBody(Body, _Bounds):
             states=None if self.state is None else [state or "none" for state in self.state],
             constants={"pool": self.pool, "queue": self.queue},
             ranges=self.ranges(TASK_RANGES),
-            is_impossible=_asks(self, ("executor",)),
-        )
-
-
-class JobsQuery(BaseModel):
-    """What `GET /dags` and `PATCH /dags` share."""
-
-    dag_id_pattern: _Pattern = None
-    dag_id_prefix_pattern: _Pattern = None
-    paused: bool | None = None
-    exclude_stale: bool = True
-    tags: list[Text] | None = None
-    tags_match_mode: Literal["any", "all"] | None = None
-    owners: list[Text] | None = None
-
-    @property
-    def filter(self) -> JobFilter:
-        return JobFilter(**self._shared)
-
-    @property
-    def _shared(self) -> dict[str, Any]:
-        return {
-            "id_pattern": self.dag_id_pattern,
-            "id_prefix": self.dag_id_prefix_pattern,
-            "paused": self.paused,
-            "only_active": self.exclude_stale,
-            "is_impossible": _asks(self, _OF_NO_JOB),
-        }
-
-
-class JobQuery(JobsQuery):
-    """Of `GET /dags`."""
-
-    dag_display_name_pattern: _Pattern = None
-    dag_display_name_prefix_pattern: _Pattern = None
-    has_asset_schedule: bool | None = None
-    asset_dependency: _Pattern = None
-    last_dag_run_state: RunState | None = None
-    dag_run_state: list[RunState] | None = None
-    dag_run_start_date_gte: Moment | None = None
-    dag_run_start_date_gt: Moment | None = None
-    dag_run_start_date_lte: Moment | None = None
-    dag_run_start_date_lt: Moment | None = None
-    dag_run_end_date_gte: Moment | None = None
-    dag_run_end_date_gt: Moment | None = None
-    dag_run_end_date_lte: Moment | None = None
-    dag_run_end_date_lt: Moment | None = None
-    has_import_errors: bool | None = None
-    is_favorite: bool | None = None
-    bundle_name: Text | None = None
-    bundle_version: Text | None = None
-    timetable_type: list[Text] | None = None
-
-    @property
-    def filter(self) -> JobFilter:
-        return JobFilter(
-            **self._shared,
-            display_name_pattern=self.dag_display_name_pattern,
-            display_name_prefix=self.dag_display_name_prefix_pattern,
-            has_asset_schedule=self.has_asset_schedule,
-            asset_dependency=self.asset_dependency,
-            last_run_state=self.last_dag_run_state,
-            last_run_states=self.dag_run_state,
-            last_run_start=_range(self, "dag_run_start_date"),
-            last_run_end=_range(self, "dag_run_end_date"),
+            is_impossible=asks_for(self, ("executor",)),
         )
 
 
@@ -296,17 +237,8 @@ _TASK_PATTERNS: Final = {
     "operator": "operator_name",
     "rendered_map_index": "rendered_map_index",
 }
-"""What a pattern is compared with, and the beginning of its parameter's name."""
-_OF_NO_JOB: Final = (
-    "tags",
-    "owners",
-    "has_import_errors",
-    "is_favorite",
-    "bundle_name",
-    "bundle_version",
-    "timetable_type",
-)
-_OF_NO_RUN: Final = (
+"""The column that a pattern is compared with, and the beginning of the parameter's name."""
+_NO_RUN_HAS: Final = (
     "dag_version",
     "bundle_version",
     "triggering_user_name_pattern",
@@ -314,10 +246,10 @@ _OF_NO_RUN: Final = (
     "partition_key_pattern",
     "partition_key_prefix_pattern",
 )
-_OF_NO_TASK: Final = ("executor", "version_number", "task_group_id")
+_NO_TASK_HAS: Final = ("executor", "version_number", "task_group_id")
 
 
-def _asks(model: BaseModel, names: Iterable[str]) -> bool:
-    """Whether a value is given for what nothing here has; false and `~` are no such."""
+def asks_for(model: BaseModel, names: Iterable[str]) -> bool:
+    """Return whether a filter is given for one of these names, which nothing here has. False and `~` do not count."""
     values = model.model_dump(include=set(names)).values()
     return any(value is not None and value is not False and value not in ("~", []) for value in values)

@@ -1,4 +1,4 @@
-"""What no request gets past, whatever its route, before anything of it is read or looked up."""
+"""Checks that every request passes, whatever its route, before its body is read or the database is asked."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from watcher.serving.api.sign_in.auth import sign_in
 class Guards:
     """Refuses addresses that no database can look up, requests of other sites, and bodies that are too large.
 
-    A body is read only for whoever has signed in, so that strangers cannot fill the memory.
+    A body is kept only after its sender has signed in, so that strangers cannot fill the memory.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -34,7 +34,7 @@ class Guards:
 
 
 def _limit(context: ApiContext, path: str) -> int:
-    """Bytes that a body may have."""
+    """Return how many bytes a body may have."""
     if path.startswith("/execution/"):
         return context.limits.execution_body_bytes
     return context.limits.body_bytes + context.limits.max_value_storage_bytes
@@ -42,7 +42,7 @@ def _limit(context: ApiContext, path: str) -> int:
 
 def _refusal(context: ApiContext, scope: Scope, limit: int) -> ErrorResponse | None:
     if "\0" in scope["path"] or b"%00" in scope["query_string"] or b"\0" in scope["query_string"]:
-        return ErrorResponse({"detail": "the address holds a NUL character; remove it"}, 422)
+        return ErrorResponse({"detail": "the address contains a NUL character; remove it"}, 422)
     foreign = context.sign_in.site.refusal(scope, everybody_may=context.sign_in.auth == "none")
     if foreign is not None:
         return ErrorResponse({"detail": foreign.sentence}, foreign.status)
@@ -57,9 +57,9 @@ def _too_large(limit: int) -> str:
 
 
 def _guarded(scope: Scope, receive: Receive, limit: int) -> Receive:
-    """`receive`, ending in 413 as soon as the body is past its limit, or in the refusal of who sends it.
+    """Return a `receive` that raises 413 as soon as the body exceeds its limit, or the refusal of its sender.
 
-    What a stranger sends is counted and thrown away: the limit comes before the token.
+    The body of a stranger is counted and discarded. The limit is checked before the token.
     """
     size, is_known = 0, False
     refused: HTTPException | None = None
@@ -72,7 +72,7 @@ def _guarded(scope: Scope, receive: Receive, limit: int) -> Receive:
                 await sign_in(scope)
             except HTTPException as error:
                 refused = error
-            except UNAVAILABLE as error:  # FastAPI would take it for a fault of the body
+            except UNAVAILABLE as error:  # FastAPI would report it as an error in the body
                 refused = unavailable(scope, error)
         while True:
             message = await receive()

@@ -1,6 +1,6 @@
-"""The parts of requests that many routes share, checked so far that the database can take them.
+"""The parameters that many routes share, checked so that the database can accept them.
 
-All that FastAPI calls for a request is `async`, here and elsewhere: it would call anything else in a thread.
+Every function that FastAPI calls for a request is `async`, here and elsewhere, because FastAPI would call others in a thread.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ from store.values import check_key
 BIGGEST: Final = 2**63 - 1
 BIGGEST_SMALL: Final = 2**31 - 1
 _MOST_ROWS: Final = 100
-"""More is not refused but cut to this, as in Airflow."""
+"""The largest page. A larger limit is not refused but reduced to this, as in Airflow."""
 
 
 class Body(BaseModel):
-    """A request's JSON object; unknown members are refused, as in Airflow, and so is what would have to be converted."""
+    """A request's JSON object. Unknown members are refused, as in Airflow, and so are values of another type."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 def example(**members: Any) -> ConfigDict:
-    """Of a body, for the document."""
+    """Return the model configuration with an example of a body for the OpenAPI document."""
     return ConfigDict(json_schema_extra={"examples": [members]})
 
 
 def storable(text: str) -> str:
-    """The text itself if a database can keep it. Raises `ValueError`."""
+    """Return the text if a database can store it. Raises `ValueError`."""
     if "\0" in text:
-        raise ValueError("holds a NUL character; remove it")
+        raise ValueError("contains a NUL character; remove it")
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("holds a lone surrogate, which is not text; remove it")
+        raise ValueError("contains a lone surrogate, which is not valid text; remove it")
     return text
 
 
 def _iso_text(moment: Any) -> Any:
-    """Pydantic takes numbers, and texts of numbers, for seconds since 1970."""
+    """Refuse numbers, and texts of numbers, which pydantic would read as seconds since 1970."""
     if not isinstance(moment, datetime) and str(moment)[4:5] != "-":
-        raise ValueError("is no ISO 8601 timestamp; write it like 2026-01-31T12:00:00Z")
+        raise ValueError("is not an ISO 8601 timestamp; write it like 2026-01-31T12:00:00Z")
     return moment
 
 
@@ -81,22 +81,24 @@ Cursor = Annotated[
     str | None,
     Query(
         max_length=10_000,
-        description="Empty for the first page, then the answer's `next_cursor` or `previous_cursor`; the total is null.",
+        description="Give an empty text for the first page, then the `next_cursor` or `previous_cursor` of the last answer. With a cursor, `total_entries` is null.",
     ),
 ]
 MapIndex = Annotated[int, Query(ge=-1, le=BIGGEST_SMALL)]
+AnyMapIndex = Annotated[int, Field(ge=-1, le=BIGGEST_SMALL)]
+"""A map index in a path or a body."""
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
 VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
 async def window(limit: Limit, offset: Offset = 0) -> Window:
-    """A part of a list whose order is not the caller's to choose."""
+    """Return the requested page of a list with a fixed order."""
     return Window(limit=limit, offset=offset)
 
 
 def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
-    """A part of a list in the order that `order_by` names; an unknown word is 400, as in Airflow."""
+    """Return a dependency that reads a page of a list in the order of `order_by`. An unknown name is 400, as in Airflow."""
 
     async def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
         return Window(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
@@ -109,18 +111,18 @@ def _checked_order(order_by: Sequence[str] | None, columns: Collection[str], def
     unknown = [name for name in chosen if name.removeprefix("-") not in columns]
     if unknown:
         known = ", ".join(sorted(columns))
-        raise HTTPException(400, f"cannot order by {unknown[0]!r}; known, with `-` for descending: {known}")
+        raise HTTPException(400, f"cannot order by {unknown[0]!r}; use one of these, with `-` for descending: {known}")
     return chosen
 
 
 def window_of_body(offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str) -> Window:
-    """A part of a list that a body asks for; an unknown word is 400, as in Airflow."""
+    """Return the page of a list that a body requests. An unknown order is 400, as in Airflow."""
     chosen = _checked_order(None if order_by is None else [order_by], columns, default)
     return Window(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
 
 
 def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
-    """The same with a cursor, which takes the offset's place."""
+    """Return a dependency like `ordered_window` that also reads a cursor, which replaces the offset."""
 
     async def choose(
         limit: Limit,

@@ -1,7 +1,7 @@
-"""Attributed changes of an asset's entries: whoever writes, the way to the log lines is the same.
+"""Attributed changes of an asset's entries. Whoever writes, the same id leads from the value to the log lines of the write.
 
-`store.writing` is in the log before COMMIT and `store.written` after it, both with the `write_id` that the entry keeps.
-What stands in between decides which of the two a crash leaves behind.
+`store.writing` is logged before COMMIT and `store.written` after it, both with the `write_id` that the entry keeps. After a
+crash, the log shows both or only the first, depending on the moment of the crash.
 """
 
 from __future__ import annotations
@@ -29,24 +29,24 @@ log = structlog.get_logger()
 
 
 def new_write_id() -> str:
-    """What leads from a stored value to the lines about its write."""
+    """Return a new id that leads from a stored value to the log lines of its write."""
     return uuid.uuid4().hex
 
 
 def json_within_limit(context: ApiContext, value: Any) -> str:
-    """The value's JSON text, as people and tools may store it. Raises `InvalidValue`."""
+    """Return the value as JSON text. Raise `InvalidValue` if it is larger than people and tools may store."""
     text = to_json(value)
     if len(text) > context.limits.max_value_storage_bytes:
         raise InvalidValue(
-            f"the value takes {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.limits.max_value_storage_bytes}); "
-            f"store a reference to where it is"
+            f"the value has {len(text)} bytes as JSON, more than max_value_storage_bytes ({context.limits.max_value_storage_bytes}); "
+            f"store a reference to the value instead"
         )
     return text
 
 
 @dataclass(frozen=True, kw_only=True)
 class EntryWrite:
-    """A change of an asset's entries inside its transaction: of one, whose `key` is given, of several, or of all."""
+    """A change of an asset's entries inside a transaction: of one entry (`key`), of several (`keys`), or of all."""
 
     context: ApiContext
     connection: AsyncConnection
@@ -59,26 +59,26 @@ class EntryWrite:
     trace_id: str | None = None
 
     async def set(self, value: str, *, is_ref: bool = False, expected_version: int | None = None) -> None:
-        """Write the entry; `value` is JSON text. Raises `WatermarkProtected`, `VersionConflict`, `InvalidValue`."""
+        """Write the entry. `value` is JSON text. Raises `WatermarkProtected`, `VersionConflict`, `InvalidValue`."""
         await self._apply(value, is_ref=is_ref, expected_version=expected_version)
 
     async def delete(self, *, expected_version: int | None = None) -> None:
-        """Remove the entry if it is there. Raises `WatermarkProtected`, `VersionConflict`."""
+        """Remove the entry if it exists. Raises `WatermarkProtected`, `VersionConflict`."""
         await self._apply(None, is_ref=False, expected_version=expected_version)
 
     async def clear(self) -> None:
-        """Remove all entries but the watermarks of configured watchers."""
+        """Remove all entries except the watermarks of configured watchers."""
         watermarks = await assets.watermark_keys(self.connection, self.asset.id)
         await self.context.entries.clear(self.connection, self.asset, writer=self.writer, protected=watermarks)
         for key in watermarks:
             self.context.watchers.on_watermark(self.asset.id, key)
 
     async def refuse_watermark(self, key: str) -> None:
-        """Raise `WatermarkProtected` for the entry that a configured watcher writes."""
+        """Raise `WatermarkProtected` if a configured watcher writes this entry."""
         if key.endswith(WATERMARK_SUFFIX) and key in await assets.watermark_keys(self.connection, self.asset.id):
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
-                f"{key!r} is written by its watcher only; use POST /api/v2/watchers/{name}/rewind to move it"
+                f"only its watcher writes {key!r}; use POST /api/v2/watchers/{name}/rewind to move it"
             )
 
     async def _apply(self, value: str | None, *, is_ref: bool, expected_version: int | None) -> None:
@@ -97,7 +97,7 @@ class EntryWrite:
 
     @property
     def who(self) -> dict[str, Any]:
-        """The writer in log records; the ids of a task are what sends them to its try's log."""
+        """The writer's fields in log records. The ids of a task route a record to the log of its try."""
         writer = self.writer
         if writer.kind is not AssetStoreWriterKind.TASK:
             return {"actor": writer.actor}
@@ -106,16 +106,16 @@ class EntryWrite:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What both log records of the write say."""
+        """The fields of both log records of the write."""
         what = {"key": self.key} if self.keys is None else {"keys": self.keys}
         return {"write_id": self.writer.write_id, "action": self.action, "asset": self.asset.name, **what, **self.who}
 
     def announce(self) -> None:
-        """The last act before COMMIT."""
+        """Log that the write is about to be committed. Call it last before COMMIT."""
         log.info("store.writing", **self.record)
 
     def confirm(self) -> None:
-        """The first act after COMMIT."""
+        """Log and count the committed write. Call it first after COMMIT."""
         log.info("store.written", **self.record)
         written = 1 if self.keys is None else len(self.keys)
         self.context.process.metrics.count_writes(self.writer.kind, written, self.trace_id)
@@ -124,9 +124,9 @@ class EntryWrite:
 async def set_entry(
     context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, *, expected_version: int | None
 ) -> None:
-    """A person or tool sets an entry, as by `api_write`; in one round trip to the database where that is possible.
+    """Set an entry for a person or tool, like `api_write`, but in one round trip to the database where possible.
 
-    `value` is JSON text. Raises as `api_write` and `EntryWrite.set` do.
+    `value` is JSON text. Raises what `api_write` and `EntryWrite.set` raise.
     """
     in_one = context.entries.set_in_one_statement and not key.endswith(WATERMARK_SUFFIX)
     if in_one and await _set_in_one_statement(context, actor, asset_id, key, value, expected_version):
@@ -138,11 +138,11 @@ async def set_entry(
 async def _set_in_one_statement(
     context: ApiContext, actor: Actor, asset_id: int, key: str, value: str, expected_version: int | None
 ) -> bool:
-    """False when it was not set: why is for a transaction to find out, which reads what there is then."""
+    """Return whether the entry was set. If not, the caller sets it in a transaction, which determines the reason."""
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=new_write_id())
     async with context.database.statement() as connection:
-        said = {"write_id": writer.write_id, "action": "set", "asset_id": asset_id, "key": key, "actor": actor.name}
-        log.info("store.writing", **said)
+        record = {"write_id": writer.write_id, "action": "set", "asset_id": asset_id, "key": key, "actor": actor.name}
+        log.info("store.writing", **record)
         asset = await audit.set_entry(connection, asset_id, key, value, writer, expected_version=expected_version)
     if asset is None:
         return False
@@ -154,9 +154,9 @@ async def _set_in_one_statement(
 async def api_write(
     context: ApiContext, actor: Actor, asset_id: int, *, action: str, key: str | None = None
 ) -> AsyncIterator[EntryWrite]:
-    """A person or tool changes an asset's store: writer kind `api`, with an entry in the audit.
+    """Change an asset's store for a person or tool: with the writer kind `api` and an audit entry.
 
-    Raises `NotFound` for the asset, and `Conflict` when an entry of an inactive one is set.
+    Raise `NotFound` for an unknown asset, and `Conflict` when an entry of an inactive asset is set.
     """
     write_id = new_write_id()
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=write_id)

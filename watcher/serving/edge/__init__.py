@@ -1,1 +1,1 @@
-"""What stands between a socket and the application: how much, how long and how many, before anything else is looked at."""
+"""The layer between a socket and the application. It limits sizes, times and numbers before anything else is checked."""

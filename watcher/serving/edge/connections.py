@@ -1,4 +1,4 @@
-"""Who is connected, who waits for whom, and who has to go when it is too many or takes too long."""
+"""The open connections: what each waits for, and which are closed when there are too many or they take too long."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_netw
 from typing import Final, Protocol
 
 LINGERS_FOR: Final = timedelta(seconds=2)
-"""What a refused client still sends is thrown away for so long: closing at once would take the answer from it."""
+"""How long data of a refused client is read and discarded. Closing at once would make the client lose the answer."""
 _NETWORK_OF_A_CLIENT: Final = 64
-"""Bits of an IPv6 address that one client cannot choose."""
+"""Leading bits of an IPv6 address, which one client cannot choose freely."""
 
 
 class Phase(Enum):
-    """What a connection waits for."""
+    """The phase of a connection: what it waits for. Each phase except `ANSWER` has a time limit."""
 
     HEADER = auto()
     """The client's request line and headers."""
     BODY = auto()
     """The client's body."""
     ANSWER = auto()
-    """Us: a request is complete and being answered."""
+    """The application: a request is complete and is being answered."""
     IDLE = auto()
     """The client's next request."""
     LINGER = auto()
-    """The client has its last answer and is to close."""
+    """The client: it has its last answer and should close the connection."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionLimits:
-    """Of one server; the defaults are those of `settings.api.limits`."""
+    """The limits of one server. The defaults are those of `settings.api.limits`."""
 
     header_bytes: int = 64_000
     header_timeout: timedelta = timedelta(seconds=10)
@@ -44,7 +44,7 @@ class ConnectionLimits:
 
     @property
     def seconds(self) -> Mapping[Phase, float]:
-        """How long a connection may stay in a phase."""
+        """How many seconds a connection may stay in each phase."""
         return {
             Phase.HEADER: self.header_timeout.total_seconds(),
             Phase.BODY: self.body_timeout.total_seconds(),
@@ -54,23 +54,23 @@ class ConnectionLimits:
 
 
 class Connection(Protocol):
-    """A connection as the others see it."""
+    """A connection as `Connections` uses it."""
 
     phase: Phase
     address: str | None
 
     def make_room(self) -> None:
-        """End at once: it has waited for its client longer than the others, and another one is at the door."""
+        """Close at once, to make room for another connection: this one has waited for its client longest."""
 
     def expire(self) -> None:
-        """End: it has been in its phase for too long."""
+        """Close, with an answer if one is due: the connection has been in its phase for too long."""
 
     def drop_if_stalled(self, seconds: float) -> None:
-        """End at once if the client has not read what it was sent for so long."""
+        """Close at once if the client has read nothing of what it was sent for this many seconds."""
 
 
 def client_of(address: str) -> str:
-    """Whom an address counts for: itself, or the network that an IPv6 client chooses its address from."""
+    """Return the client that an address counts for: the address, or the network from which an IPv6 client chooses its own."""
     parsed = _parsed(address)
     if isinstance(parsed, IPv6Address):
         return str(IPv6Network((parsed, _NETWORK_OF_A_CLIENT), strict=False))
@@ -83,20 +83,20 @@ def _parsed(address: str) -> IPv4Address | IPv6Address:
 
 
 class Connections:
-    """All connections of a server. A request that is being answered is never cut for another's sake."""
+    """All connections of a server. A request that is being answered is never cut off to make room for another one."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._proxies = [ip_network(network) for network in limits.trusted_proxies]
         self._seconds = limits.seconds
         self._open: dict[Connection, str | None] = {}
-        """Each with whom it counts for; None is a trusted proxy, or a socket without addresses."""
+        """The client of each connection. None stands for a trusted proxy, or for a socket without an address."""
         self._counts: dict[str | None, int] = {}
         self._since: dict[Connection, float] = {}
-        """When those that wait for their clients began to, longest first."""
+        """The time since when each connection has waited for its client, the longest wait first."""
 
     def admit(self, connection: Connection, now: float) -> bool:
-        """Whether there is room; made, where needed and possible, by ending the one that has waited longest."""
+        """Return whether there is room. If necessary and possible, close the connection that has waited longest."""
         client = self._client(connection.address)
         if client is not None and self._counts.get(client, 0) >= self.limits.per_address:
             has_room = self._make_room(client)
@@ -114,7 +114,7 @@ class Connections:
         return client_of(address)
 
     def _make_room(self, client: str | None) -> bool:
-        """Of this client's connections, or of all."""
+        """Close the connection that has waited longest, of this client or of all. Return whether there was one."""
         longest = next((each for each in self._since if client is None or self._open[each] == client), None)
         if longest is None:
             return False
@@ -123,7 +123,7 @@ class Connections:
         return True
 
     def forget(self, connection: Connection) -> None:
-        """It is closed; doing so again does nothing."""
+        """Remove a closed connection. Removing it again does nothing."""
         if connection not in self._open:
             return
         client = self._open.pop(connection)
@@ -133,17 +133,17 @@ class Connections:
             del self._counts[client]
 
     def waits(self, connection: Connection, now: float) -> None:
-        """From now on for its client."""
+        """Note that the connection waits for its client from now on."""
         if connection in self._open:
             self._since.pop(connection, None)
             self._since[connection] = now
 
     def is_answered(self, connection: Connection) -> None:
-        """From now on it waits for us."""
+        """Note that the connection waits for the application from now on."""
         self._since.pop(connection, None)
 
     def close_overdue(self, now: float) -> None:
-        """End who has taken longer than its phase may last; to be called about twice a second."""
+        """Close the connections that exceed the time limit of their phase. Call it about twice a second."""
         for connection, since in list(self._since.items()):
             if now - since > self._seconds[connection.phase]:
                 connection.expire()

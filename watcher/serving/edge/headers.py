@@ -1,4 +1,4 @@
-"""The headers that every answer has, whoever gives it: nothing is run, framed, guessed at or told to others."""
+"""The security headers of every answer: browsers run and frame nothing, guess no types, and send no referrer."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ SECURITY_HEADERS: Final[Mapping[bytes, bytes]] = {
     b"x-frame-options": b"DENY",
     b"cache-control": b"no-store",
 }
-"""A page that needs more says so in headers of its own, which come before these."""
+"""The defaults. A page that needs more sets these headers itself, and its values are kept."""
 
 
 class SecurityHeaders:
-    """Puts them on all that an application answers."""
+    """Middleware that adds the security headers to every answer of an application."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

@@ -1,8 +1,8 @@
-"""One client's connection: uvicorn's with httptools, which reads on without end, within limits of ours.
+"""The connection of a client: uvicorn's protocol on httptools, within limits.
 
-httptools puts a header together from the pieces it is fed, each time copying what it has, and neither it nor uvicorn counts
-bytes or seconds before a request is complete. So it is fed no more of a head than may be there, and each phase of a
-connection has its time, which `Connections` keeps.
+httptools puts a header together from the pieces it is fed and copies what it has each time. Neither it nor uvicorn counts
+bytes or seconds before a request is complete. So it is fed no more of a head than a head may have, and each phase of a
+connection has a time limit, which `Connections` enforces.
 """
 
 from __future__ import annotations
@@ -21,19 +21,75 @@ from watcher.serving.edge.headers import SECURITY_HEADERS
 
 MOST_HEADERS: Final = 100
 LONGEST_TARGET: Final = 32_000
-"""Bytes of the request line's address: an asset's uri and a key of 512 characters may each be in it, percent-encoded."""
-_THROWN_AWAY: Final = 32_000_000
-"""Bytes of a body that nobody wants, after which its client is not worth an answer."""
+"""Bytes of the request line's address: it may hold an asset's uri and a key of 512 characters, both percent-encoded."""
+_MOST_DISCARDED: Final = 32_000_000
+"""Bytes of an unwanted body that are read and discarded. After more than that the connection is cut without an answer."""
 
 
 class LimitedConfig(uvicorn.Config):
-    """uvicorn's configuration, with what all connections of the server share."""
+    """uvicorn's configuration, with the connections of the server."""
 
     connections: Connections
 
 
+class _RequestsRead:
+    """How far the connection's requests have been read and answered. A request has a head and a body that may be empty."""
+
+    def __init__(self, head_limit: int) -> None:
+        self._head_limit = head_limit
+        self.in_head = True
+        """Whether the next byte belongs to a head. It also means that no part of a body is outstanding."""
+        self.head_bytes = 0
+        self.bytes_without_result = 0
+        """Bytes since the parser last made something of what it was fed."""
+        self._complete, self._answered = 0, 0
+
+    @property
+    def phase(self) -> Phase:
+        """The phase of the connection, by what has been read and answered."""
+        if self._complete > self._answered:
+            return Phase.ANSWER
+        if not self.in_head:
+            return Phase.BODY
+        return Phase.HEADER if self.head_bytes or not self._complete else Phase.IDLE
+
+    @property
+    def is_answered_early(self) -> bool:
+        """Whether the last answer has ended before the body of its request."""
+        return self._answered > self._complete
+
+    @property
+    def room(self) -> int:
+        """Bytes that may be fed to the parser before its progress is checked again."""
+        return self._head_limit - self.head_bytes
+
+    def feed(self, size: int) -> None:
+        self.bytes_without_result += size
+        if self.in_head:
+            self.head_bytes += size
+
+    def end_head(self) -> None:
+        self.in_head, self.head_bytes, self.bytes_without_result = False, 0, 0
+
+    def end_body(self) -> None:
+        self.in_head, self.bytes_without_result = True, 0
+        self._complete += 1
+
+    def end_answer(self) -> None:
+        self._answered += 1
+
+    def excess(self) -> tuple[HTTPStatus, str] | None:
+        """Return the refusal of a head that is too large, or of a body whose chunks hold no data."""
+        if self.in_head and self.head_bytes >= self._head_limit:
+            sentence = f"the request line and its headers are larger than {self._head_limit} bytes; send less"
+            return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, sentence
+        if not self.in_head and self.bytes_without_result > self._head_limit:
+            return HTTPStatus.BAD_REQUEST, "the body's chunks hold no data; send data in each of them"
+        return None
+
+
 class HttpConnection(HttpToolsProtocol):
-    """A connection of a client; each request has a head, then a body that may be empty, then its answer."""
+    """A connection of a client, whose requests are read, limited and answered one after the other."""
 
     def __init__(
         self,
@@ -43,54 +99,41 @@ class HttpConnection(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self._others = cast("LimitedConfig", config).connections
-        self._head_limit = self._others.limits.header_bytes
+        self._connections = cast("LimitedConfig", config).connections
+        self._requests = _RequestsRead(self._connections.limits.header_bytes)
         self.phase = Phase.HEADER
         self.address: str | None = None
-        self._in_head, self._head_bytes = True, 0
-        self._complete, self._answered = 0, 0
-        """Requests whose body has ended, and requests whose answer has."""
-        self._unread = 0
-        """Bytes since the parser made something of what it was fed."""
         self._refusal: tuple[HTTPStatus, str] | None = None
         self._stalled_since: float | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn does
         super().connection_made(transport)
         self.address = self.client[0] if self.client else None
-        if not self._others.admit(self, self.loop.time()):
+        if not self._connections.admit(self, self.loop.time()):
             self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests are being answered; try again later")
             self.loop.call_later(LINGERS_FOR.total_seconds(), self.transport.abort)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._others.forget(self)
+        self._connections.forget(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._lingers():
-            self._unread += len(data)
-            if self._unread > _THROWN_AWAY:
+        if self.phase is Phase.LINGER:
+            self._requests.bytes_without_result += len(data)
+            if self._requests.bytes_without_result > _MOST_DISCARDED:
                 self.transport.abort()
             return
-        while data and not self.transport.is_closing() and not self._lingers():
-            room = self._head_limit - self._head_bytes
+        while data and self._refusal is None and not self.transport.is_closing():
+            room = self._requests.room
             piece, data = (data, b"") if len(data) <= room else (data[:room], data[room:])
             self._feed(piece)
 
-    def _lingers(self) -> bool:
-        return self.phase is Phase.LINGER
-
     def _feed(self, piece: bytes) -> None:
-        self._unread += len(piece)
-        if self._in_head:
-            self._head_bytes += len(piece)
-        self._look()
+        self._requests.feed(len(piece))
+        self._enter(self._requests.phase)
         super().data_received(piece)
-        if self._refusal is None and self._in_head and self._head_bytes >= self._head_limit:
-            limit = f"the request line and its headers are larger than {self._head_limit} bytes; send less"
-            self._refusal = (HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, limit)
-        if self._refusal is None and not self._in_head and self._unread > self._head_limit:
-            self._refusal = (HTTPStatus.BAD_REQUEST, "the body is chunked in a way that holds no data; send data")
+        if self._refusal is None:
+            self._refusal = self._requests.excess()
         if self._refusal is not None and not self.transport.is_closing():
             self._refuse(*self._refusal)
 
@@ -101,7 +144,7 @@ class HttpConnection(HttpToolsProtocol):
             self._refusal = (HTTPStatus.REQUEST_URI_TOO_LONG, limit)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        if not self._in_head:
+        if not self._requests.in_head:
             self._refusal = (HTTPStatus.BAD_REQUEST, "trailers after a body are not supported; send them as headers")
         elif len(self.headers) >= MOST_HEADERS:
             limit = f"there are more than {MOST_HEADERS} headers; send fewer"
@@ -111,94 +154,64 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self._refusal is not None:
-            raise ValueError("refused before anybody answers")  # ends the parsing; `_feed` tells the client why
-        self._in_head, self._head_bytes, self._unread = False, 0, 0
+            raise ValueError("the request is refused")  # ends the parsing; `_feed` sends the client the reason
+        self._requests.end_head()
         super().on_headers_complete()
         if not self.cycle.keep_alive:
-            self.cycle.transport = _LastAnswer(self)
-        self._look()
-
-    @property
-    def has_whole_request(self) -> bool:
-        """Nothing of the body is still to come."""
-        return self._in_head
+            self.cycle.transport = _LastAnswer(self.transport, self._requests)
+        self._enter(self._requests.phase)
 
     def on_body(self, body: bytes) -> None:
-        self._unread = 0
+        self._requests.bytes_without_result = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
         super().on_message_complete()
-        self._in_head, self._unread = True, 0
-        self._complete += 1
-        self._look()
+        self._requests.end_body()
+        self._enter(self._requests.phase)
 
     def on_response_complete(self) -> None:
-        self._answered += 1
+        self._requests.end_answer()
         super().on_response_complete()
-        if self._answered > self._complete and not self.transport.is_closing():
-            self._linger()  # nobody wants the rest of the body
+        if self._requests.is_answered_early and not self.transport.is_closing():
+            self._linger()  # the rest of the body is not needed
         else:
-            self._look()
+            self._enter(self._requests.phase)
 
-    def _look(self) -> None:
-        """Whom the connection waits for, by what is complete."""
-        if self._complete > self._answered:
-            phase = Phase.ANSWER
-        elif not self._in_head:
-            phase = Phase.BODY
-        elif self._head_bytes or not self._complete:
-            phase = Phase.HEADER
-        else:
-            phase = Phase.IDLE
-        if phase is not self.phase:
-            self._move(phase)
-
-    @property
-    def _is_asked(self) -> bool:
-        """Whether the application has begun with a request and not ended."""
-        cycle: RequestResponseCycle | None = self.cycle
-        return cycle is not None and not cycle.response_complete
-
-    def _move(self, phase: Phase) -> None:
+    def _enter(self, phase: Phase) -> None:
+        if phase is self.phase:
+            return
         self.phase = phase
         if phase is Phase.ANSWER:
-            self._others.is_answered(self)
+            self._connections.is_answered(self)
         else:
-            self._others.waits(self, self.loop.time())
+            self._connections.waits(self, self.loop.time())
 
     def send_400_response(self, msg: str) -> None:
-        """Uvicorn calls it for what its parser refuses."""
+        """Refuse what the parser refused; uvicorn calls this."""
         if self._refusal is None:
             self._refusal = (HTTPStatus.BAD_REQUEST, f"{msg.removesuffix('.')}; send HTTP/1.1")
 
     def _refuse(self, status: HTTPStatus, sentence: str) -> None:
-        """The last answer of the connection; none where another one has begun."""
-        if self.phase is Phase.ANSWER or (self._is_asked and self.cycle.response_started):
+        """Send the connection's last answer, or close it if another answer has begun."""
+        if self.phase is Phase.ANSWER or (_is_being_answered(self.cycle) and self.cycle.response_started):
             self.transport.close()
             return
-        body = json.dumps({"detail": sentence}).encode()
-        headers = {
-            b"content-type": b"application/json",
-            b"content-length": str(len(body)).encode(),
-            b"connection": b"close",
-            **SECURITY_HEADERS,
-        }
-        lines = (b"%s: %s\r\n" % header for header in headers.items())
-        self.transport.write(b"".join([STATUS_LINE[status], *lines, b"\r\n", body]))
+        self.transport.write(_refusal_bytes(status, sentence))
         self._linger()
 
     def _linger(self) -> None:
-        """No more answers: wait for the client to close, and throw away what it still sends."""
-        self._unread = 0
+        """Send no more answers: wait for the client to close, and discard what it still sends."""
+        self._requests.bytes_without_result = 0
         self._unset_keepalive_if_required()
-        if self._is_asked:
+        if _is_being_answered(self.cycle):
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.transport.can_write_eof():
             self.transport.write_eof()
         self.flow.resume_reading()
-        self._move(Phase.LINGER)
+        self.phase = Phase.LINGER
+        self._connections.waits(self, self.loop.time())
 
     def make_room(self) -> None:
         self.transport.abort()
@@ -206,7 +219,7 @@ class HttpConnection(HttpToolsProtocol):
     def expire(self) -> None:
         if self.phase is Phase.LINGER or self.transport.is_closing():
             self.transport.abort()
-        elif self.phase is Phase.IDLE or (self.phase is Phase.HEADER and not self._head_bytes):
+        elif self.phase is Phase.IDLE or (self.phase is Phase.HEADER and not self._requests.head_bytes):
             self.transport.close()
         else:
             part = "the headers" if self.phase is Phase.HEADER else "the body"
@@ -225,22 +238,41 @@ class HttpConnection(HttpToolsProtocol):
         super().resume_writing()
 
 
-class _LastAnswer(asyncio.Transport):
-    """The transport as uvicorn uses it for the last answer of a connection, which it would close at once.
+def _is_being_answered(cycle: RequestResponseCycle | None) -> bool:
+    """Whether the application has begun with a request and has not ended its answer."""
+    return cycle is not None and not cycle.response_complete
 
-    A client that is still sending would then lose the answer: what arrives for a closed socket is answered by a reset.
+
+def _refusal_bytes(status: HTTPStatus, sentence: str) -> bytes:
+    body = json.dumps({"detail": sentence}).encode()
+    headers = {
+        b"content-type": b"application/json",
+        b"content-length": str(len(body)).encode(),
+        b"connection": b"close",
+        **SECURITY_HEADERS,
+    }
+    lines = (b"%s: %s\r\n" % header for header in headers.items())
+    return b"".join([STATUS_LINE[status], *lines, b"\r\n", body])
+
+
+class _LastAnswer(asyncio.Transport):
+    """The transport that uvicorn uses for a connection's last answer, which it would close at once.
+
+    A client that is still sending would then lose the answer: data that arrives at a closed socket is answered by a reset.
+    So `close` does nothing until the whole request is read.
     """
 
-    def __init__(self, connection: HttpConnection) -> None:
+    def __init__(self, transport: asyncio.Transport, requests: _RequestsRead) -> None:
         super().__init__()
-        self._connection = connection
+        self._transport = transport
+        self._requests = requests
 
     def write(self, data: bytes | bytearray | memoryview) -> None:
-        self._connection.transport.write(data)
+        self._transport.write(data)
 
     def is_closing(self) -> bool:
-        return self._connection.transport.is_closing()
+        return self._transport.is_closing()
 
     def close(self) -> None:
-        if self._connection.has_whole_request:
-            self._connection.transport.close()
+        if self._requests.in_head:
+            self._transport.close()

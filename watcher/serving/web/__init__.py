@@ -1,4 +1,4 @@
-"""The web pages: what the API reads, for people; server-made HTML that needs no script to be read."""
+"""The web pages: the API's data for people, as HTML that the server renders and that is readable without a script."""
 
 from watcher.serving.web.app import create_app
 

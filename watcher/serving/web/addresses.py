@@ -1,4 +1,4 @@
-"""Where each page is. Links are relative, so that they hold behind a proxy that shows us under a path of its own."""
+"""The addresses of the pages. Links are relative, so that they work behind a proxy that serves us under another path."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from starlette.requests import HTTPConnection, Request
 from store.base import AssetStoreWriterKind, Writer
 
 LINE: Final = "line"
-"""The fragment of the log line that was asked for."""
+"""The fragment of the requested log line."""
 
 
 def is_for_people(request: Request) -> bool:
-    """Browsers say that they want HTML; programs do not."""
+    """Whether the client accepts HTML, as browsers do and programs do not."""
     return "text/html" in request.headers.get("accept", "")
 
 
 def root(request: HTTPConnection) -> str:
-    """What leads from the address that was asked for to `/`; every link begins with it."""
+    """Return the relative path from the requested address to `/`. Every link begins with it."""
     return "../" * (raw_path(request).count("/") - 1) or "./"
 
 
 def raw_path(request: HTTPConnection) -> str:
-    """The path as it was asked for, still encoded."""
+    """Return the requested path, still encoded."""
     path: bytes = request.scope.get("raw_path") or quote(request.scope["path"]).encode()
     return path.partition(b"?")[0].decode("latin-1")
 
 
 def part(text: object) -> str:
-    """One part of a path, whatever is in it."""
+    """Return any text as one part of a path, encoded."""
     quoted = quote(str(text), safe="")
     return {".": "%2E", "..": "%2E%2E"}.get(quoted, quoted)
 
 
 def path(*parts: object, **query: object) -> str:
-    """An address below the root; what of the query is None is left out."""
+    """Return an address below the root. Query parameters that are None are omitted."""
     given = {name: value for name, value in query.items() if value is not None}
     return "/".join(map(part, parts)) + (f"?{urlencode(given)}" if given else "")
 
 
 def sign_in(request: Request) -> str:
-    """Where to sign in, to come back to what was asked for if asking again changes nothing."""
+    """Return the address of the sign-in page, which leads back to the requested page if that was a GET request."""
     here = raw_path(request) + (f"?{request.url.query}" if request.url.query else "")
     return root(request) + path("sign-in", next=here if request.method == "GET" and here != "/" else None)
 
 
 def of_subject(subject: Mapping[str, str]) -> str:
-    """The web page of what an alert is about."""
+    """Return the page of the subject of an alert."""
     match subject:
         case {"run_id": run_id, "dag_id": dag_id}:
             return path("runs", dag_id, run_id)
@@ -61,7 +61,7 @@ def of_subject(subject: Mapping[str, str]) -> str:
 
 
 def of_write(writer: Writer | None) -> str | None:
-    """The page with the line of a write; None where nobody knows which line it is."""
+    """Return the page with the log line of a write, or None if the line is unknown."""
     if writer is None or writer.write_id is None:
         return None
     match writer.kind:

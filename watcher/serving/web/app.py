@@ -1,28 +1,35 @@
-"""The whole application: the API, and beside it the pages, which tell failures in HTML."""
+"""The complete application: the API and the pages, which report failures as HTML."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from fastapi import FastAPI, Request
 from fastapi.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from watcher.serving import api
 from watcher.serving.api.context import ApiContext
 from watcher.serving.web import addresses, static
-from watcher.serving.web.log_links import LogLinks
 from watcher.serving.web.pages import assets, audit, graph, jobs, logs, overview, runs, search, signing_in, watchers
 from watcher.serving.web.rendering import error_page
 
 Handler = Callable[[Request, Any], Awaitable[Response]]
 _FOR_PROGRAMS: Final = ("/api/", "/execution/")
 _NOT_AUTHENTICATED: Final = 401
+_PAGES: Final = (
+    (re.compile("/api/v2/watchers/([^/]+)/logs"), r"watchers/\1/log"),
+    (re.compile("/api/v2/dags/([^/]+)/dagRuns/([^/]+)/taskInstances/([^/]+)/logs/([^/]+)"), r"runs/\1/\2/log/\3/\4"),
+    (re.compile("/api/v2/audit"), "audit"),
+)
+_OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """The API with the pages."""
+    """Return the application with the API and the pages."""
     app = api.create_app(context)
     for part in (overview, assets, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
         app.router.routes.extend(part.router.routes)
@@ -33,7 +40,7 @@ def create_app(context: ApiContext) -> FastAPI:
 
 
 def _for_people(handler: Any) -> Handler:
-    """What the API would answer, as a page for browsers; who has not signed in is sent to where that is done."""
+    """Return a handler that shows the API's refusal as a page in browsers. It redirects people who are not signed in."""
 
     async def answer(request: Request, error: Any) -> Response:
         response: Response = await handler(request, error)
@@ -46,3 +53,26 @@ def _for_people(handler: Any) -> Handler:
         return error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
 
     return answer
+
+
+class LogLinks:
+    """Middleware that redirects browsers from a `log_url`, an address of the API, to the page with the same lines."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        page = _page_of_write(Request(scope)) if scope["type"] == "http" and scope["method"] == "GET" else None
+        answer = self._app if page is None else RedirectResponse(page, 303)
+        await answer(scope, receive, send)
+
+
+def _page_of_write(request: Request) -> str | None:
+    """Return the page of a `log_url`, or None for other requests. The encoding of its parts is kept."""
+    query = request.url.query
+    if not addresses.is_for_people(request) or not _OF_A_WRITE.search(query):
+        return None
+    for pattern, page in _PAGES:
+        if match := pattern.fullmatch(addresses.raw_path(request)):
+            return f"{addresses.root(request)}{match.expand(page)}?{query}#{addresses.LINE}"
+    return None

@@ -1,4 +1,4 @@
-"""What browsers send with a form, and where they go then: a page that is read again, so that a reload repeats nothing."""
+"""Fields of submitted forms, and the redirect to a page afterwards, so that a reload repeats nothing."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ _MOST_FIELDS: Final = 20
 
 @dataclass(frozen=True, kw_only=True)
 class FormFields:
-    """The fields of a form by name; of several of one name the last. Each raises 422 for what is not of its kind."""
+    """The fields of a form by name. The last one of the same name counts. The methods raise 422 for invalid values."""
 
     fields: Mapping[str, str]
 
     def text(self, name: str, default: str | None = None) -> str:
-        """Without a `default` it must be there."""
+        """Return a text field. Without a `default` it is required."""
         value = self.fields.get(name, default)
         if value is None:
-            raise HTTPException(422, f"the form has no {name}")
+            raise HTTPException(422, f"the form has no {name}; fill it in")
         try:
             return storable(value)
         except ValueError as error:
@@ -35,7 +35,7 @@ class FormFields:
     def number(self, name: str) -> int:
         text = self.text(name)
         if not (text.isascii() and text.isdecimal() and len(text) < len(str(BIGGEST))):
-            raise HTTPException(422, f"{name} is no number: {text[:40]!r}")
+            raise HTTPException(422, f"{name} is not a number: {text[:40]!r}; use digits only")
         return int(text)
 
 
@@ -43,7 +43,7 @@ async def _form(request: Request) -> FormFields:
     try:
         pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
     except ValueError as error:
-        raise HTTPException(422, f"this is no form: {error}") from None
+        raise HTTPException(422, f"the body is not a form ({error}); send it URL-encoded") from None
     return FormFields(fields=dict(pairs))
 
 
@@ -51,5 +51,5 @@ Form = Annotated[FormFields, Depends(_form)]
 
 
 def go_to(request: Request, *parts: object, **query: object) -> RedirectResponse:
-    """To a page below the root."""
+    """Return a redirect to a page below the root."""
     return RedirectResponse(addresses.root(request) + addresses.path(*parts, **query), 303)

@@ -1,4 +1,4 @@
-"""Templates become pages: what they may call, and the headers that let them load our own files and nothing else."""
+"""Renders templates as pages: the functions that templates may call, and headers that let pages load only our own files."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HEADERS: Final = {
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
         "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
     ),
-    "Referrer-Policy": "same-origin",  # with less, browsers would send the forms' `Origin` as null
+    "Referrer-Policy": "same-origin",  # a stricter policy makes browsers send the `Origin` of forms as null
 }
 
 
 def _shown(value: Any) -> Any:
-    """Whatever a template puts into a page; what macros have made is a page's text already."""
+    """Return a value as a template inserts it. The result of a macro is escaped already."""
     return words.visible(value) if type(value) is str else "" if value is None else value
 
 
@@ -53,14 +53,14 @@ _TEMPLATES: Final = _environment()
 
 @dataclass(frozen=True, kw_only=True)
 class View:
-    """One request for a page: who asks, of what."""
+    """A request for a page, with its actor."""
 
     request: Request
     context: ApiContext
     actor: Actor
 
     def page(self, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-        """The template with these values, and what all templates need."""
+        """Render the template with these values and those that all templates need."""
         role = ROLES.index(self.actor.role)
         rights = {"may_operate": role >= ROLES.index("operator"), "may_write": role >= ROLES.index("admin")}
         session = {"actor": self.actor, "is_open": self.context.sign_in.auth == "none", **rights}
@@ -72,17 +72,17 @@ async def _view(request: Request, context: Context, actor: Viewer) -> View:
 
 
 Pages = Annotated[View, Depends(_view)]
-"""For whoever may read; refused like the API refuses."""
+"""The dependency of pages for people who may read. It refuses others like the API."""
 
 
 def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
-    """A refusal or a failure, in the API's own words."""
+    """Return the page of a refusal or a failure, in the API's words."""
     sentence = detail if isinstance(detail, str) else "; ".join(_fault(fault) for fault in detail)
     return plain_page(request, "error.html", status=status, code=status, sentence=sentence)
 
 
 def plain_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """A page for whoever is not signed in."""
+    """Return a page for people who are not signed in."""
     nobody = {"actor": None, "is_open": False, "may_operate": False, "may_write": False}
     return _rendered(request, template, status, {**nobody, **values})
 

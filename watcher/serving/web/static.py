@@ -1,4 +1,4 @@
-"""The stylesheet, the script and the icon: read once, addressed by what is in them, so that browsers may keep them."""
+"""The stylesheet, the script and the icon: read once, and addressed by their content, so that browsers may cache them."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ router = APIRouter(include_in_schema=False)
 
 
 def address(name: str) -> str:
-    """Of a file, below the root: another one as soon as the file is."""
+    """Return the address of a file below the root. It changes with the file's content."""
     return f"static/{hashlib.sha256(_FILES[name]).hexdigest()[:12]}/{name}"
 
 
 @router.get("/static/{version}/{name}")
-async def file(version: str, name: str) -> Response:  # noqa: ARG001  an older page gets the file of today
-    """For everybody."""
+async def file(version: str, name: str) -> Response:  # noqa: ARG001  an older page gets the present file
+    """Return a file, to anyone."""
     if name not in _FILES:
-        raise NotFound(f"no file {name!r}")
+        raise NotFound(f"there is no file {name!r}; load the page again")
     return Response(_FILES[name], media_type=_TYPES[Path(name).suffix], headers=_KEPT)

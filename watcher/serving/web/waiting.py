@@ -1,4 +1,4 @@
-"""Why no run has started yet although events are queued: in the words of people, from what the database holds."""
+"""Explains in sentences why no run has started although events are queued, from the database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _NONE: Final[Resolved] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class WaitingJob:
-    """A job, what its queue holds, and why that makes no run yet."""
+    """A job, its queued events, and the reason why they start no run yet."""
 
     job: Job
     schedule: str | None
@@ -36,7 +36,7 @@ class WaitingJob:
 
 
 async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[Job]) -> Sequence[WaitingJob]:
-    """Of each job in three statements for all."""
+    """Return the explanation for each job, with three statements for all of them."""
     names = [job.dag_id for job in jobs]
     queues = await waiting.queues_of(connection, names)
     resolved = await waiting.resolved(connection, names)
@@ -56,7 +56,7 @@ def _waiting_job(job: Job, queues: Sequence[QueueOfAsset], resolved: Resolved, a
 
 
 def reason(job: Job, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
-    """One sentence; `queued` are the assets of which the job's queue holds events."""
+    """Return the reason as one sentence. `queued` are the assets whose events are in the job's queue."""
     definition = job.definition
     if definition.schedule is None or not queued:
         return "nothing is queued"
@@ -65,15 +65,15 @@ def reason(job: Job, queued: AbstractSet[str], resolved: Resolved, active: int) 
     if not is_met(definition.schedule, queued, resolved):
         return f"waits for {missing(definition.schedule, queued, resolved)}"
     if active >= definition.max_active_runs:
-        return f"waits for the end of a run: {active} of at most {definition.max_active_runs} are active"
+        return f"waits until a run ends: {active} of at most {definition.max_active_runs} are active"
     if definition.batch.debounce:
         pause, longest = duration(definition.batch.debounce), duration(definition.batch.max_wait)
-        return f"a run starts when {pause} have passed without another event, after {longest} at the latest"
+        return f"a run starts after {pause} without another event, at the latest after {longest}"
     return "a run is about to start"
 
 
 def missing(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:
-    """What has to come before the condition is met, shortest way first: `a and (b or c)`."""
+    """Return what is missing until the condition is met, such as `a and (b or c)`."""
     match condition:
         case {"all": parts}:
             unmet = [part for part in parts if not is_met(part, queued, resolved)]

@@ -1,4 +1,4 @@
-"""How values read on a page: times, numbers, JSON, and text that holds what nobody sees."""
+"""Formats values for pages: times, numbers, JSON, and text with invisible characters."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ _INVISIBLE: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
     "|[\U000e0000-\U000e007f\ud800-\udfff]"
 )
-"""Control characters, marks that turn the direction of text (https://trojansource.codes), and what has no width."""
+"""Control characters, marks that change the direction of text (https://trojansource.codes), and characters without width."""
 
 
 def visible(text: object) -> str:
-    """The text with each character that would hide, or move others about, as its escape."""
+    """Return the text with an escape for each character that is invisible or reorders others."""
     return _INVISIBLE.sub(lambda match: f"\\u{ord(match[0]):04x}", str(text))
 
 
 def pretty(text: str, indent: int | None = 2) -> str:
-    """A JSON text over several lines, for people; as it is where Python cannot read it."""
+    """Return a JSON text on several lines for people, or unchanged if Python cannot parse it."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):  # a number may have more digits than Python reads
@@ -34,12 +34,12 @@ def pretty(text: str, indent: int | None = 2) -> str:
 
 
 def compact(text: str) -> str:
-    """A JSON text on one line, no longer than a list has room for."""
+    """Return a JSON text on one line, shortened for a list."""
     return shortened(pretty(text, indent=None))
 
 
 def as_json(value: Any) -> str:
-    """What a row holds parsed, on one line."""
+    """Return a parsed value as JSON on one line, shortened for a list."""
     return shortened(visible(json.dumps(value, ensure_ascii=False, default=str)))
 
 
@@ -48,12 +48,12 @@ def shortened(text: str, length: int = SHORT) -> str:
 
 
 def moment(at: datetime) -> str:
-    """To the second, in UTC."""
+    """Return the time in UTC, to the second."""
     return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def age(at: datetime, now: datetime) -> str:
-    """How long ago that was, or in how long it will be."""
+    """Return how long ago the time was, or in how long it will be."""
     seconds = (now - at).total_seconds()
     return f"in {duration(-seconds)}" if seconds <= -1 else f"{duration(seconds)} ago" if seconds >= 1 else "just now"
 
@@ -62,7 +62,7 @@ _UNITS: Final = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
 
 
 def duration(seconds: float | timedelta) -> str:
-    """In the largest unit, and the next one below it while that still tells something: `3 h 20 min`."""
+    """Return a duration in its largest unit, and in the next smaller one while that matters: `3 h 20 min`."""
     left = round(seconds.total_seconds() if isinstance(seconds, timedelta) else seconds)
     parts = []
     for unit, length in _UNITS:
@@ -74,7 +74,7 @@ def duration(seconds: float | timedelta) -> str:
 
 
 _PLENTY: Final = 10
-"""Of a unit; then the next one tells nothing."""
+"""The count of a unit from which the next smaller one is omitted."""
 
 
 def number(count: int) -> str:
@@ -82,7 +82,7 @@ def number(count: int) -> str:
 
 
 def cost(text: str | None) -> str:
-    """What a try took, of what is known of it: `4.1 s of CPU, 410 MB, 1,200 rows read`."""
+    """Return the known costs of a try, such as `4.1 s of CPU, 410 MB, 1,200 rows read`."""
     numbers = {} if text is None else json.loads(text)
     shown = [form.format(numbers[name]) for name, form in _COSTS.items() if numbers.get(name)]
     return ", ".join(shown)

@@ -1,4 +1,4 @@
-"""The application `builtin:ingest`, as spark-submit starts it: everything is in the SDK that travels along."""
+"""The application `builtin:ingest`, as spark-submit starts it. All its code is in the SDK that travels with the job."""
 
 from asset_job.ingest.job import main
 

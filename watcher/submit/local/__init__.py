@@ -1,1 +1,1 @@
-"""Drivers as processes of this machine: the folder of a try, its shim, and what is known of a process."""
+"""Tries as processes of this machine: the folder of a try, its shim, its processes, and their submitter."""

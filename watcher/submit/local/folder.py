@@ -1,4 +1,4 @@
-"""A try's folder as the daemon sees it; `shim.py` tells what each file means."""
+"""A try's folder as the daemon sees it. The head of `shim.py` explains what each file means."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import Any, Self
 
 from store.keys import TryKey
 from watcher.submit.local import shim
 
 
 def try_folder(home: Path, key: TryKey) -> Path:
-    """A try's own. No run_id in it: that holds colons, and the folder becomes part of the driver's PYTHONPATH."""
+    """The folder of one try. Its path has no run_id, which holds colons: the folder is put on the driver's PYTHONPATH."""
     return home / "runs" / key.instance.dag_id / key.task_instance_id / str(key.try_number)
 
 
 def old_folders(home: Path, before: float, kept: Collection[Path]) -> list[Path]:
-    """Those of tries that ended before (seconds since 1970), none of the `kept` ones, nor one in which somebody lives."""
+    """The folders of tries that ended before this time (seconds since 1970), except `kept` ones and those still in use."""
     folders = [path for path in home.glob("runs/*/*/*") if path not in kept]
-    return [path for path in folders if _last_change(path) < before and TryFolder(path).is_left()]
+    return [path for path in folders if _last_change(path) < before and TryFolder(path).is_free()]
 
 
 def remove_folders(folders: Iterable[Path]) -> int:
-    """Remove them and those of runs and jobs that become empty; returns how many."""
+    """Remove these folders, and folders of runs and jobs that become empty. Returns how many were removed."""
     removed = 0
     for folder in folders:
         rmtree(folder, ignore_errors=True)
@@ -41,7 +41,7 @@ def remove_folders(folders: Iterable[Path]) -> int:
 
 
 def _last_change(folder: Path) -> float:
-    """Of what is in it; its own files are made when a try begins and when it ends."""
+    """When a file of the folder itself last changed: those are written when a try begins and when it ends."""
     times = [0.0]
     for path in (folder, folder / "exit.json"):
         with suppress(FileNotFoundError):
@@ -50,8 +50,8 @@ def _last_change(folder: Path) -> float:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Exit:
-    """What the shim wrote at the end; `exit_code` is 128 + n after a death by signal n."""
+class ExitRecord:
+    """What the shim wrote at the end (exit.json). `exit_code` is 128 + n after a death by signal n."""
 
     exit_code: int
     signal: int | None
@@ -60,16 +60,31 @@ class Exit:
     started_at: str
     ended_at: str
     cpu_seconds: float | None = None
-    """Of all its processes; None from a shim of an earlier release, as the next."""
+    """CPU time of all its processes; None from a shim of an earlier version."""
     peak_mb: int | None = None
-    """Memory of its largest process."""
+    """Memory of its largest process; None from a shim of an earlier version."""
     cpu_seconds_before: float = 0.0
-    """Of a warm driver, until it was handed over."""
+    """What a warm driver had used before it was handed over."""
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """Read the record; what a shim of an earlier version did not write has its default."""
+        return cls(
+            exit_code=content["exit_code"],
+            signal=content["signal"],
+            stopped=content["stopped"],
+            reason=content["reason"],
+            started_at=content["started_at"],
+            ended_at=content["ended_at"],
+            cpu_seconds=content.get("cpu_seconds"),
+            peak_mb=content.get("peak_mb"),
+            cpu_seconds_before=content.get("cpu_seconds_before", 0.0),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Warm:
-    """The driver that was started ahead and runs the try: its own folder, and the tag in its processes' environment."""
+class WarmDriverRef:
+    """The warm driver that runs a try: its own folder, and the tag in its processes' environment."""
 
     folder: Path
     tag: str
@@ -77,7 +92,7 @@ class Warm:
 
 @dataclass(frozen=True)
 class TryFolder:
-    """The files of one try. Nothing here is cached: the folder is the truth, whichever process looks at it."""
+    """The files of one try. Nothing is cached here: every process reads the folder itself."""
 
     path: Path
 
@@ -88,11 +103,11 @@ class TryFolder:
 
     @property
     def scratch(self) -> Path:
-        """Where Spark and Python put temporary files; deleted when the try has ended."""
+        """The folder for temporary files of Spark and Python; deleted when the try has ended."""
         return self.path / "scratch"
 
     def make(self) -> None:
-        """Durably, like the start marker that will lie in it."""
+        """Make the folder. It is durable when this returns, as the start marker in it will be."""
         missing = [folder for folder in (self.path, *self.path.parents) if not folder.exists()]
         for inner in (self.path / shim.WORK, self.scratch):
             inner.mkdir(parents=True, exist_ok=True)
@@ -102,7 +117,7 @@ class TryFolder:
             shim.sync_folder(folder.parent)
 
     def write_private(self, name: str, content: str) -> Path:
-        """Readable by this user only, there in whole or not at all."""
+        """Write a file that only this user can read, and that is there in whole or not at all."""
         path = self.path / name
         unfinished = path.with_name(f".{name}.tmp")
         unfinished.unlink(missing_ok=True)
@@ -111,18 +126,18 @@ class TryFolder:
         return unfinished.rename(path)
 
     def order(self, argv: list[str]) -> None:
-        """Say what to start: from now on, until `withdraw`, a shim of this try may start it."""
+        """Write what to start. From now on, until `withdraw`, a shim of this try may start it."""
         self.write_private("command.json", json.dumps({"argv": argv}))
 
-    def offer(self, warm: Warm) -> None:
-        """Say which warm driver may start it, likewise; durably, with all that it needs, when it returns."""
+    def offer(self, warm: WarmDriverRef) -> None:
+        """Write which warm driver may start it, until `withdraw`. All that it needs is durable when this returns."""
         self.write_private("warm.json", json.dumps({"folder": str(warm.folder), "tag": warm.tag}))
         for file in self.path.glob("*.json"):
             shim.sync_file(file)
         shim.sync_folder(self.path)
 
     def withdraw(self) -> None:
-        """Make sure that no shim still on its way starts the try; only while the lock is held by `unlocked`."""
+        """Keep any shim that is under way from starting the try. Call it only while the lock is held by `unlocked`."""
         for name in ("command.json", "warm.json"):
             (self.path / name).unlink(missing_ok=True)
 
@@ -133,33 +148,33 @@ class TryFolder:
         return (self.path / "started.json").exists()
 
     def started_at(self) -> datetime | None:
-        """None, too, when the marker was cut off."""
+        """When the try was started; None if it was not, or if the marker is cut off."""
         content = _read_json(self.path / "started.json")
         return None if content is None or "started_at" not in content else datetime.fromisoformat(content["started_at"])
 
     def shim_process(self) -> int | None:
-        """The shim's process id, which may meanwhile belong to somebody else."""
+        """The shim's process id, which may belong to another process by now; None if the try was not started."""
         content = _read_json(self.path / "started.json")
         return None if content is None else int(content["pid"])
 
-    def warm(self) -> Warm | None:
-        """The warm driver that has started it."""
+    def warm(self) -> WarmDriverRef | None:
+        """The warm driver that runs the try; None if it was started cold, or was not started."""
         content = _read_json(self.path / "started.json")
         warm = None if content is None else content.get("warm")
-        return None if content is None or warm is None else Warm(folder=Path(warm), tag=content["tag"])
+        return None if content is None or warm is None else WarmDriverRef(folder=Path(warm), tag=content["tag"])
 
     def machine_restarted(self) -> bool:
-        """Whether the machine was started again since the try was; a power cut may also have cut off the marker."""
+        """Whether the machine was restarted after the try began. A marker that a power cut has cut off counts as one."""
         content = _read_json(self.path / "started.json")
         return self.started() and (content is None or content.get("boot_id", shim.boot_id()) != shim.boot_id())
 
-    def exit(self) -> Exit | None:
+    def exit_record(self) -> ExitRecord | None:
         content = _read_json(self.path / "exit.json")
-        return None if content is None else Exit(**content)
+        return None if content is None else ExitRecord.from_json(content)
 
     @contextmanager
     def unlocked(self) -> Iterator[bool]:
-        """Whether neither shim nor JVM lives; as long as the block runs no shim can start anything.
+        """Yield whether neither shim nor JVM lives. While the block runs, no shim can start anything.
 
         The lock is taken shared, so that two probes never mistake each other for a living try.
         """
@@ -167,18 +182,18 @@ class TryFolder:
             warm = self.warm() if free else None
             if warm is None:
                 yield free
-            else:  # its JVM was there before the try's lock was, and holds its own
+            else:  # its JVM was there before the try's lock was, and holds the driver's own lock
                 with _probed(warm.folder / "lock") as free_too:
                     yield free_too
 
-    def is_left(self) -> bool:
-        """Neither shim nor JVM lives."""
+    def is_free(self) -> bool:
+        """Whether neither shim nor JVM lives."""
         with self.unlocked() as free:
             return free
 
     @contextmanager
     def preparing(self) -> Iterator[None]:
-        """One submission at a time: the second must not write the files of a try that runs, or ran, already."""
+        """Admit one submission at a time: a second one must not overwrite the files of a try that was started already."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -189,7 +204,7 @@ class TryFolder:
 
 @contextmanager
 def _probed(lock: Path) -> Iterator[bool]:
-    """Whether nobody holds the lock, or ever can: there is no such file."""
+    """Yield whether nobody holds the lock. Without such a file nobody ever can."""
     try:
         free, descriptor = False, os.open(lock, os.O_RDONLY)
     except FileNotFoundError:
@@ -205,7 +220,7 @@ def _probed(lock: Path) -> Iterator[bool]:
 
 
 def _read_json(path: Path) -> Mapping[str, Any] | None:
-    """None when the file is not there, or was cut off by a machine that went down while it was written."""
+    """Return the file's content; None if there is none, or if a machine that went down while writing has cut it off."""
     try:
         content: Mapping[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,4 @@
-"""Processes of a try, known by the tag in their environment: a process id alone may by now belong to somebody else."""
+"""The processes of a try, known by the tag in their environment. A process id alone may belong to another process by now."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _SETTLE = 0.1
 def kill_tagged(tag: str) -> None:
     """Kill every process of the try and wait until all are gone; blocking.
 
-    A process that is just being executed shows no environment for a moment, so only a second look some time after the
-    last kill is proof that nothing is left.
+    A process that is just being executed shows no environment for a moment. So only a second search, some time after the
+    last kill, proves that nothing is left.
     """
     quiet = 0
     while quiet < 2:  # noqa: PLR2004
@@ -29,12 +29,12 @@ def kill_tagged(tag: str) -> None:
 
 
 def signal_tagged(tag: str, signal_number: signal.Signals, *, only: int | None = None, wait: bool = False) -> int:
-    """Signal the living processes of the try, or of these the one with process id `only`; how many there were."""
+    """Signal the living processes of the try, or only the one with process id `only`. Returns how many there were."""
     living = 0
-    everybody = {int(folder.name) for folder in Path("/proc").glob("[0-9]*")} - {os.getpid()}
-    for process in everybody if only is None else [only]:
+    processes = {int(folder.name) for folder in Path("/proc").glob("[0-9]*")} - {os.getpid()}
+    for process in processes if only is None else [only]:
         with _pinned(process) as descriptor:
-            # Looked at after it was pinned: from here on the descriptor can mean no other process.
+            # Checked after it was pinned: from here on the descriptor can mean no other process.
             if descriptor is not None and _has_tag(process, tag):
                 living += 1
                 with suppress(ProcessLookupError):
@@ -58,7 +58,7 @@ def _pinned(process: int) -> Iterator[int | None]:
 
 
 def _has_tag(process: int, tag: str) -> bool:
-    """False for the dead and for those of other users, whose environment is not ours to read."""
+    """Whether the process has the tag. False for dead processes and for those of other users, which we may not read."""
     try:
         environment = Path(f"/proc/{process}/environ").read_bytes()
     except OSError:

@@ -1,17 +1,18 @@
 """Starts one try of a job and outlives the daemon: `python -I shim.py FOLDER`, by path, in a session of its own.
 
 Standard library only, imports nothing of ours: it may run for days while the daemon's files are replaced. FOLDER, on a
-local disk, holds everything that is known of the try:
+local disk, holds all that is known of the try:
 
     lock           flock held by this process and, inherited, by the job's JVM: a free lock proves that both are gone,
                    whatever became of their process ids
-    command.json   {"argv"}: what to start; taken away while the lock is held = never to be started
+    command.json   {"argv"}: what to start. If it is removed while the lock is held, the try is never started
     started.json   {"pid", "started_at", "boot_id"}, made with O_EXCL before anything starts: a try starts once, whoever
-                   asks and however often. Of a try that a warm driver runs the shim is `warm_shim.py`, which adds
+                   asks and however often. If a warm driver runs the try, `warm/shim.py` is its shim and adds
                    {"warm", "tag"}
     stop.json      {"grace"}: seconds between SIGTERM and SIGKILL; SIGTERM to this process begins the stop
     exit.json      {"exit_code", "signal", "stopped", "reason", "started_at", "ended_at", "cpu_seconds", "peak_mb",
-                   "cpu_seconds_before"}, there in whole or not at all; when it is there nothing of the try but this process is alive
+                   "cpu_seconds_before"}, there in whole or not at all. Once it is there, nothing of the try but this
+                   process is alive
 
 Standard output and error are the try's log, the environment is the job's. The first process exits at once, with 0 when
 the start marker is durable; its child is the shim, so that the daemon has no children to reap, before or after a crash.
@@ -42,7 +43,7 @@ _LONGEST_WAIT, _SHORTEST_WAIT = 3600.0, 0.05
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How the job's first process ended; `status` is that of waitpid, None when it could not be started."""
+    """How the job's first process ended. `status` is that of waitpid, None if the process could not be started."""
 
     status: int | None
     stopped: bool
@@ -63,7 +64,7 @@ def main(folder: Path) -> int:
 
 
 def wait_for_lock(lock: int, marker: Path) -> bool:
-    """Take the lock, however often a probe holds it for a moment; False once another shim has started the try."""
+    """Take the lock, waiting for probes that hold it for a moment. Returns False if another shim has started the try."""
     while not marker.exists():
         with suppress(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -73,28 +74,28 @@ def wait_for_lock(lock: int, marker: Path) -> bool:
 
 
 def run_once(folder: Path, lock: int, write_end: int) -> None:
-    """Start the job unless that was withdrawn or done before; called, and returns, with the lock held."""
+    """Start the job, unless it was withdrawn or was started before. Called, and returns, with the lock held."""
     try:
         argv = json.loads((folder / "command.json").read_bytes())["argv"]
     except FileNotFoundError:
         return
     become_subreaper()
-    listen_for_signals()  # from here on a SIGTERM is a wish to stop that must be answered with an exit file
+    listen_for_signals()  # from here on a SIGTERM asks for a stop and has to be answered with an exit file
     started_at = now()
     try:
         write_marker(folder / "started.json", {"pid": os.getpid(), "started_at": started_at, "boot_id": boot_id()})
     except FileExistsError:
         return
-    with suppress(BrokenPipeError):  # whoever waited for us may have been killed
+    with suppress(BrokenPipeError):  # the process that waited for us may have been killed
         os.write(write_end, b"1")
     os.close(write_end)
     ended = run(argv, lock, folder / "stop.json")
-    kill_what_is_left()
+    kill_descendants()
     write_exit(folder / "exit.json", ended, started_at)
 
 
 def become_subreaper() -> None:
-    """Processes whose parent dies become our children instead of init's, so that none of the job's can get away."""
+    """Adopt processes whose parent dies, in place of init, so that none of the job's processes can escape."""
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(
@@ -103,13 +104,13 @@ def become_subreaper() -> None:
 
 
 def listen_for_signals() -> None:
-    """Blocked signals stay pending, SIGCHLD too, until `sigtimedwait` fetches them: no handlers, no races."""
+    """Block SIGTERM and SIGCHLD: they stay pending until `sigtimedwait` fetches them. No handlers, no races."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # inherited as ignored, the kernel would reap our children itself
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})
 
 
 def run(argv: list[str], lock: int, stop: Path) -> Ended:
-    """Run the job from its beginning; as `follow`."""
+    """Start the job, and follow it to its end as `follow` does."""
     os.set_inheritable(lock, True)
     try:
         first = spawn(argv)
@@ -119,42 +120,42 @@ def run(argv: list[str], lock: int, stop: Path) -> Ended:
 
 
 def follow(first: int, stop: Path) -> Ended:
-    """To the end of the job's first process, or to the end of all its processes when SIGTERM asks us to stop."""
+    """Wait for the end of the job's first process, or of all its processes if SIGTERM asks us to stop."""
     status, deadline = None, None
     while True:
-        buried, some_left = reap()
-        status = buried.get(first, status)
+        statuses, some_left = reap()
+        status = statuses.get(first, status)
         overdue = deadline is not None and time.monotonic() >= deadline
         if status is not None and (deadline is None or overdue or not some_left):
             return Ended(status=status, stopped=deadline is not None)
         if overdue:
             send(signal.SIGKILL, [first])
-        if stop_wanted(deadline):
-            deadline = time.monotonic() + grace(stop)  # asked again, the newest grace counts
+        if stop_requested(deadline):
+            deadline = time.monotonic() + grace(stop)  # if asked again, the newest grace counts
             send(signal.SIGTERM, descendants())
 
 
 def spawn(argv: list[str]) -> int:
-    """Python ignores two signals, and what it ignores or blocks would stay so in the job."""
+    """Start the job's first process. Signals that Python ignores, or we block, would stay so in the job: they are reset."""
     return os.posix_spawn(argv[0], argv, os.environ, setsigmask=(), setsigdef=(signal.SIGPIPE, signal.SIGXFSZ))
 
 
-def stop_wanted(deadline: float | None) -> bool:
-    """Wait until a child died (False), the deadline came (False), or a SIGTERM arrived (True)."""
+def stop_requested(deadline: float | None) -> bool:
+    """Wait until a child has died (False), the deadline is reached (False), or a SIGTERM arrives (True)."""
     left = _LONGEST_WAIT if deadline is None else max(deadline - time.monotonic(), _SHORTEST_WAIT)
     received = signal.sigtimedwait({signal.SIGTERM, signal.SIGCHLD}, left)
     return received is not None and received.si_signo == signal.SIGTERM
 
 
 def reap() -> tuple[dict[int, int], bool]:
-    """Bury every dead child, adopted ones too: their wait statuses, and whether any child is still alive."""
-    buried: dict[int, int] = {}
+    """Reap every dead child, adopted ones too. Returns their wait statuses, and whether any child is still alive."""
+    statuses: dict[int, int] = {}
     try:
         while (child := os.waitpid(-1, os.WNOHANG))[0] != 0:
-            buried[child[0]] = child[1]
+            statuses[child[0]] = child[1]
     except ChildProcessError:
-        return buried, False
-    return buried, True
+        return statuses, False
+    return statuses, True
 
 
 def grace(stop: Path) -> float:
@@ -164,10 +165,10 @@ def grace(stop: Path) -> float:
         return DEFAULT_GRACE
 
 
-def kill_what_is_left() -> None:
-    """Kill and bury all descendants: a subreaper adopts the children of those it kills.
+def kill_descendants() -> None:
+    """Kill and reap all descendants: a subreaper adopts the children of those it kills.
 
-    Only own children are killed, which nobody else can reap: their process ids cannot have been reused.
+    Only children of our own are killed. Nobody else can reap them, so their process ids cannot have been reused.
     """
     with suppress(ChildProcessError):
         while True:
@@ -177,7 +178,7 @@ def kill_what_is_left() -> None:
 
 def descendants() -> list[int]:
     table, processes = parents(), [os.getpid()]
-    for process in processes:  # it grows on the way
+    for process in processes:  # the list grows meanwhile
         processes.extend(children_of(table, process))
     return processes[1:]
 
@@ -187,7 +188,7 @@ def children_of(table: dict[int, int], process: int) -> list[int]:
 
 
 def parents() -> dict[int, int]:
-    """The parent of each process; the name in /proc/PID/stat may hold blanks and brackets, so fields count from its end."""
+    """The parent of each process. The name in /proc/PID/stat may hold blanks and brackets, so fields are counted after it."""
     table = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):
@@ -202,7 +203,7 @@ def send(signal_number: int, processes: list[int]) -> None:
 
 
 def write_marker(path: Path, content: dict[str, object]) -> None:
-    """Raises FileExistsError. Durable when it returns: after a power cut, too, a started try is known as started."""
+    """Write the marker durably: a started try is known as started even after a power cut. Raises FileExistsError."""
     with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
         json.dump(content, file)
         file.flush()
@@ -211,7 +212,7 @@ def write_marker(path: Path, content: dict[str, object]) -> None:
 
 
 def write_exit(path: Path, ended: Ended, started_at: str, cpu_before: float = 0.0) -> None:
-    """`cpu_before`: what the processes had used before they were the try's."""
+    """Write the exit record. `cpu_before`: CPU seconds that the processes had used before they belonged to the try."""
     unfinished = path.with_suffix(".tmp")
     code, killed_by = outcome(ended.status)
     with unfinished.open("w", encoding="utf-8") as file:
@@ -224,7 +225,7 @@ def write_exit(path: Path, ended: Ended, started_at: str, cpu_before: float = 0.
 
 
 def cost(cpu_before: float) -> dict[str, float]:
-    """By the kernel's account of all buried processes (getrusage(2)): CPU time of them all, memory of the largest."""
+    """CPU time of all reaped processes, and memory of the largest, as the kernel counts them (getrusage(2))."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu_seconds = max(used.ru_utime + used.ru_stime - cpu_before, 0.0)
     shown = {"cpu_seconds": round(cpu_seconds, 3), "peak_mb": used.ru_maxrss // 1024}
@@ -232,7 +233,7 @@ def cost(cpu_before: float) -> dict[str, float]:
 
 
 def outcome(status: int | None) -> tuple[int, int | None]:
-    """Exit code and signal; a death by signal n counts as exit code 128 + n, as in a shell."""
+    """Return exit code and signal. A death by signal n counts as exit code 128 + n, as in a shell."""
     if status is None:
         return _NOT_STARTED, None
     code = os.waitstatus_to_exitcode(status)
@@ -250,7 +251,7 @@ def sync_file(path: Path, more: int = 0) -> None:
 
 
 def boot_id() -> str:
-    """Another one after each start of the machine (random(4))."""
+    """The kernel's id of this start of the machine (random(4)); each start has another."""
     return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 

@@ -1,1 +1,1 @@
-"""The command line of spark-submit, and what it finds: packages, class archives, YARN."""
+"""The command line of spark-submit and what it needs: connections, packages, class archives; the Spark UI and YARN."""

@@ -1,4 +1,4 @@
-"""What most jobs do, for an archive of the classes it takes: run by spark-submit, with an empty folder as argument."""
+"""Does what most jobs do, so that the classes it loads can be archived. spark-submit runs it with an empty folder as argument."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One warm driver as its daemon sees it: started, handed a try, ended. All calls block; `warm_shim.py` is the other side."""
+"""One warm driver as its daemon sees it: started, handed a try, ended. All calls block; `warm/shim.py` is the other side."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from typing import Final
 
 from watcher.host.logs import event_logs
 from watcher.submit.base import Submission
-from watcher.submit.local.folder import TryFolder, Warm
+from watcher.submit.local.folder import TryFolder, WarmDriverRef
 from watcher.submit.local.processes import TAG_VARIABLE, kill_tagged
-from watcher.submit.shimmed import Command
+from watcher.submit.local.shim_submitter import Command
 from watcher.submit.spark import command
 from watcher.submit.warm import shim as warm_shim
 
 WARM_PROGRAM: Final = Path(__file__).with_name("warm_program.py")
-SOMEWHERE: Final = TryFolder(Path("/warm"))
-"""The folder that stands in for a driver's own where two of them are compared."""
-_ANSWER_WITHIN: Final = 30.0
-_START_WITHIN: Final = 60.0
-_ENDS_WITHIN: Final = 5.0
-_LOOK_EVERY: Final = 0.05
+SAMPLE_FOLDER: Final = TryFolder(Path("/warm"))
+"""The folder that stands for a driver's own one where two drivers are compared."""
+_ANSWER_TIMEOUT: Final = 30.0
+_START_TIMEOUT: Final = 60.0
+_END_TIMEOUT: Final = 5.0
+_CHECK_EVERY: Final = 0.05
 
 
 @dataclass(kw_only=True, eq=False)
 class WarmDriver:
-    """`control` is ours alone: when it is closed, whoever closed it, nothing is left of the driver a moment later."""
+    """A driver until it has its try. Only this process has the end `control`: when that is closed, the driver ends at once."""
 
     folder: TryFolder
     tag: str
@@ -43,11 +43,11 @@ class WarmDriver:
     control: socket.socket = field(init=False)
 
     def start(self, order: Command) -> None:
-        """Raises `OSError`, `subprocess.SubprocessError`; nothing is left then."""
+        """Start the driver. Raises `OSError` or `subprocess.SubprocessError`, after removing whatever was started."""
         try:
             self._start(order)
         except BaseException:
-            bury(self.folder, self.tag)
+            reap(self.folder, self.tag)
             raise
 
     def _start(self, order: Command) -> None:
@@ -57,8 +57,8 @@ class WarmDriver:
         for name, content in order.files.items():
             self.folder.write_private(name, content)
         logs = {"log": str(self.log), "event_logs": str(event_logs(self.log.parents[1]))}
-        words = {"argv": order.argv, "tag": self.tag, **logs}
-        self.folder.write_private("command.json", json.dumps(words))
+        started = {"argv": order.argv, "tag": self.tag, **logs}
+        self.folder.write_private("command.json", json.dumps(started))
         self.log.parent.mkdir(parents=True, exist_ok=True)
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs, self.log.open("ab", buffering=0) as output:
@@ -70,49 +70,49 @@ class WarmDriver:
                 stderr=output,
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
-                timeout=_START_WITHIN,
+                timeout=_START_TIMEOUT,
                 check=True,
             )
 
     def hand_over(self, submission: Submission, folder: TryFolder, log: Path) -> bool:
-        """Whether the try is started, by this driver or by somebody else; if not it certainly never will be by this one."""
+        """Return whether the try is started, by this driver or by another process. If not, this driver never will start it."""
         folder.make()
         with folder.preparing():
             if folder.started():
                 return True
-            conf = command.of_try(folder.context, submission.context)
+            conf = command.try_configuration(folder.context, submission.context)
             arguments = {"args": submission.application.args, "conf": conf, "log": str(log)}
             folder.write_private(folder.context.name, json.dumps(submission.context))
             folder.write_private("arguments.json", json.dumps(arguments))
-            folder.offer(Warm(folder=self.folder.path, tag=self.tag))
+            folder.offer(WarmDriverRef(folder=self.folder.path, tag=self.tag))
             return self._ask(folder) or not self._withdraw(folder)
 
     def end(self) -> None:
-        """Have it end, and wait until nothing of it is left, files included; also of one that ended by itself."""
+        """Have the driver end, and wait until nothing of it is left, files included; it may have ended by itself before."""
         try:
             self.control.shutdown(socket.SHUT_WR)
-            self.control.settimeout(2 * _ENDS_WITHIN)
+            self.control.settimeout(2 * _END_TIMEOUT)
             while self.control.recv(warm_shim.LONGEST_MESSAGE):
                 pass
-        except OSError:  # it did not end in time, or it had before
+        except OSError:  # it did not end in time, or had ended before
             pass
         finally:
             self.control.close()
         if self.folder.path.exists():
-            bury(self.folder, self.tag)
+            reap(self.folder, self.tag)
 
     def _ask(self, folder: TryFolder) -> bool:
         try:
-            self.control.settimeout(_ANSWER_WITHIN)
+            self.control.settimeout(_ANSWER_TIMEOUT)
             self.control.send(json.dumps({"folder": str(folder.path)}).encode())
-            while (answer := self.control.recv(warm_shim.LONGEST_MESSAGE)) == b"ready":
+            while (response := self.control.recv(warm_shim.LONGEST_MESSAGE)) == b"ready":
                 pass
         except OSError:
             return False
-        return answer == b"taken"
+        return response == b"taken"
 
     def _withdraw(self, folder: TryFolder) -> bool:
-        """Whether the try is not started, and then it is not by us. A shim that does not answer is killed before we look."""
+        """Withdraw the offer; returns False if the try is started. A shim that does not answer is killed before the check."""
         for _ in range(2):
             with folder.unlocked() as free:
                 if folder.started():
@@ -124,16 +124,16 @@ class WarmDriver:
         return not folder.started()
 
 
-def bury(folder: TryFolder, tag: str) -> None:
+def reap(folder: TryFolder, tag: str) -> None:
     """Kill what is left of a driver that has no try, and remove its files."""
     kill_tagged(tag)
     warm_shim.remove_files(folder.path)
 
 
 def fingerprint(order: Command, connections: object, runtime: Mapping[str, str]) -> str:
-    """The same for two drivers in place of which the other could be used: everything that is fixed when a JVM starts.
+    """Return a digest of all that is fixed when a JVM starts. Drivers with equal ones can replace each other.
 
-    `order` is that of a driver in `SOMEWHERE`. Of every file that its words name size and time of change count.
+    `order` is that of a driver in `SAMPLE_FOLDER`. The digest includes size and time of each file that a word of it names.
     """
     texts = [*order.argv, *order.environment.values(), *order.files.values()]
     files = {word: _stamp(word) for text in [*texts, *runtime.values()] for word in re.split(r"[,:;=#\s]+", text)}
@@ -143,7 +143,7 @@ def fingerprint(order: Command, connections: object, runtime: Mapping[str, str])
 
 
 def _stamp(word: str) -> tuple[int, int] | None:
-    """None for what names no file; a folder's content may change as it likes."""
+    """Time and size of a file; None for a word that names no file. Folders do not count: their content may change."""
     if not word.startswith("/"):
         return None
     try:
@@ -153,29 +153,32 @@ def _stamp(word: str) -> tuple[int, int] | None:
     return (status.st_mtime_ns, status.st_size) if S_ISREG(status.st_mode) else None
 
 
-def bury_left_behind(home: Path) -> int:
-    """Those in `home` whose daemon is gone and that have no try; returns how many. One that is being given a try is let."""
-    buried = 0
+def reap_left_behind(home: Path) -> int:
+    """Reap drivers in `home` whose daemon is gone and that have no try. Returns how many.
+
+    A driver that is just being given a try is left alone.
+    """
+    reaped = 0
     for path in sorted((home / "warm").glob("*")):
-        deadline = time.monotonic() + _ENDS_WITHIN
-        while _lives(path) and not _has_try(path) and time.monotonic() < deadline:
-            time.sleep(_LOOK_EVERY)
+        deadline = time.monotonic() + _END_TIMEOUT
+        while _is_alive(path) and not _has_try(path) and time.monotonic() < deadline:
+            time.sleep(_CHECK_EVERY)
         if not _has_try(path):
-            bury(TryFolder(path), f"warm-{path.name}")
-            buried += 1
-    return buried
+            reap(TryFolder(path), f"warm-{path.name}")
+            reaped += 1
+    return reaped
 
 
-def _lives(path: Path) -> bool:
+def _is_alive(path: Path) -> bool:
     with TryFolder(path).unlocked() as free:
         return not free
 
 
 def _has_try(path: Path) -> bool:
-    """The shim leaves a link to it before the try's start marker is made."""
+    """Whether the driver has a try. The shim leaves a link to its folder before the try's start marker is made."""
     try:
-        one_try = TryFolder((path / "try").readlink())
+        try_folder = TryFolder((path / "try").readlink())
     except OSError:
         return False
-    warm = one_try.warm()
-    return warm is not None and warm.folder == path and one_try.exit() is None
+    warm = try_folder.warm()
+    return warm is not None and warm.folder == path and try_folder.exit_record() is None

@@ -1,8 +1,9 @@
-"""The driver's Python of a warm driver: run by spark-submit, with the driver's folder and the application as arguments.
+"""The Python program of a warm driver: spark-submit runs it with the driver's folder and the application as arguments.
 
-It makes the session, has Spark do once what most jobs begin with, says so, and waits for the folder of its try. Then it
-becomes the application, as Python would have started it: with its arguments, its import path, its working folder and the
-context of the try. `warm_shim.py` is at the other end of both pipes. Standard library and PySpark only.
+It makes the session, has Spark do once what most jobs begin with, reports that it is ready, and waits for the folder of
+its try. Then it becomes the application, as Python would have started it: with its arguments, its import path, its
+working folder and the context of the try. `warm/shim.py` is at the other end of both pipes. Standard library and PySpark
+only.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 REHEARSAL: Final = "asset-watcher-rehearsal"
 FIRST_JOB: Final = "spark.asset_job.first_job"
-"""The number of the first Spark job that is the try's own."""
+"""The property that holds the number of the first Spark job of the try itself."""
 
 
 def main(folder: Path, application: str) -> None:
@@ -40,18 +41,18 @@ def main(folder: Path, application: str) -> None:
         (folder / "application").write_text(session.sparkContext.applicationId, encoding="utf-8")
         rehearse(session, folder)
     load_sdk()
-    one_try = wait(folder)
-    arguments = json.loads((one_try / "arguments.json").read_bytes())
-    os.chdir(one_try / "work")
-    os.environ["ASSET_JOB_CONTEXT"] = str(one_try / "context.json")
+    try_folder = wait(folder)
+    arguments = json.loads((try_folder / "arguments.json").read_bytes())
+    os.chdir(try_folder / "work")
+    os.environ["ASSET_JOB_CONTEXT"] = str(try_folder / "context.json")
     if session is not None:
         configure(session, arguments["conf"])
-        guard(session)
+        refuse_other_contexts(session)
     become(application, arguments["args"])
 
 
 def rehearse(session: SparkSession, folder: Path) -> None:
-    """Classes are loaded, and code is compiled, while nobody waits. In a job group of its own, so that nobody counts it."""
+    """Have classes loaded and code compiled before the try comes. The job has a group of its own, so that it is not counted."""
     context = session.sparkContext
     sample = folder / "sample.txt"
     sample.write_text("1\n", encoding="utf-8")
@@ -63,14 +64,14 @@ def rehearse(session: SparkSession, folder: Path) -> None:
 
 
 def load_sdk() -> None:
-    """What most applications import first, from where they would; without it they do without."""
+    """Import what most applications import first, from where they would. It may be missing."""
     with suppress(ImportError):
         import asset_job.sources.readers  # noqa: F401, PLC0415  as above
 
 
 def wait(folder: Path) -> Path:
-    """Until there is a try. The process ends here when the shim does."""
-    # Not to hang in opening it: without a shim nobody would ever have it open for writing.
+    """Wait for a try, and return its folder. The process ends here when the shim ends."""
+    # Opening must not hang: without a shim nothing would ever open it for writing.
     gate = os.open(folder / "gate", os.O_RDONLY | os.O_NONBLOCK)
     os.set_blocking(gate, True)
     with (folder / "ready").open("wb", buffering=0) as ready:
@@ -83,7 +84,7 @@ def wait(folder: Path) -> Path:
 
 
 def configure(session: SparkSession, conf: Mapping[str, str]) -> None:
-    """What a cold start has in Spark's configuration of the try itself: as SparkConf(), the context and the session have it."""
+    """Set the try's own properties, as a cold start would have them in SparkConf(), the context and the session."""
     context = session.sparkContext
     system: Any = context._jvm.java.lang.System  # type: ignore[union-attr]  # noqa: SLF001
     jobs = context.statusTracker().getJobIdsForGroup(REHEARSAL)
@@ -93,8 +94,8 @@ def configure(session: SparkSession, conf: Mapping[str, str]) -> None:
         session.conf.set(key, value)
 
 
-def guard(session: SparkSession) -> None:
-    """What a warm driver cannot give a program is refused with a sentence, as long as its context lives."""
+def refuse_other_contexts(session: SparkSession) -> None:
+    """Refuse with a sentence what a warm driver cannot give the program, as long as the driver's context lives."""
     from pyspark import SparkContext  # noqa: PLC0415
     from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -108,13 +109,13 @@ def guard(session: SparkSession) -> None:
     def is_ours() -> bool:
         return SparkContext._active_spark_context is ours  # noqa: SLF001
 
-    def __init__(self: SparkContext, *words: Any, **more: Any) -> None:  # noqa: N807
+    def __init__(self: SparkContext, *arguments: Any, **options: Any) -> None:  # noqa: N807
         if is_ours():
             raise RuntimeError(
                 "the program makes its own SparkContext, and a warm driver has one already: use "
                 "SparkSession.builder.getOrCreate(), or set the job's `warm: 0`"
             )
-        make_context(self, *words, **more)
+        make_context(self, *arguments, **options)
 
     def get_or_create_context(_kind: type[SparkContext], conf: Any = None) -> SparkContext:
         if is_ours() and conf is not None:
@@ -132,24 +133,24 @@ def guard(session: SparkSession) -> None:
 
 
 def free_settings(session: SparkSession, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those that are still to be made. Raises RuntimeError for one that could only have been made before the start.
+    """Return the options that can still be set. Raises RuntimeError for one that had to be set before the start.
 
-    A name is none: the application keeps its job's.
+    The application's name is ignored: it keeps its job's.
     """
-    has = session.sparkContext._conf  # noqa: SLF001  each entry of a copy would be asked of the JVM, and most programs ask for none
+    configured = session.sparkContext._conf  # noqa: SLF001  a copy would ask the JVM for each entry, and most programs need none
     free = {key: value for key, value in options.items() if is_free(session, key)}
     for key in options.keys() - free.keys() - {"spark.app.name"}:
         text = as_text(options[key])
-        if has.get(key) != text:
+        if configured.get(key) != text:
             raise RuntimeError(
                 f"the program asks for {key}={text}, and the warm driver was started with "
-                f"{has.get(key, 'no such setting')}: put it into the job's spark `conf`, or set the job's `warm: 0`"
+                f"{configured.get(key, 'no such setting')}: put it into the job's spark `conf`, or set the job's `warm: 0`"
             )
     return free
 
 
 def is_free(session: SparkSession, key: str) -> bool:
-    """Whether a session takes it at any time; of SQL's settings those, too, that Spark itself does not know."""
+    """Whether a session accepts the setting at any time. It also accepts SQL settings that Spark itself does not know."""
     if key.startswith("spark.sql."):
         static: Any = session._jvm.org.apache.spark.sql.internal.SQLConf  # type: ignore[union-attr]  # noqa: SLF001
         return not static.isStaticConfigKey(key)
@@ -161,7 +162,7 @@ def as_text(value: Any) -> str:
 
 
 def become(application: str, args: list[str]) -> None:
-    """Run the application as `__main__`. A failure's trace begins where the application's code does."""
+    """Run the application as `__main__`. A failure's trace begins where the application's code begins."""
     sys.argv = [application, *args]
     module = ModuleType("__main__")
     module.__dict__.update(
@@ -185,8 +186,8 @@ def run_to_end(program: Callable[[], None]) -> None:
         program()
     except SystemExit:
         raise
-    except BaseException as error:  # noqa: BLE001  Python's own way to the end of a program, without our frames
-        frames = without_ours(error.__traceback__)
+    except BaseException as error:  # noqa: BLE001  as Python itself ends a program, without our frames
+        frames = application_frames(error.__traceback__)
         if sys.excepthook is sys.__excepthook__:
             traceback.print_exception(type(error), error, frames)
         else:
@@ -194,14 +195,14 @@ def run_to_end(program: Callable[[], None]) -> None:
         sys.exit(1)
 
 
-def without_ours(frames: TracebackType | None) -> TracebackType | None:
-    """From the application's code to its last line, also where the refusal came from here."""
+def application_frames(frames: TracebackType | None) -> TracebackType | None:
+    """The trace from the application's first frame to its last one, without the frames of a refusal raised here."""
     while frames is not None and frames.tb_frame.f_code.co_filename == __file__:
         frames = frames.tb_next
-    each = last = frames
-    while each is not None:
-        last = last if each.tb_frame.f_code.co_filename == __file__ else each
-        each = each.tb_next
+    frame = last = frames
+    while frame is not None:
+        last = last if frame.tb_frame.f_code.co_filename == __file__ else frame
+        frame = frame.tb_next
     if last is not None:
         last.tb_next = None
     return frames

@@ -59,7 +59,7 @@ def _defaults(request: Frame) -> Frame:
     except ValueError as error:
         return {"refused": str(error)}
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
-        return {"refused": f"the trigger's `defaults` raised {type(error).__name__}; mend the class"}
+        return {"refused": f"the trigger's `defaults` raised {type(error).__name__}; correct the class"}
 
 
 def _options(request: Frame) -> Frame:
@@ -85,7 +85,7 @@ def _connection(request: Frame) -> Frame:
 
 def _checked(model: Any, request: Frame) -> tuple[Any, Frame]:
     """Check the data as the configuration checks its own models. Return the value, None if invalid, and the answer."""
-    from config.report import checked  # noqa: PLC0415  it imports YAML, which only these questions need
+    from config.reading.report import checked  # noqa: PLC0415  it imports YAML, which only these questions need
 
     outcome = checked(model, request["data"], tuple(request["path"]), scope(request["folder"]))
     value = outcome.value

@@ -19,8 +19,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, Field, model_serializer
 
-from config.document import KeyPath
-from config.errors import UnknownClass
+from config.errors import KeyPath, UnknownClass
 from config.vocabulary import Checked
 from watcher.host.plugins import not_imported
 from watcher.triggerer.isolation.batch_frames import BatchLimits

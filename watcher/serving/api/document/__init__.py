@@ -1,1 +1,1 @@
-"""The OpenAPI document and its page."""
+"""The OpenAPI document, its page, and the refusals that it describes."""

@@ -1,6 +1,6 @@
-"""The Execution API: what a running job may ask and write, as the try its token speaks for.
+"""The Execution API: a running job reads and writes here, as the try that its token identifies.
 
-Paths and bodies are those of Airflow 3.3's execution API where it has them.
+Paths and bodies are those of Airflow 3.3's execution API where Airflow has them.
 """
 
 from typing import Final
@@ -8,6 +8,6 @@ from typing import Final
 from watcher.serving.api.execution import assets, runs, store, task_store, tries
 
 ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs))
-"""What jobs call most often is looked at first."""
+"""The routers, the most often called one first, because routes are tried in this order."""
 
 __all__ = ["ROUTERS"]

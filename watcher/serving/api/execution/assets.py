@@ -1,4 +1,4 @@
-"""`/execution/assets` and `/execution/asset-events`: what a job may know of its assets."""
+"""`/execution/assets` and `/execution/asset-events`: the assets of a job and their events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,15 @@ from store.detection.events import EventAsset, EventFilter
 from store.errors import NotFound
 from store.runs.try_lock import AssetSelector
 from watcher.serving.api.context import Context
-from watcher.serving.api.execution.identity import EVENTS, SELECTORS, Identity, declared_asset, forbidden, speaking
+from watcher.serving.api.execution.identity import (
+    EVENTS,
+    SELECTORS,
+    Identity,
+    declared_asset,
+    forbidden,
+    reading_as,
+    selected_asset,
+)
 from watcher.serving.api.parameters import BIGGEST, Moment
 from watcher.serving.api.shapes.assets import AssetEvents
 
@@ -38,10 +46,9 @@ def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]
         identity: Identity,
         selected: AssetSelector = Depends(selector),  # noqa: B008, FAST002  an annotation could not see `selector`
     ) -> EventAsset:
-        async with speaking(context, identity) as (connection, task):
-            return _shown(
-                await declared_asset(connection, identity, task.dag_id, EVENTS, **{selected.by: selected.text})
-            )
+        """Return an asset that the job declares."""
+        async with reading_as(context, identity) as (connection, task):
+            return _shown(await selected_asset(connection, identity, task.dag_id, EVENTS, selected))
 
 
 for _path, _selector in SELECTORS.items():
@@ -50,8 +57,8 @@ for _path, _selector in SELECTORS.items():
 
 @router.get("/assets/by-alias")
 async def assets_by_alias(context: Context, identity: Identity, alias_name: str) -> Sequence[EventAsset]:
-    """What the alias has resolved to so far."""
-    async with speaking(context, identity) as (connection, task):
+    """List the assets that the alias has resolved to so far."""
+    async with reading_as(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, alias_name)
         return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
 
@@ -77,10 +84,13 @@ async def events_by_asset(
     after: Moment | None = None,
     before: Moment | None = None,
 ) -> AssetEvents:
-    """Both parameters must be there, and one of them may be empty, as in Airflow; `after` and `before` are inclusive."""
+    """List the events of an asset. `name` and `uri` are both required, and one may be empty, as in Airflow.
+
+    `after` and `before` are inclusive.
+    """
     if not name and not uri:
         raise HTTPException(400, {"reason": "Missing parameter", "message": "give the asset's name, its uri, or both"})
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         try:
             asset = await declared_asset(connection, identity, task.dag_id, EVENTS, name=name or None, uri=uri or None)
         except NotFound:
@@ -98,8 +108,8 @@ async def events_by_alias(
     after: Moment | None = None,
     before: Moment | None = None,
 ) -> AssetEvents:
-    """The events that came through the alias."""
-    async with speaking(context, identity) as (connection, task):
+    """List the events that came through the alias. `after` and `before` are inclusive."""
+    async with reading_as(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
         return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)

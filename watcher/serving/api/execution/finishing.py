@@ -1,4 +1,4 @@
-"""The end of a try: its state, the events of its outlets with their queue rows, and its own state wiped, all at once."""
+"""The end of a try: its state, the events of its outlets with their queue rows, and the clearing of its task store, in one transaction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import structlog
 from pydantic import AfterValidator, Field
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from config.uris import normalise
+from config.models.uris import normalise
 from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
 from store.database import configuration_lock
@@ -25,7 +25,7 @@ from watcher.serving.api.execution.identity import Call, forbidden
 from watcher.serving.api.parameters import Body, Text
 
 log = structlog.get_logger()
-_NOTHING: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
+_NO_EVENTS: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -37,7 +37,7 @@ class AliasedAsset(Body):
 
 
 class OutletEvent(Body):
-    """An event of an outlet: by the asset's name, or through an alias with the concrete asset."""
+    """An event of an outlet. It names the asset, or an alias together with the concrete asset."""
 
     asset: Text | AliasedAsset
     alias: Text | None = None
@@ -50,7 +50,7 @@ async def finish(
     outlet_events: Sequence[OutletEvent],
     message: str | None,
 ) -> None:
-    """Commit what the job says of itself; a repetition of an accepted word changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
+    """Commit the end that the job reports. Repeating an accepted report changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
     context = call.context
     async with context.database.transaction() as connection:
         finished = await tries.finish(
@@ -64,46 +64,56 @@ async def finish(
         await answers.keep(connection, call.task_instance_id, call.request, "{}")
         if finished is None:
             return
-        held, run = finished.key, finished.run
-        appended, created = _NOTHING
+        try_key, run = finished.key, finished.run
+        appended, created = _NO_EVENTS
         if state == "success" and run is not None:
-            appended, created = await _append(connection, held, run.trace_id, outlet_events, context.database.dialect)
+            appended, created = await _append(
+                connection, try_key, run.trace_id, outlet_events, context.database.dialect
+            )
         if state == "success" and context.jobs.clear_on_success:
-            await context.entries.clear_task(connection, held.instance)
+            await context.entries.clear_task(connection, try_key.instance)
     for uri, asset_id in created.items():
-        log.warning("asset.created", uri=uri, asset_id=asset_id, **held.bindings)
-    log.info("try.finished", state=state, events=len(appended.rows), **held.bindings)
+        log.warning("asset.created", uri=uri, asset_id=asset_id, **try_key.bindings)
+    log.info("try.finished", state=state, events=len(appended.rows), **try_key.bindings)
     if run is not None:
         context.process.metrics.count_end(run)
     context.hint(Hint(what="tries"))
-    context.hint(Hint(what="queues", names=appended.dag_ids | {held.dag_id}))
+    context.hint(Hint(what="queues", names=appended.dag_ids | {try_key.dag_id}))
     if appended.fills_outbox:
         context.hint(Hint(what="outbox"))
 
 
 @dataclass(frozen=True, kw_only=True)
 class _EventToAppend:
-    """What an event says, and the aliases it came through."""
+    """An event's extra, and the aliases through which it was reported."""
 
     extra: str
     alias_ids: set[int] = field(default_factory=set)
 
 
 async def _append(
-    connection: AsyncConnection, held: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, try_key: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[Appended, Mapping[str, int]]:
-    """Append the events of a success, with what they teach of aliases; returns them, and the assets made for them."""
+    """Append the events of a success and the aliases they resolve. Return them, and the assets that were created for them."""
     await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)
     asset_ids = {uri: resolved.asset_id for uri, resolved in through.items()}
-    to_append = await _to_append(connection, held.dag_id, outlet_events, asset_ids)
-    # By asset: two tasks that end at once take the assets' locks in one order.
+    to_append = await _to_append(connection, try_key.dag_id, outlet_events, asset_ids)
+    # Sorted by asset, so that tasks that end at the same time lock the assets in one order.
     ordered = sorted(to_append.items(), key=lambda item: item[0][0])
     pairs = {(asset_id, alias_id) for (asset_id, _), event in ordered for alias_id in event.alias_ids}
     await aliases.associate(connection, pairs, dialect)
-    source: dict[str, Any] = {f"source_{name}": value for name, value in held.instance.columns.items()}
     new = [
-        NewEvent(asset_id=asset_id, extra=event.extra, trace_id=trace_id, **source) for (asset_id, _), event in ordered
+        NewEvent(
+            asset_id=asset_id,
+            extra=event.extra,
+            trace_id=trace_id,
+            source_dag_id=try_key.dag_id,
+            source_run_id=try_key.run_id,
+            source_task_id=try_key.task_id,
+            source_map_index=try_key.map_index,
+        )
+        for (asset_id, _), event in ordered
     ]
     appended = await events.append(connection, new)
     by_id = zip(appended.rows, ordered, strict=True)
@@ -115,25 +125,25 @@ async def _append(
 async def _to_append(
     connection: AsyncConnection, dag_id: str, outlet_events: Sequence[OutletEvent], through: Mapping[str, int]
 ) -> Mapping[tuple[int, str], _EventToAppend]:
-    """One event per (asset, extra), however often the job reports it, and one for each outlet it reports nothing of."""
+    """Return one event per (asset, extra), however often the job reports it, and one for each outlet without a report."""
     around = await assets.around_job(connection, dag_id)
     outlets: dict[str, int] = {asset.name: asset.id for asset in around if asset.role == "outlet"}
     alias_ids = await aliases.of_job(connection, dag_id, {"outlet"})
     events_by_content: dict[tuple[int, str], _EventToAppend] = {}
-    silent = set(outlets.values())
+    unreported = set(outlets.values())
     for event in outlet_events:
         match event:
             case OutletEvent(asset=str() as name, alias=None) if name in outlets:
                 asset_id = outlets[name]
-                silent.discard(asset_id)
+                unreported.discard(asset_id)
             case OutletEvent(asset=AliasedAsset() as asset, alias=str() as alias) if alias in alias_ids:
                 asset_id = through[asset.uri]
             case _:
-                raise _foreign(dag_id, event)
+                raise _undeclared_outlet(dag_id, event)
         extra = to_json(event.extra)
         same = events_by_content.setdefault((asset_id, _canonical(extra)), _EventToAppend(extra=extra))
         same.alias_ids.update({alias_ids[event.alias]} if event.alias is not None else ())
-    for asset_id in silent:
+    for asset_id in unreported:
         events_by_content.setdefault((asset_id, "{}"), _EventToAppend(extra="{}"))
     return events_by_content
 
@@ -141,7 +151,7 @@ async def _to_append(
 async def _resolved(
     connection: AsyncConnection, named: Sequence[str | AliasedAsset], dialect: str
 ) -> Mapping[str, Resolved]:
-    """By uri, the assets named through aliases, in the order in which all transactions make them."""
+    """Return the assets named through aliases, by uri. All transactions create them in the same order."""
     resolved: dict[str, Resolved] = {}
     names = {(asset.uri, asset.name) for asset in named if isinstance(asset, AliasedAsset)}
     for uri, name in sorted(names):
@@ -151,11 +161,11 @@ async def _resolved(
 
 
 def _canonical(extra: str) -> str:
-    """The same text for objects that differ in nothing but the order of their members."""
+    """Return the same text for objects that differ only in the order of their members."""
     return json.dumps(json.loads(extra), sort_keys=True)
 
 
-def _foreign(dag_id: str, event: OutletEvent) -> Exception:
+def _undeclared_outlet(dag_id: str, event: OutletEvent) -> Exception:
     if event.alias is not None and isinstance(event.asset, AliasedAsset):
         outlet = f"outlet `alias: {event.alias}`"
     else:

@@ -1,4 +1,4 @@
-"""Whose token a job holds, and which assets that lets it reach."""
+"""The identity behind a job's token, and the assets that it may access."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ from watcher.serving.api.sign_in.auth import Bearer, try_identity
 from watcher.serving.try_tokens import TryIdentity
 
 STORE: Final[frozenset[Role]] = frozenset({"inlet", "outlet"})
-"""Roles of the assets whose store a job reads and writes."""
+"""The roles of the assets whose stores a job may read and write."""
 EVENTS: Final = frozenset(ROLES)
-"""Roles of the assets that a job may know of, with their events."""
+"""The roles of the assets that a job may read, with their events."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """A write as a try asks for it; `request` is what its repetition would be known by."""
+    """A write request of a try. `request` is the key by which a repetition of it is recognized."""
 
     context: ApiContext
     task_instance_id: str
     try_number: int
     granted: frozenset[int] | None
-    """Assets of another scheduler's task; None for a try of ours."""
+    """The asset ids granted to another scheduler's task. None for a try of this scheduler."""
     trace_id: str | None
     request: IdempotencyKey | None
 
 
 async def _identity(request: Request, bearer: Bearer, response: Response) -> TryIdentity:
-    """A token in the last fifth of its life comes back renewed, in the header that Airflow's client takes over."""
+    """Identify the try. A token in the last fifth of its life is renewed in the header that Airflow's client reads."""
     context = await of_app(request)
     identity = await try_identity(request, context, bearer)
     if identity.is_due_for_renewal(datetime.now(UTC)):
@@ -58,13 +58,14 @@ async def _call(
     response: Response,
     idempotency_key: Annotated[str | None, Header(min_length=1, max_length=255)] = None,
 ) -> Call:
-    """A repetition within a day gets the answer of the first and changes nothing; another request with its key: 422.
+    """Return the write request of a try. All writes need only this dependency, because each nested one costs FastAPI time.
 
-    Every dependency of a dependency costs FastAPI time, so what all writes need is this one.
+    A repetition with the same idempotency key within a day gets the first answer and changes nothing. Another request with
+    that key is refused with 422.
     """
     identity = await _identity(request, bearer, response)
     if identity.trace_id is not None:
-        structlog.contextvars.bind_contextvars(trace_id=identity.trace_id)  # of the request's own task
+        structlog.contextvars.bind_contextvars(trace_id=identity.trace_id)  # bound in the task of this request only
     key = None
     if idempotency_key is not None:
         key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
@@ -88,7 +89,7 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
-    """A token for the same try that lives as long as the one before did."""
+    """Return a new token for the same try with the same lifetime."""
     task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
     secret = context.sign_in.secrets[0]
     return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
@@ -103,28 +104,28 @@ async def _by_uri(uri: str) -> AssetSelector:
 
 
 SELECTORS: Final = {"by-name": _by_name, "by-uri": _by_uri}
-"""By the last part of a path, the dependency that reads which asset is meant."""
+"""The dependencies that read which asset is meant, by the last part of the path."""
 
 
 async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
-    """Lock the try's task instance; nobody supersedes it before the transaction ends.
+    """Lock the try's task instance, so that the try cannot be superseded before the transaction ends.
 
     Raises `TryFenced`, `NotFound`, `ReplayedResponse`.
     """
     return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
 
 
-async def answered(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
-    """The answer with this JSON, kept with the effect; `response` has the headers it gets."""
+async def stored_answer(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
+    """Return an answer with this JSON and the headers of `response`. It is stored in the transaction that has the effect."""
     await answers.keep(connection, call.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
 @asynccontextmanager
-async def speaking(
+async def reading_as(
     context: ApiContext, identity: TryIdentity
 ) -> AsyncIterator[tuple[AsyncConnection, TaskInstanceKey]]:
-    """A connection that reads, and the task instance the token speaks for. Raises `NotFound`."""
+    """Yield a reading connection and the task instance that the token identifies. Raises `NotFound`."""
     async with context.database.reading() as connection:
         yield connection, await task_instances.key_of(connection, identity.task_instance_id)
 
@@ -138,9 +139,10 @@ async def declared_asset(
     name: str | None = None,
     uri: str | None = None,
 ) -> Asset:
-    """The asset of this name, uri, or both, if the job declares it, or an alias that resolved to it, in one of the roles.
+    """Return the asset of this name, uri, or both, if the job declares it in one of the roles.
 
-    For another scheduler's task, if its token names it. Raises `NotFound`, or 403 (Airflow leaves this open).
+    An alias in one of the roles that resolved to the asset also counts. The token of another scheduler's task must list the
+    asset instead. Raises `NotFound`, or 403 for other assets, which Airflow does not check.
     """
     asset, is_declared = await assets.named_by_job(connection, dag_id, roles, name=name, uri=uri)
     if identity.assets is not None:
@@ -150,22 +152,33 @@ async def declared_asset(
     return asset
 
 
+async def selected_asset(
+    connection: AsyncConnection, identity: TryIdentity, dag_id: str, roles: Collection[Role], selector: AssetSelector
+) -> Asset:
+    """Return the asset that the selector names, as `declared_asset` does."""
+    name = selector.text if selector.by == "name" else None
+    uri = selector.text if selector.by == "uri" else None
+    return await declared_asset(connection, identity, dag_id, roles, name=name, uri=uri)
+
+
 async def _own_try(identity: Identity) -> None:
     if identity.assets is not None:
-        raise forbidden("a token of POST /api/v2/execution-tokens has no try here; it reads and writes stores only")
+        raise forbidden(
+            "a token of POST /api/v2/execution-tokens has no try here; use it only to read and write stores"
+        )
 
 
 OwnTry: Final = Depends(_own_try)
-"""For routes that another scheduler's task has no business with."""
+"""The dependency of routes that refuse tasks of other schedulers."""
 
 
 def undeclared(dag_id: str, name: str) -> HTTPException:
-    """The job does not declare the asset."""
+    """Return the refusal of an asset that the job does not declare: 403."""
     return forbidden(
-        f"the job {dag_id} declares the asset {name!r} neither as inlet nor as outlet; add it to one of them"
+        f"the job {dag_id} declares the asset {name!r} neither as an inlet nor as an outlet; add it to one of them"
     )
 
 
 def forbidden(message: str) -> HTTPException:
-    """What the job may not do, as its SDK reads it."""
+    """Return a refusal, 403, in the form that the job's SDK reads."""
     return HTTPException(403, {"reason": "forbidden", "message": message})

@@ -1,6 +1,6 @@
-"""`/execution/dag-runs` and `/execution/task-instances`: what a job may know of its own runs, as Airflow's Task SDK asks it.
+"""`/execution/dag-runs` and `/execution/task-instances`: the runs of the job itself, for Airflow's Task SDK.
 
-Airflow answers every task about every run.
+Airflow lets every task read every run.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from store.runs import run_lists, runs, task_instances
 from store.runs.run_lists import RunFilter
 from store.runs.task_instances import TaskFilter
 from watcher.serving.api.context import Context
-from watcher.serving.api.execution.identity import Identity, forbidden, speaking
+from watcher.serving.api.execution.identity import Identity, forbidden, reading_as
 from watcher.serving.api.parameters import BIGGEST_SMALL, Moment, Text
 from watcher.serving.api.shapes.base import Shape
 
@@ -30,14 +30,14 @@ class DagRunStateResponse(Shape):
 
 
 class TaskStatesResponse(Shape):
-    """By run, then by task."""
+    """The states of tasks, by run and then by task."""
 
     task_states: Mapping[str, Mapping[str, str]]
 
 
 def _check_own(task: TaskInstanceKey, dag_id: str) -> None:
     if dag_id != task.dag_id:
-        raise forbidden(f"the job {task.dag_id} asks for runs of {dag_id!r}; a job is told of its own runs only")
+        raise forbidden(f"the job {task.dag_id} cannot read runs of {dag_id!r}; ask only for runs of the job itself")
 
 
 @router.get("/dag-runs/count")
@@ -49,15 +49,17 @@ async def count_runs(
     run_ids: _Texts = None,
     states: _Texts = None,
 ) -> int:
+    """Count runs of the job."""
     which = RunFilter(dag_id=dag_id, logical_dates=logical_dates, run_ids=run_ids, states=states)
-    async with speaking(context, identity) as (connection, task):
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return await run_lists.count(connection, which)
 
 
 @router.get("/dag-runs/{dag_id}/{run_id}/state")
 async def get_run_state(context: Context, identity: Identity, dag_id: str, run_id: str) -> DagRunStateResponse:
-    async with speaking(context, identity) as (connection, task):
+    """Return the state of a run of the job."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return DagRunStateResponse(state=(await runs.get(connection, dag_id, run_id)).state)
 
@@ -70,7 +72,7 @@ async def _tasks(
     logical_dates: _Moments = None,
     run_ids: _Texts = None,
 ) -> TaskFilter:
-    """No task here is of a group."""
+    """Return the filter. Task groups do not exist here, so a `task_group_id` matches nothing."""
     return TaskFilter(
         dag_ids=[dag_id],
         map_indexes=None if map_index is None else [map_index],
@@ -88,7 +90,8 @@ Tasks = Annotated[TaskFilter, Depends(_tasks)]
 async def count_task_instances(
     context: Context, identity: Identity, dag_id: str, tasks: Tasks, states: _Texts = None
 ) -> int:
-    async with speaking(context, identity) as (connection, task):
+    """Count task instances of the job."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         of_runs = await task_instances.states(connection, replace(tasks, states=states))
         return sum(map(len, of_runs.values()))
@@ -96,6 +99,7 @@ async def count_task_instances(
 
 @router.get("/task-instances/states")
 async def list_states(context: Context, identity: Identity, dag_id: str, tasks: Tasks) -> TaskStatesResponse:
-    async with speaking(context, identity) as (connection, task):
+    """List the states of task instances, by run and then by task."""
+    async with reading_as(context, identity) as (connection, task):
         _check_own(task, dag_id)
         return TaskStatesResponse(task_states=await task_instances.states(connection, tasks))

@@ -1,4 +1,4 @@
-"""`/execution/store/asset`: a job reads and writes the stores of its inlets and outlets, as writer kind `task`."""
+"""`/execution/store/asset`: a job reads and writes the stores of its inlets and outlets, with the writer kind `task`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from store.state import attributed
 from store.state.transactions import Outcome, Transaction
 from store.values import check_key, to_json
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.execution.identity import (
     SELECTORS,
     STORE,
     Call,
     Identity,
     Writing,
-    answered,
-    declared_asset,
-    speaking,
+    reading_as,
+    selected_asset,
+    stored_answer,
     undeclared,
 )
 from watcher.serving.api.parameters import BIGGEST, Body, QueryKey, SmallNumber, Text, example
@@ -45,7 +45,7 @@ _Number = StrictInt | Annotated[StrictFloat, Field(allow_inf_nan=False)]
 
 
 class PutValue(Body):
-    """`is_ref`: the value is a reference that a worker-side backend made."""
+    """A value to store. `is_ref`: the value is a reference that a worker-side backend created."""
 
     model_config = example(value={"rows": 42})
 
@@ -54,13 +54,16 @@ class PutValue(Body):
 
 
 class Changes(Body):
-    """`asset`: its name or its uri. `reads`: versions as they were read, 0 for no entry. `refs`: keys of `set` with references."""
+    """The changes of one transaction. `asset`: the name or uri of the asset. `reads`: the versions that were read, 0 for no entry.
+
+    `refs`: the keys of `set` whose values are references.
+    """
 
     model_config = example(asset="orders", ordinal=0, set={"last": "2026-01-31"}, increment={"rows": 42})
 
     asset: Text
     ordinal: SmallNumber
-    """Which of the task instance's transactions on this asset it is; a later try that repeats it says the same."""
+    """The number of this transaction among those of the task instance on this asset. A later try that repeats it uses the same number."""
     reads: dict[str, _Version] = Field(default_factory=dict)
     sets: dict[str, Any] = Field(default_factory=dict, alias="set")
     increment: dict[str, _Number] = Field(default_factory=dict)
@@ -69,18 +72,19 @@ class Changes(Body):
 
 
 class Changed(Shape):
-    """Of each changed key its version now, 0 when it has no entry; of each incremented one its value now, or null."""
+    """The new version of each changed key, 0 without an entry, and the new value of each incremented key, or null."""
 
     versions: dict[str, int]
     values: dict[str, Any]
 
 
 def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) -> None:
-    """The same six for an asset by its name and by its uri."""
+    """Add the routes for assets that are named by this path: by name or by uri."""
     selected: Final[Any] = Depends(selector)
 
     @router.put(f"/{path}/value", status_code=204)
     async def set_value(call: Writing, key: str, body: PutValue, asset: AssetSelector = selected) -> None:
+        """Write a value."""
         text = to_json(body.value)
         async with _task_write(call, asset, action="set", key=check_key(key)) as write:
             _warn_of_large(write, key, text)
@@ -90,7 +94,10 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
     async def get_value(
         context: Context, identity: Identity, key: QueryKey, response: Response, asset: AssetSelector = selected
     ) -> dict[str, Any]:
-        """Airflow's client accepts no other member than `value`: a plain value carries no mark, and the version is a header."""
+        """Return a value. `is_ref` is present only for a reference, and the version is in the `ETag` header.
+
+        Airflow's client accepts no other member than `value`.
+        """
         async with _reading(context, identity, asset) as (connection, declared):
             entry = await context.entries.entry(connection, declared.ref, key)
         if entry.version is not None:
@@ -100,11 +107,13 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
 
     @router.delete(f"/{path}/value", status_code=204)
     async def delete_value(call: Writing, key: str, asset: AssetSelector = selected) -> None:
+        """Delete a value if it exists."""
         async with _task_write(call, asset, action="delete", key=check_key(key)) as write:
             await write.delete()
 
     @router.delete(f"/{path}/clear", status_code=204)
     async def clear_values(call: Writing, asset: AssetSelector = selected) -> None:
+        """Delete all values of the store except the watermarks of configured watchers."""
         async with _task_write(call, asset, action="clear") as write:
             await write.clear()
 
@@ -112,6 +121,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
     async def list_keys(
         context: Context, identity: Identity, asset: AssetSelector = selected
     ) -> dict[str, Sequence[str]]:
+        """List the keys of the store."""
         async with _reading(context, identity, asset) as (connection, declared):
             return {"keys": await context.entries.keys(connection, declared.ref)}
 
@@ -119,7 +129,7 @@ def _add_routes(path: str, selector: Callable[[str], Awaitable[AssetSelector]]) 
     async def list_references(
         context: Context, identity: Identity, asset: AssetSelector = selected
     ) -> dict[str, Mapping[str, Any]]:
-        """What a worker-side backend has to remove when the store is cleared."""
+        """List the references that a worker-side backend has to remove when the store is cleared, by key."""
         async with _reading(context, identity, asset) as (connection, declared):
             stored = await attributed.references(connection, declared.id)
         return {"references": {key: json.loads(reference) for key, reference in stored.items()}}
@@ -131,9 +141,9 @@ for _path, _selector in SELECTORS.items():
 
 @router.post("/transaction", response_model=Changed)
 async def change_together(call: Writing, body: Changes, response: Response) -> Response:
-    """All of it or nothing; 409 when a version that was read has moved on.
+    """Apply all changes or none. 409 means that a version which was read has changed since.
 
-    Increments are applied once per (task instance, asset, ordinal), whatever the try: a repetition leaves them out.
+    Increments are applied once per task instance, asset and ordinal, whatever the try. A repetition does not apply them again.
     """
     transaction = Transaction(
         ordinal=body.ordinal,
@@ -152,16 +162,16 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
         outcome = await call.context.entries.transact(
             write.connection, write.asset, transaction, task_instance_id=call.task_instance_id, writer=write.writer
         )
-        return await answered(write.connection, call, response, _as_json(outcome))
+        return await stored_answer(write.connection, call, response, _as_json(outcome))
 
 
 @asynccontextmanager
 async def _task_write(
     call: Call, selector: AssetSelector, *, action: str, key: str | None = None, keys: Sequence[str] | None = None
 ) -> AsyncIterator[EntryWrite]:
-    """A change of one entry, whose `key` is locked, of a transaction's `keys`, or of all: fenced, within the job's scope.
+    """Change one entry (`key`, which is locked), several entries (`keys`), or all, after the fence and scope checks.
 
-    Raises `TryFenced`, `NotFound`, `ReplayedResponse`, 403.
+    Raises `TryFenced`, `NotFound`, `ReplayedResponse`, or 403.
     """
     async with call.context.database.transaction() as connection:
         locked = await lock_asset(
@@ -179,7 +189,15 @@ async def _task_write(
             context=call.context,
             connection=connection,
             asset=locked.asset,
-            writer=Writer(kind=AssetStoreWriterKind.TASK, write_id=new_write_id(), **locked.key.bindings),
+            writer=Writer(
+                kind=AssetStoreWriterKind.TASK,
+                write_id=new_write_id(),
+                dag_id=locked.key.dag_id,
+                run_id=locked.key.run_id,
+                task_id=locked.key.task_id,
+                map_index=locked.key.map_index,
+                try_number=locked.key.try_number,
+            ),
             action=action,
             key=key,
             keys=keys,
@@ -195,19 +213,19 @@ async def _task_write(
 async def _reading(
     context: ApiContext, identity: TryIdentity, selector: AssetSelector
 ) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
-    """Raises `NotFound`, or 403 for an asset that is neither inlet nor outlet of the job."""
-    async with speaking(context, identity) as (connection, task):
-        yield connection, await declared_asset(connection, identity, task.dag_id, STORE, **{selector.by: selector.text})
+    """Yield a reading connection and the asset. Raise `NotFound`, or 403 for an asset that the job does not declare."""
+    async with reading_as(context, identity) as (connection, task):
+        yield connection, await selected_asset(connection, identity, task.dag_id, STORE, selector)
 
 
 def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
-    """What a job writes has no limit, but its log gets a warning."""
+    """Log a warning for a large value. Values of jobs have no limit."""
     limit = write.context.limits.max_value_storage_bytes
     if len(text) > limit:
         log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
 
 
 def _as_json(outcome: Outcome) -> str:
-    """`Changed`, with values as they are stored: not every number survives being read and written again."""
+    """Return the JSON of `Changed` with the values as stored, because not every number survives parsing and writing."""
     values = (f"{json.dumps(key)}:{text or 'null'}" for key, text in outcome.values.items())
     return f'{{"versions":{json.dumps(outcome.versions)},"values":{{{",".join(values)}}}}}'

@@ -1,4 +1,4 @@
-"""`/execution/store/ti`: the state of the task instance that the token speaks for, and of no other."""
+"""`/execution/store/ti`: the task store of the task instance that the token identifies."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from store.state.attributed import task_references
 from store.state.entries import TaskEntry
 from store.values import to_json
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
-from watcher.serving.api.execution.identity import Call, Identity, Writing, fenced, speaking
+from watcher.serving.api.document.refusals import MAY_CONFLICT
+from watcher.serving.api.execution.identity import Call, Identity, Writing, fenced, reading_as
 from watcher.serving.api.parameters import Body, Key, example
 from watcher.serving.api.routes.task_store import ExpiresAt, expiry
 from watcher.serving.api.shapes.entries import Keys, References, StoredValue
@@ -42,7 +42,7 @@ def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
 
 
 class PutTaskValue(Body):
-    """`is_ref`: the value is a reference that a worker-side backend made."""
+    """A value to store. `is_ref`: the value is a reference that a worker-side backend created."""
 
     model_config = example(value={"done": 7}, expires_at="2099-01-31T12:00:00Z")
 
@@ -55,8 +55,8 @@ class PutTaskValue(Body):
 async def list_entries(
     context: Context, own: Own, what: Literal["keys", "references"] = "references"
 ) -> dict[str, Sequence[str] | Mapping[str, Any]]:
-    """All keys; or by key the references that a worker-side backend has to remove when the store is cleared."""
-    async with speaking(context, own) as (connection, task):
+    """List all keys, or by key the references that a worker-side backend has to remove when the store is cleared."""
+    async with reading_as(context, own) as (connection, task):
         if what == "keys":
             return {what: await context.entries.task_keys(connection, task)}
         stored = await task_references(connection, task)
@@ -65,8 +65,8 @@ async def list_entries(
 
 @router.get("/{key:path}", response_model=StoredValue, response_model_exclude_unset=True)
 async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
-    """Airflow's client accepts no other member than `value`, so a plain value carries no mark."""
-    async with speaking(context, own) as (connection, task):
+    """Return a value. `is_ref` is present only for a reference, because Airflow's client accepts no other member than `value`."""
+    async with reading_as(context, own) as (connection, task):
         entry = await context.entries.task_entry(connection, task, key)
     value = {"value": json.loads(entry.value)}
     return {**value, "is_ref": True} if entry.is_ref else value
@@ -74,6 +74,7 @@ async def get_value(context: Context, own: Own, key: Key) -> dict[str, Any]:
 
 @router.put("/{key:path}", status_code=204)
 async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
+    """Write a value."""
     entry = TaskEntry(key=key, value=to_json(body.value), is_ref=body.is_ref)
     until = expiry(body.expires_at, own.context.limits.default_retention_days)
     async with own.context.database.transaction() as connection:
@@ -83,6 +84,7 @@ async def set_value(own: OwnWrite, key: Key, body: PutTaskValue) -> None:
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_value(own: OwnWrite, key: Key) -> None:
+    """Delete a value if it exists."""
     async with own.context.database.transaction() as connection:
         own_try = await fenced(connection, own)
         await own.context.entries.delete_task(connection, own_try.instance, key)
@@ -90,6 +92,7 @@ async def delete_value(own: OwnWrite, key: Key) -> None:
 
 @router.delete("", status_code=204)
 async def clear_values(own: OwnWrite) -> None:
+    """Delete all values of the task store."""
     async with own.context.database.transaction() as connection:
         own_try = await fenced(connection, own)
         await own.context.entries.clear_task(connection, own_try.instance)

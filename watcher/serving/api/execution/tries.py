@@ -1,4 +1,4 @@
-"""`/execution/tries`: a try is claimed once, tells how far it is, and how it ended."""
+"""`/execution/tries`: a try is claimed once, reports its progress, and reports its end."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.execution.finishing import OutletEvent, finish
-from watcher.serving.api.execution.identity import Identity, OwnTry, Writing, answered, fenced, renewed
+from watcher.serving.api.execution.identity import Identity, OwnTry, Writing, fenced, renewed, stored_answer
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, SmallNumber, Text, example
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
@@ -30,7 +30,7 @@ log = structlog.get_logger()
 
 
 class Claim(Body):
-    """`nonce`: what the claiming process drew at random; the same one may ask again."""
+    """A claim of a try. `nonce`: a random text of the claiming process, which may repeat its claim with the same text."""
 
     model_config = example(nonce="6f1c0c1d3a7e4c6a")
 
@@ -38,7 +38,7 @@ class Claim(Body):
 
 
 class TryContext(Shape):
-    """What a job knows of itself. `inlets` and `outlets` are `{name, uri}` or `{alias}` each."""
+    """The context of a try for its job. `inlets` and `outlets` are lists of `{name, uri}` or `{alias}`."""
 
     dag_id: str
     run_id: str
@@ -55,7 +55,7 @@ class TryContext(Shape):
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
     worker_backend: Mapping[str, Any] | None
-    """`{path, options}` of what keeps values where the job runs."""
+    """`{path, options}` of the backend that keeps values where the job runs."""
     default_retention_days: int
     clear_on_success: bool
 
@@ -63,12 +63,12 @@ class TryContext(Shape):
 Count = Annotated[int, Field(ge=0, le=BIGGEST)]
 
 
-SHOWN: Final = {"stages", "tasks", "tasks_done", "application_id"}
-"""Of a try's progress, what is kept as it is."""
+STORED_PROGRESS: Final = {"stages", "tasks", "tasks_done", "application_id"}
+"""The members of `Progress` that are stored as reported."""
 
 
 class Progress(Body):
-    """Counts of the Spark application as it stands."""
+    """The present counts of the Spark application."""
 
     model_config = example(stages=2, tasks=20, tasks_done=7, rows_read=1000)
 
@@ -76,18 +76,22 @@ class Progress(Body):
     tasks: SmallNumber
     tasks_done: SmallNumber
     first_action_at: Moment | None = None
-    """When its first job began, by Spark's own clock."""
+    """The time when the first Spark job began, by Spark's own clock."""
     application_id: Annotated[Text, Field(max_length=250)] | None = None
     rows_read: Count | None = None
-    """By its jobs that have ended, as Spark counts; so the next."""
+    """Rows that the ended Spark jobs have read, as Spark counts them. The next three counts are of the ended jobs as well."""
     bytes_read: Count | None = None
     rows_written: Count | None = None
     bytes_written: Count | None = None
 
     @property
     def cost(self) -> Cost:
-        numbers = self.model_dump(include={"rows_read", "bytes_read", "rows_written", "bytes_written"})
-        return Cost(**numbers)
+        return Cost(
+            rows_read=self.rows_read,
+            bytes_read=self.bytes_read,
+            rows_written=self.rows_written,
+            bytes_written=self.bytes_written,
+        )
 
 
 class Finish(Body):
@@ -100,31 +104,38 @@ class Finish(Body):
 
 @router.post("/claim", response_model=TryContext)
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
-    """409 when another process has claimed the try, or it is superseded."""
+    """Claim the try and return its context. 409 means that another process has claimed it, or that it is superseded."""
     async with call.context.database.transaction() as connection:
-        held = await tries.claim(connection, call.task_instance_id, call.try_number, body.nonce, request=call.request)
-        context = await _try_context(call.context, connection, held)
-        answer = await answered(connection, call, response, context.model_dump_json())
-    log.info("try.claimed", **held.bindings)
+        try_key = await tries.claim(
+            connection, call.task_instance_id, call.try_number, body.nonce, request=call.request
+        )
+        context = await _try_context(call.context, connection, try_key)
+        answer = await stored_answer(connection, call, response, context.model_dump_json())
+    log.info("try.claimed", **try_key.bindings)
     return answer
 
 
-async def _try_context(context: ApiContext, connection: AsyncConnection, held: TryKey) -> TryContext:
-    job = await jobs.get(connection, held.dag_id)
-    run = await runs.get(connection, held.dag_id, held.run_id)
+async def _try_context(context: ApiContext, connection: AsyncConnection, try_key: TryKey) -> TryContext:
+    job = await jobs.get(connection, try_key.dag_id)
+    run = await runs.get(connection, try_key.dag_id, try_key.run_id)
     triggering: dict[str, list[AssetEvent]] = {}
-    for event in await runs.events_of_run(connection, held.dag_id, held.run_id):
+    for event in await runs.events_of_run(connection, try_key.dag_id, try_key.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
-    around = await assets.around_job(connection, held.dag_id)
+    around = await assets.around_job(connection, try_key.dag_id)
     return TryContext(
-        **held.json,
+        dag_id=try_key.dag_id,
+        run_id=try_key.run_id,
+        task_id=try_key.task_id,
+        map_index=try_key.map_index,
+        try_number=try_key.try_number,
+        task_instance_id=try_key.task_instance_id,
         conf=json.loads(run.conf),
         logical_date=run.logical_date,
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
         triggering_asset_events=triggering,
-        inlets=await _named(connection, held.dag_id, around, "inlet"),
-        outlets=await _named(connection, held.dag_id, around, "outlet"),
+        inlets=await _named(connection, try_key.dag_id, around, "inlet"),
+        outlets=await _named(connection, try_key.dag_id, around, "outlet"),
         options=job.definition.options,
         worker_backend=context.jobs.worker_backend,
         default_retention_days=context.limits.default_retention_days,
@@ -143,25 +154,26 @@ async def _named(
 
 @router.post("/progress", status_code=204)
 async def report_progress(call: Writing, body: Progress) -> None:
+    """Report the progress and the costs of the try."""
     async with call.context.database.transaction() as connection:
-        held = await fenced(connection, call)
-        await tries.set_progress(connection, held, body.model_dump_json(include=SHOWN, exclude_none=True))
+        try_key = await fenced(connection, call)
+        await tries.set_progress(connection, try_key, body.model_dump_json(include=STORED_PROGRESS, exclude_none=True))
         if body.cost.known:
-            await measures.add_cost(connection, held, body.cost)
+            await measures.add_cost(connection, try_key, body.cost)
         first = None
         if body.first_action_at is not None:
-            first = await measures.note_first_action(connection, held, body.first_action_at)
+            first = await measures.note_first_action(connection, try_key, body.first_action_at)
     if first is not None:
-        call.context.process.metrics.observe_first_action(held.dag_id, first.start, first.since_event, call.trace_id)
+        call.context.process.metrics.observe_first_action(try_key.dag_id, first.start, first.since_event, call.trace_id)
 
 
 class Finished(Shape):
-    """It has nothing to say."""
+    """An empty answer."""
 
 
 @router.post("/finish", response_model=Finished)
 async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
-    """Final, and safe to repeat: the same word again changes nothing."""
+    """Report the end of the try. It is final, and repeating the same report changes nothing."""
     await finish(call, body.state, body.outlet_events, body.message)
     return {}
 
@@ -173,7 +185,7 @@ class RenewedToken(Shape):
 
 @router.post("/token", response_model=RenewedToken)
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
-    """Writes nothing, so a repetition is just another token: none is kept."""
+    """Return a new token for the try. Nothing is written: a repeated request returns another token."""
     async with context.database.transaction() as connection:
         await tries.fence(connection, identity.task_instance_id, identity.try_number)
     token = renewed(context, identity)

@@ -1,1 +1,1 @@
-"""The routes of `/api/v2` and of the probes, one file per resource."""
+"""The routes of `/api/v2` and of the probes, one module for each resource."""

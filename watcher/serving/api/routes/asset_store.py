@@ -1,4 +1,4 @@
-"""`/api/v2/assets/{asset_id}/store`, its history, and the same store under Airflow 3.3's path, with exactly its fields."""
+"""`/api/v2/assets/{asset_id}/store` and its history, and the same store under Airflow 3.3's path with exactly Airflow's fields."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from store.state import history
 from store.state.entries import Entry
 from watcher.serving.api import writes
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import BIGGEST, AssetId, Body, Key, UnorderedWindow, Version, VersionNumber, example
 from watcher.serving.api.shapes.entries import (
     AssetStateStoreCollectionResponse,
@@ -32,7 +32,7 @@ IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 
 _NOTHING_LEFT: Final[dict[int | str, dict[str, Any]]] = {
-    204: {"description": "That version is a delete: the entry is gone"}
+    204: {"description": "That version is a delete, so the entry has been deleted."}
 }
 
 
@@ -50,7 +50,7 @@ class AssetStateStoreBody(Body):
 
 
 class UndoEntry(Body):
-    """`if_version` is the entry's version as it was seen; 0: it was not there."""
+    """An undo. `if_version` is the entry's present version as the client knows it, or 0 if there is no entry."""
 
     model_config = example(to_version=2, if_version=3)
 
@@ -60,6 +60,7 @@ class UndoEntry(Body):
 
 @router.get("/store")
 async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow) -> EntryCollection:
+    """List the entries of an asset."""
     page = await _page(context, asset_id, window)
     shown = [entry_response(entry, context.links.base_url) for entry in page.rows]
     return EntryCollection(asset_store=shown, total_entries=page.total)
@@ -67,11 +68,16 @@ async def list_entries(context: Context, _: Viewer, asset_id: AssetId, window: U
 
 @router.get("/store/{key:path}")
 async def get_entry(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> EntryResponse:
+    """Return an entry with its version and its writer."""
     return entry_response(await _entry(context, asset_id, key), context.links.base_url)
 
 
 @router.put("/store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key, body: SetEntry) -> None:
+    """Write an entry.
+
+    409 means that its version is not `if_version`, that only a watcher writes it, or that the asset is inactive.
+    """
     text = json_within_limit(context, body.value)
     await writes.set_entry(context, actor, asset_id, key, text, expected_version=body.if_version)
 
@@ -80,17 +86,17 @@ async def set_entry(context: Context, actor: Admin, asset_id: AssetId, key: Key,
 async def undo_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: UndoEntry
 ) -> Response | EntryResponse:
-    """The value of an older version becomes a new version, if the entry is still the one that was seen; else 409.
+    """Write the value of an older version as a new version. 409 means that the entry has changed since `if_version`.
 
-    204 where that version is a delete.
+    If the older version is a delete, the entry is deleted and the answer is 204.
     """
     if not context.entries.keeps_history:
-        raise Conflict("the configured store backend keeps no history; write the value itself")
+        raise Conflict("the configured store backend keeps no history; write the old value instead")
     async with api_write(context, actor, asset_id, action="undo", key=key) as write:
         old = await history.version(write.connection, write.asset, key, body.to_version)
         (newest,) = await history.latest(write.connection, write.asset, key, limit=1)
         if old.is_ref or newest.is_ref:
-            raise Conflict("the value is kept outside by a worker-side backend; write the value from a job")
+            raise Conflict("a worker-side backend keeps the value outside; write the value from a job")
         if old.value is None:
             await write.delete(expected_version=body.if_version)
         else:
@@ -102,6 +108,7 @@ async def undo_entry(
 async def delete_entry(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, if_version: IfVersion = None
 ) -> None:
+    """Delete an entry if it exists. 409 means that its version is not `if_version`, or that only a watcher writes it."""
     async with api_write(context, actor, asset_id, action="delete", key=key) as write:
         await write.delete(expected_version=if_version)
 
@@ -109,6 +116,7 @@ async def delete_entry(
 @router.delete("/store", status_code=204)
 @router.delete("/state-store", status_code=204)
 async def clear_entries(context: Context, actor: Admin, asset_id: AssetId) -> None:
+    """Delete all entries of an asset except the watermarks of configured watchers."""
     async with api_write(context, actor, asset_id, action="clear") as write:
         await write.clear()
 
@@ -117,6 +125,7 @@ async def clear_entries(context: Context, actor: Admin, asset_id: AssetId) -> No
 async def list_history(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow, key: str | None = None
 ) -> History:
+    """List the writes and deletes of an asset's entries, or of one key, newest first."""
     async with context.database.reading() as connection:
         asset = await assets.reference(connection, asset_id)
         page = await history.of_asset(connection, asset, key, window)
@@ -129,6 +138,7 @@ async def list_history(
 async def list_asset_state_store(
     context: Context, _: Viewer, asset_id: AssetId, window: UnorderedWindow
 ) -> AssetStateStoreCollectionResponse:
+    """List the entries of an asset in Airflow's shape."""
     page = await _page(context, asset_id, window)
     shown = [AssetStateStoreResponse.of(entry) for entry in page.rows]
     return AssetStateStoreCollectionResponse(asset_state_store=shown, total_entries=page.total)
@@ -136,6 +146,7 @@ async def list_asset_state_store(
 
 @router.get("/state-store/{key:path}")
 async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, key: Key) -> AssetStateStoreResponse:
+    """Return an entry in Airflow's shape."""
     return AssetStateStoreResponse.of(await _entry(context, asset_id, key))
 
 
@@ -143,11 +154,13 @@ async def get_asset_state_store(context: Context, _: Viewer, asset_id: AssetId, 
 async def set_asset_state_store(
     context: Context, actor: Admin, asset_id: AssetId, key: Key, body: AssetStateStoreBody
 ) -> None:
+    """Write an entry. 409 means that only a watcher writes it, or that the asset is inactive."""
     await set_entry(context, actor, asset_id, key, SetEntry(value=body.value))
 
 
 @router.delete("/state-store/{key:path}", status_code=204, responses=MAY_CONFLICT)
 async def delete_asset_state_store(context: Context, actor: Admin, asset_id: AssetId, key: Key) -> None:
+    """Delete an entry if it exists. 409 means that only a watcher writes it."""
     await delete_entry(context, actor, asset_id, key)
 
 

@@ -1,4 +1,4 @@
-"""`/api/v2/assets`."""
+"""`/api/v2/assets`: assets and asset aliases."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from store.errors import no_alias
 from store.runs import decisions, runs
 from watcher.serving.api.context import Context
 from watcher.serving.api.decisions import RunRequest, materialize
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import BIGGEST, AssetId, Pattern, example, ordered_window
 from watcher.serving.api.shapes.assets import (
     AssetAliasCollectionResponse,
@@ -43,6 +43,7 @@ async def list_assets(
     dag_ids: Annotated[list[str] | None, Query()] = None,
     only_active: bool = True,
 ) -> AssetCollectionResponse:
+    """List assets."""
     async with context.database.reading() as connection:
         listed = await assets.listed(
             connection,
@@ -65,6 +66,7 @@ async def list_aliases(
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
+    """List asset aliases."""
     async with context.database.reading() as connection:
         listed = await aliases.listed(connection, name_pattern, name_prefix_pattern, window)
     shown = [AssetAliasResponse.of(alias) for alias in listed.rows]
@@ -73,6 +75,7 @@ async def list_aliases(
 
 @router.get("/aliases/{asset_alias_id}")
 async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAliasResponse:
+    """Return an asset alias."""
     if not 0 <= asset_alias_id <= BIGGEST:
         raise no_alias(asset_alias_id)
     async with context.database.reading() as connection:
@@ -81,6 +84,7 @@ async def get_alias(context: Context, _: Viewer, asset_alias_id: int) -> AssetAl
 
 @router.get("/{asset_id}")
 async def get_asset(context: Context, _: Viewer, asset_id: AssetId) -> AssetResponse:
+    """Return an asset with its jobs, aliases and watchers."""
     async with context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         return (await _responses(connection, [asset]))[0]
@@ -94,7 +98,7 @@ class MaterializeAssetBody(RunRequest):
 async def materialize_asset(
     context: Context, actor: Operator, asset_id: AssetId, body: MaterializeAssetBody | None = None
 ) -> DAGRunResponse:
-    """Run the job that updates the asset."""
+    """Trigger the one job that has the asset as an outlet. 409 means that there are several such jobs."""
     dag_id, run_id = await materialize(context, actor, asset_id, body or MaterializeAssetBody())
     async with context.database.reading() as connection:
         return run_response(await runs.get(connection, dag_id, run_id))

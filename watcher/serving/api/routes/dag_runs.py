@@ -1,4 +1,4 @@
-"""`/api/v2/dags/{dag_id}/dagRuns`: people and tools look at runs, start, mark, clear and delete them."""
+"""`/api/v2/dags/{dag_id}/dagRuns`: people and tools list, trigger, mark, clear and delete runs."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from store.runs.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
 from store.runs.runs import Run
 from store.runs.task_instances import TaskInstance
-from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, answered
+from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import DAGRunsBatchBody, RunQuery
 from watcher.serving.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
 from watcher.serving.api.routes.dags import ALL
@@ -35,12 +35,12 @@ from watcher.serving.api.sign_in.auth import Listener, Operator, Viewer
 router = APIRouter(prefix="/api/v2/dags/{dag_id}", tags=["DagRun"])
 _LINES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Lines of JSON, as they come.",
+        "description": "Lines of JSON, one for each check of the run.",
         "content": {"text/plain": {"schema": {"type": "string", "examples": ['{"state": "running"}\n']}}},
     }
 }
 _SHORTEST_INTERVAL: Final = 0.5
-"""Seconds between two looks at a run that somebody waits for."""
+"""Seconds between two checks of a run that a client waits for, at least."""
 
 
 class TriggerDAGRunPostBody(RunRequest):
@@ -57,7 +57,7 @@ class DAGRunPatchBody(Body):
 
 
 class BulkDAGRunBody(DAGRunPatchBody):
-    """`dag_id`: of the address, where that is not `~`."""
+    """A run to change. `dag_id` is required when the address has `~`."""
 
     model_config = example(dag_run_id="manual__1", note="looked at it")
 
@@ -75,7 +75,7 @@ class BulkDAGRunsBody(BulkBody[BulkDAGRunBody]):
 
 
 class DAGRunClearBody(Body):
-    """As Airflow's: without `dry_run: false` it only tells what would be cleared."""
+    """A request to clear runs, as in Airflow: without `dry_run: false` it only returns what would be cleared."""
 
     model_config = example(dry_run=False)
 
@@ -87,7 +87,7 @@ class DAGRunClearBody(Body):
 
 
 class BulkDAGRunClearBody(DAGRunClearBody):
-    """No run here is of a partition: only null is accepted."""
+    """A request to clear several runs. Runs have no partitions here, so only null is accepted for them."""
 
     model_config = example(dag_runs=[{"dag_run_id": "manual__1"}], dry_run=True)
 
@@ -105,7 +105,7 @@ async def list_runs(
     window: Annotated[Window, Depends(cursor_window(RUN_ORDERS, "id"))],
     query: Annotated[RunQuery, Query()],
 ) -> DAGRunCollectionResponse:
-    """Of one job, or with `~` of all."""
+    """List the runs of a job, or with `~` the runs of all jobs."""
     of_job = None if dag_id == ALL else dag_id
     async with context.database.reading() as connection:
         if of_job is not None:
@@ -120,7 +120,7 @@ async def list_runs_by_body(
     dag_id: str,
     body: DAGRunsBatchBody,
 ) -> DAGRunCollectionResponse:
-    """The same with the filters in a body; Airflow has it for `~` only."""
+    """List runs with the filters in a body. Airflow accepts only `~` as the `dag_id` here."""
     which = replace(body.filter, dag_id=None if dag_id == ALL else dag_id)
     window = window_of_body(body.page_offset, body.page_limit, body.order_by, RUN_ORDERS, "id")
     async with context.database.reading() as connection:
@@ -129,17 +129,18 @@ async def list_runs_by_body(
 
 @router.post("/dagRuns", responses=MAY_CONFLICT)
 async def trigger_run(context: Context, actor: Operator, dag_id: str, body: TriggerDAGRunPostBody) -> DAGRunResponse:
+    """Create a queued run of the job. 409 means that its id has been used before."""
     run_id = await trigger(context, actor, dag_id, body)
     return await get_run(context, actor, dag_id, run_id)
 
 
 @router.patch("/dagRuns")
 async def change_runs(context: Context, actor: Operator, dag_id: str, body: BulkDAGRunsBody) -> BulkResponse:
-    """Each run is changed, or deleted, by itself. Runs are not created so."""
+    """Change or delete runs, each on its own. Runs cannot be created this way."""
 
-    async def one(action: Any, entity: BulkDAGRunBody | str) -> str:
+    async def apply(action: Any, entity: BulkDAGRunBody | str) -> str:
         if isinstance(action, BulkCreateAction):
-            raise HTTPException(405, "runs are started one by one, by POST …/dagRuns")
+            raise HTTPException(405, "runs are triggered one by one; use POST …/dagRuns")
         named = entity if isinstance(entity, BulkDAGRunBody) else BulkDAGRunBody(dag_run_id=entity)
         job, run_id = _named(named, dag_id)
         if isinstance(action, BulkDeleteAction):
@@ -149,11 +150,12 @@ async def change_runs(context: Context, actor: Operator, dag_id: str, body: Bulk
             await change(context, actor, job, run_id, _changes(named, action.update_mask))
         return f"{job}.{run_id}"
 
-    return await answered(body, one)
+    return await apply_each(body, apply)
 
 
 @router.get("/dagRuns/{run_id}")
 async def get_run(context: Context, _: Viewer, dag_id: str, run_id: str) -> DAGRunResponse:
+    """Return a run."""
     return run_response(await _existing(context, dag_id, run_id))
 
 
@@ -166,14 +168,17 @@ async def patch_run(
     body: DAGRunPatchBody,
     update_mask: Annotated[list[str] | None, Query()] = None,
 ) -> DAGRunResponse:
-    """`failed` cancels a run that is not over, `queued` clears one that is; `success` and `failed` mark else."""
+    """Change the note and the state of a run.
+
+    `failed` cancels a run that is not over and marks one that is. `success` marks the run. `queued` clears a run that is over.
+    """
     await change(context, actor, dag_id, run_id, _changes(body, update_mask))
     return await get_run(context, actor, dag_id, run_id)
 
 
 @router.delete("/dagRuns/{run_id}", status_code=204, responses=MAY_CONFLICT)
 async def remove_run(context: Context, actor: Operator, dag_id: str, run_id: str) -> None:
-    """Of a run that is over, whose processes are gone. Its events stay consumed, and its id is not given again."""
+    """Delete a run that is over and whose processes are gone. Its events stay consumed, and its id cannot be used again."""
     await delete_run(context, actor, dag_id, run_id)
 
 
@@ -181,7 +186,7 @@ async def remove_run(context: Context, actor: Operator, dag_id: str, run_id: str
 async def clear_run(
     context: Context, actor: Operator, dag_id: str, run_id: str, body: DAGRunClearBody
 ) -> DAGRunResponse | TaskInstanceCollectionResponse:
-    """The same run with the same events, by its next try."""
+    """Clear a run that is over: its next try runs with the same events."""
     cleared = await _to_clear(context, dag_id, run_id, body)
     if body.dry_run:
         return all_of(cleared)
@@ -193,7 +198,7 @@ async def clear_run(
 async def clear_runs(
     context: Context, actor: Operator, dag_id: str, body: BulkDAGRunClearBody
 ) -> DAGRunCollectionResponse | TaskInstanceCollectionResponse:
-    """One after the other, up to the first that cannot be cleared. All are looked up before any is."""
+    """Clear several runs one after the other, up to the first that cannot be cleared. All are looked up before any is cleared."""
     named = [_named(run, dag_id) for run in body.dag_runs]
     cleared = {key: await _to_clear(context, *key, body) for key in dict.fromkeys(named)}
     if body.dry_run:
@@ -206,7 +211,7 @@ async def clear_runs(
 
 @router.get("/dagRuns/{run_id}/upstreamAssetEvents")
 async def list_upstream_events(context: Context, _: Viewer, dag_id: str, run_id: str) -> AssetEventCollectionResponse:
-    """The events that the run consumes, oldest first."""
+    """List the events that the run consumes, oldest first."""
     async with context.database.reading() as connection:
         await runs.get(connection, dag_id, run_id)
         events: Sequence[AssetEvent] = await runs.events_of_run(connection, dag_id, run_id)
@@ -223,9 +228,9 @@ async def wait_for_run(
     run_id: str,
     interval: Annotated[float, Query(gt=0, allow_inf_nan=False)],
     may_listen: Listener,
-    result: Annotated[list[str] | None, Query()] = None,  # noqa: ARG001  no job here leaves any
+    result: Annotated[list[str] | None, Query()] = None,  # noqa: ARG001  jobs have no results here
 ) -> StreamingResponse:
-    """A line of JSON with the run's `state` at once, and one at each look until it is over."""
+    """Send a line of JSON with the run's `state` at once, and one after each `interval` (seconds) until the run is over."""
     await _existing(context, dag_id, run_id)
     context.live.streams.check()
     states = _states(context, dag_id, run_id, max(interval, _SHORTEST_INTERVAL))
@@ -251,18 +256,23 @@ async def _existing(context: ApiContext, dag_id: str, run_id: str) -> Run:
 
 
 def _changes(body: DAGRunPatchBody, mask: Sequence[str] | None) -> dict[str, Any]:
-    """What is to be changed: the members that were sent, and of those only what the mask names, if there is one."""
+    """Return the changes: the members that were sent, reduced to those that the mask names, if there is one."""
     sent = body.model_dump(include={"state", "note"}, exclude_unset=True)
     return {name: value for name, value in sent.items() if not mask or name in mask}
 
 
 def _named(run: BulkDAGRunBody, dag_id: str) -> tuple[str, str]:
-    """Job and run. Raises 400 where the address and the body do not name one job."""
+    """Return the job and the run. Raise 400 if the address and the body do not name the same job."""
     job = run.dag_id or dag_id
     if ALL in {job, run.dag_run_id}:
-        raise HTTPException(400, f"name the job of the run {run.dag_run_id!r} by `dag_id`, where the address has `~`")
+        raise HTTPException(
+            400, f"the job of the run {run.dag_run_id!r} is missing; give its `dag_id`, because the address has `~`"
+        )
     if dag_id not in {ALL, job}:
-        raise HTTPException(400, f"the run {run.dag_run_id!r} is of {job!r}, the address of {dag_id!r}; send it to `~`")
+        raise HTTPException(
+            400,
+            f"the run {run.dag_run_id!r} belongs to {job!r} and the address to {dag_id!r}; use the address with `~`",
+        )
     return job, run.dag_run_id
 
 

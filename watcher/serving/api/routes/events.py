@@ -1,4 +1,4 @@
-"""`/api/v2/assets/events`."""
+"""`/api/v2/assets/events`: people and tools list and post asset events."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from store.runs import runs
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_MISS
+from watcher.serving.api.document.refusals import MAY_MISS
 from watcher.serving.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
 from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
 
 
 class CreateAssetEventsBody(Body):
-    """Partitions and teams do not exist here: only null is accepted."""
+    """A new event. Partitions and teams do not exist here, so only null is accepted for them."""
 
     model_config = example(asset_id=1, extra={"rows": 42})
 
@@ -55,6 +55,7 @@ async def list_events(
     timestamp_lte: Moment | None = None,
     timestamp_lt: Moment | None = None,
 ) -> AssetEventCollectionResponse:
+    """List asset events."""
     which = EventFilter(
         asset_id=asset_id,
         source_dag_id=source_dag_id,
@@ -79,6 +80,7 @@ async def list_events(
 
 @router.post("", responses=MAY_MISS)
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
+    """Create an event of an active asset."""
     extra = body.extra if "extra" in body.model_fields_set else None
     return event_response(await _create(context, actor, body.asset_id, extra), [])
 
@@ -86,7 +88,7 @@ async def create_event(context: Context, actor: Operator, body: CreateAssetEvent
 async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> AssetEvent:
     """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
 
-    As in Airflow the server marks what came through the API, but only where the caller gave an `extra`.
+    As in Airflow, the server marks an event that came through the API, but only if the client gave an `extra`.
     """
     text = to_json({} if extra is None else {**extra, "from_rest_api": True})
     if not 0 <= asset_id <= BIGGEST:

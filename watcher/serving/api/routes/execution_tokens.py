@@ -1,4 +1,7 @@
-"""`/api/v2/execution-tokens`: a task of the neighbouring Airflow writes stores here as writer kind `task`, under its own ids."""
+"""`/api/v2/execution-tokens`: tokens with which tasks of a neighbouring Airflow write stores here.
+
+Such a task writes with the writer kind `task` and its own ids.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from store.runs import foreign_tasks
 from store.runs.foreign_tasks import NO_TRY
 from watcher.serving import try_tokens
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT, MAY_MISS
+from watcher.serving.api.document.refusals import MAY_CONFLICT, MAY_MISS
 from watcher.serving.api.parameters import Body, MapIndex, Text, example
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin
@@ -31,7 +34,7 @@ _RunId = Annotated[str, Field(pattern="^[A-Za-z0-9_][A-Za-z0-9_.~:+-]{0,249}$")]
 
 
 class ForeignTask(Body):
-    """`assets`: names of those whose stores it may read and write; `expires_in`: seconds."""
+    """A task of another scheduler. `assets`: names of the assets whose stores it may access. `expires_in`: seconds."""
 
     model_config = example(
         dag_id="their_dag", run_id="manual__1", task_id="extract", assets=["orders"], expires_in=3600
@@ -53,7 +56,10 @@ class ExecutionToken(Shape):
 
 @router.post("", status_code=201, responses=MAY_MISS | MAY_CONFLICT)
 async def create_execution_token(context: Context, actor: Admin, body: ForeignTask) -> ExecutionToken:
-    """409 for a job of ours. The token cannot be renewed or revoked: let it live no longer than the task."""
+    """Create a token for a task of another scheduler. 409 means that the `dag_id` is a job of this one.
+
+    The token cannot be renewed or revoked, so it should expire when the task ends.
+    """
     key = TaskInstanceKey(dag_id=body.dag_id, run_id=body.run_id, task_id=body.task_id, map_index=body.map_index)
     async with context.database.transaction() as connection:
         granted = await _ids(connection, body.assets)
@@ -72,7 +78,7 @@ async def create_execution_token(context: Context, actor: Admin, body: ForeignTa
 
 
 async def _ids(connection: AsyncConnection, names: Sequence[str]) -> set[int]:
-    """Of active assets. Raises `NotFound`."""
+    """Return the ids of the active assets with these names. Raises `NotFound`."""
     ids = await assets.ids_by_name(connection)
     for name in names:
         if name not in ids:

@@ -1,6 +1,6 @@
-"""Log lines as answers: around a write, the last ones, or as they come; as ndjson, as text, or as server-sent events.
+"""Log lines as answers: around a write, the last ones, or live; as ndjson, as text, or as server-sent events.
 
-Airflow's route for the logs of tries is here; `watchers` has that of the watchers' logs.
+Airflow's route for the logs of tries is here. `watchers` has the route for the logs of watchers.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ from watcher.submit.base import Handle, Submitter
 router = APIRouter(prefix="/api/v2", tags=["Logs"])
 _FIRST_FRAGMENT = 1000
 _FULL_CONTENT = 100_000
-"""Lines in one answer; the continuation token leads to the rest."""
+"""Lines in one answer. The continuation token leads to the rest."""
 _PATIENCE: Final = 30.0
 _MOST_BYTES: Final = 16_000_000
 LINES_OF_LOGS: Final[dict[int | str, dict[str, Any]]] = {
     200: {
-        "description": "Lines, oldest first: as Server-Sent Events with `follow`, else as `Accept` asks.",
+        "description": "Lines, oldest first. With `follow` they are Server-Sent Events, otherwise they have the form that `Accept` requests.",
         "content": {
             kind: {"schema": {"type": "string"}} for kind in ("application/x-ndjson", "text/plain", "text/event-stream")
         },
     }
 }
-"""For routes that answer by `answer`."""
-Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the fragment before.")]
+"""The responses of routes that call `answer`."""
+Token = Annotated[int, Query(ge=0, le=BIGGEST, description="The continuation token of the preceding fragment.")]
 _MOST_LINES: Final = 5000
 TryNumber = Annotated[int, PathParameter(ge=0, lt=2**31)]
 Lines = Annotated[int, Query(ge=0, le=_MOST_LINES)]
 WriteId = Annotated[str | None, Query(pattern="^[A-Za-z0-9_-]{1,64}$")]
-At = Annotated[Moment | None, Query(description="The lines before this moment, and from it on.")]
+At = Annotated[Moment | None, Query(description="Return the lines before this moment, and from it on.")]
 
 
 class TaskInstancesLogResponse(Shape):
-    """The records of a fragment; `continuation_token` asks for the next one, and is null at the end."""
+    """The records of a fragment. `continuation_token` requests the next one, and is null at the end."""
 
     content: Sequence[dict[str, Any]]
     continuation_token: str | None
@@ -67,7 +67,10 @@ class TaskInstancesLogResponse(Shape):
 
 @dataclass(frozen=True, kw_only=True)
 class LogQuery:
-    """Which lines: around a write or a moment, else the last `before` + `after`; `following` goes on with those to come."""
+    """The lines that are requested: around a write or a moment, or else the last `before` + `after` lines.
+
+    With `following`, the answer continues with new lines.
+    """
 
     around: str | None = None
     at: datetime | None = None
@@ -111,6 +114,7 @@ async def get_log(
     token: Token = 0,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
+    """Return the log of a try: a fragment from `token` on, or the lines around a write or a moment, or live lines."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     log = await log_of_try(context, instance, try_number, around=query.around)
     if query.following or not query.is_of_the_end:
@@ -127,19 +131,19 @@ async def get_log(
 
 @dataclass(frozen=True, kw_only=True)
 class LogOfTry:
-    """Where a try's log is: our file, and the driver's own where a submitter keeps that elsewhere."""
+    """The log of a try: the daemon's file, and the driver's own log if a submitter keeps that elsewhere."""
 
     path: Path
     remote: tuple[Submitter, Handle] | None
 
     async def fragment(self, token: int, lines: int) -> Fragment:
-        """Up to so many lines from a continuation token on."""
+        """Return up to `lines` lines from a continuation token on."""
         if self.remote is None:
             return await anyio.to_thread.run_sync(partial(fragment, self.path, token, lines))
         part = await _remote_fragment(*self.remote, token, lines)
         if token:
             return part
-        # Of such a try the daemon's own records only are in the file.
+        # The file of such a try has only the daemon's own records.
         own = await anyio.to_thread.run_sync(partial(fragment, self.path, 0, lines))
         return replace(part, records=[*own.records, *part.records])
 
@@ -147,13 +151,13 @@ class LogOfTry:
 async def log_of_try(
     context: ApiContext, instance: TaskInstanceKey, try_number: int, *, around: str | None = None
 ) -> LogOfTry:
-    """Of a task instance's try, also of one that has no line; `around` a write, whose run may be gone.
+    """Return the log of a try, which may have no lines yet. With `around`, a write, the run itself may be gone.
 
     Raises `NotFound`, `InvalidLogName`.
     """
     path = try_log(context.logs_directory, *instance.columns.values(), try_number)
     async with context.database.reading() as connection:
-        # Of a run that a person deleted the log is left, of one whose time is over what the history has of its writes.
+        # The log of a run outlives the run: after a person deleted it the log itself, after its retention the history.
         if around is None and not await runs.was_deleted(connection, instance.dag_id, instance.run_id):
             await task_instances.check(connection, instance)
         stored = await tries.stored_handle(connection, instance, try_number)
@@ -164,7 +168,7 @@ async def log_of_try(
 
 
 async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, lines: int) -> Fragment:
-    """Of a driver's log that is kept where the driver runs; a submitter that cannot read it now is a line of it."""
+    """Return a fragment of a log that is kept where the driver runs. If it cannot be read, the fragment is a line that says so."""
     data = b""
     try:
         with anyio.fail_after(_PATIENCE):
@@ -173,7 +177,7 @@ async def _remote_fragment(submitter: Submitter, handle: Handle, offset: int, li
                 if data.count(b"\n") > lines or len(data) > _MOST_BYTES:
                     break
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
-        sentence = f"the submitter could not read the driver's log ({type(error).__name__}: {error}); ask again later"
+        sentence = f"the submitter could not read the driver's log ({type(error).__name__}: {error}); retry later"
         return Fragment(records=[{"event": "log.unreachable", "level": "error", "error": sentence}], next_offset=None)
     return fragment_of(data, offset, lines)
 
@@ -186,7 +190,7 @@ async def answer(
     accept: str,
     may_listen: MayListen,
 ) -> Response:
-    """The lines of the log of this name in the form that was asked for. Raises `NotFound` for a write that nobody knows of."""
+    """Return the requested lines of the log with this name in the requested form. Raise `NotFound` for an unknown write."""
     if query.following:
         context.live.streams.check()
         more = context.live.followers.follow(name, logs, _event, context.live.stopping)
@@ -205,14 +209,14 @@ async def answer(
 
 
 def in_form(records: Iterable[Record], accept: str) -> Response:
-    """Records as ndjson; as text for whoever asks for text, which browsers do too."""
+    """Return the records as ndjson, or as text for clients that accept text, as browsers do."""
     if "text/" in accept:
         return PlainTextResponse("".join(f"{as_text(record)}\n" for record in records))
     return Response("".join(f"{_line(record)}\n" for record in records), media_type="application/x-ndjson")
 
 
 async def excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query: LogQuery) -> Sequence[Record]:
-    """The lines that were asked for. Raises `NotFound` for a write that nobody knows of."""
+    """Return the requested lines. Raise `NotFound` for an unknown write."""
     if query.around is not None:
         return await _around_write(context, logs, query.around, query)
     if query.at is not None:
@@ -224,9 +228,9 @@ async def excerpt(context: ApiContext, logs: Callable[[], Sequence[Log]], query:
 async def at_moment(
     context: ApiContext, logs: Callable[[], Sequence[Log]], moment: datetime, query: LogQuery
 ) -> tuple[Sequence[Record], Sequence[Record]]:
-    """The lines before it, and from it on."""
-    look = partial(reader.at_moment, moment=moment, before=query.before, after=query.after)
-    earlier, later = await anyio.to_thread.run_sync(lambda: look(logs()))
+    """Return the lines before the moment, and those from it on."""
+    read = partial(reader.at_moment, moment=moment, before=query.before, after=query.after)
+    earlier, later = await anyio.to_thread.run_sync(lambda: read(logs()))
     judged = await _judged(context, [*earlier, *later])
     return judged[: len(earlier)], judged[len(earlier) :]
 
@@ -234,23 +238,25 @@ async def at_moment(
 async def _around_write(
     context: ApiContext, logs: Callable[[], Sequence[Log]], write_id: str, query: LogQuery
 ) -> Sequence[Record]:
-    """What the history has of the write says when it was, and is what is left of it when its lines are gone."""
+    """Return the lines around a write. The history tells when it was, and replaces its lines if they are gone."""
     async with context.database.reading() as connection:
         rows = await history.of_writes(connection, [write_id])
     near = rows[0].written_at if rows else None
-    look = partial(reader.around, write_id=write_id, before=query.before, after=query.after, near=near)
-    records = await anyio.to_thread.run_sync(lambda: look(logs()))
+    read = partial(reader.around, write_id=write_id, before=query.before, after=query.after, near=near)
+    records = await anyio.to_thread.run_sync(lambda: read(logs()))
     if records is not None:
         return await _judged(context, records)
     if not rows:
-        raise NotFound(f"neither the logs nor the history know a write {write_id}")
+        raise NotFound(
+            f"neither the logs nor the history contain the write {write_id}; it may be older than what is kept"
+        )
     return [_history_record(row) for row in rows]
 
 
 async def _judged(context: ApiContext, records: Sequence[Record]) -> Sequence[Record]:
-    """Mark what was announced and never happened.
+    """Mark the writes that were announced and never happened.
 
-    A missing confirmation alone proves nothing: the daemon may have died right after COMMIT, or the line lies beyond the
+    A missing confirmation alone proves nothing: the daemon may have died right after COMMIT, or the line may be outside the
     excerpt. The history decides.
     """
     doubtful = reader.unfinished(records)
@@ -269,7 +275,7 @@ def _history_record(row: HistoryEntry) -> Record:
 
 
 async def _events(first: Sequence[Record], more: AsyncGenerator[str, None]) -> AsyncIterator[str]:
-    """Empty where a look has shown nothing new."""
+    """Yield the first records, then the following ones. A text is empty if nothing is new."""
     async with aclosing(more):
         yield "".join(map(_event, first))
         async for text in more:

@@ -1,4 +1,4 @@
-"""`/api/v2/watchers/{name}/rejected`: what could not be told and is kept aside, and its being tried again."""
+"""`/api/v2/watchers/{name}/rejected`: items that a watcher could not emit, and retrying them."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ router = APIRouter(prefix="/api/v2/watchers/{name}/rejected", tags=["Watcher"])
 
 
 class RejectedItem(Shape):
-    """A row or a file. `key` is what the event's `rejected` names it by; `version` tells contents of one key apart.
+    """A rejected row or file. `key` is its name in the event's `rejected`. `version` distinguishes contents of one key.
 
-    `column` is the one that fails, where it is one alone; `sqlstate` is PostgreSQL's. `retry_at`: somebody asked for it to be
-    told, and the watcher has not come to it yet.
+    `column` is the column that fails, if it is a single one. `sqlstate` is PostgreSQL's. `retry_at`: a retry was requested at
+    this time, and the watcher has not processed it yet.
     """
 
     key: JsonValue
@@ -48,14 +48,14 @@ class RejectedCollection(Shape):
 
 
 class Retried(BaseModel):
-    """How many items the watcher tries again, as soon as it comes to it."""
+    """The number of items that the watcher will retry."""
 
     retried: int
 
 
 @router.get("")
 async def list_rejected(context: Context, _: Viewer, name: str, window: UnorderedWindow) -> RejectedCollection:
-    """Oldest first."""
+    """List the rejected items of a watcher, oldest first."""
     async with context.database.reading() as connection:
         await watchers.asset_of(connection, name)
         page = await rejections.listed(connection, name, window)
@@ -64,7 +64,7 @@ async def list_rejected(context: Context, _: Viewer, name: str, window: Unordere
 
 @router.post("/retry")
 async def retry_rejected(context: Context, actor: Operator, name: str) -> Retried:
-    """The watcher tells each of them that can be told by now; it forgets those that are gone, and keeps the others."""
+    """Request a retry of all rejected items. The watcher emits those that are valid by now, drops those that no longer exist, and keeps the others."""
     async with context.database.transaction() as connection:
         await watchers.asset_of(connection, name)
         retried = await rejections.retry(connection, name)

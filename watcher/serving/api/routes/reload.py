@@ -14,13 +14,13 @@ from store.processes import triggerers
 from store.processes.triggerers import RunningConfiguration
 from watcher.configuration.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.errors import ErrorResponse
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin
 
 router = APIRouter(prefix="/api/v2", tags=["Monitor"])
-_LOOK_EVERY = 0.1
+_CHECK_INTERVAL = 0.1
 
 
 class Names(Shape):
@@ -30,7 +30,7 @@ class Names(Shape):
 
 
 class RunningProcess(Shape):
-    """`is_current`: it runs the configuration that this answer is about."""
+    """A process and the configuration it runs. `is_current`: that is the configuration of this answer."""
 
     host: str
     pid: int
@@ -40,7 +40,7 @@ class RunningProcess(Shape):
 
 
 class ReloadResponse(Shape):
-    """What this reload changed: nothing, when another one was quicker. `dequeued`: queue rows that went with their edges."""
+    """The changes of this reload, which are none if another reload was faster. `dequeued`: queue rows removed with their edges."""
 
     result: Result
     hash: str
@@ -55,13 +55,13 @@ class ReloadResponse(Shape):
 
 @router.post("/reload", response_model=ReloadResponse, responses=MAY_CONFLICT)
 async def reload(context: Context, actor: Admin) -> Any:
-    """Read the configuration again and let it take effect: 422 with all that is wrong, and then nothing has changed."""
+    """Read the configuration again and apply it. 422 lists everything that is wrong with it, and then nothing has changed."""
     if context.process.reload is None:
-        raise Conflict("no daemon runs here; start `watcher run`, which reads the file")
+        raise Conflict("this process has no configuration to reload; start it with `watcher run`")
     try:
         outcome = await context.process.reload(actor.name)
     except ReloadRefused as refused:
-        return ErrorResponse({"detail": [_fault(problem) for problem in refused.problems]}, 422)
+        return ErrorResponse({"detail": [_problem_json(problem) for problem in refused.problems]}, 422)
     running = [
         RunningProcess.of(each, roles=sorted(each.roles), is_current=each.configuration == outcome.hash)
         for each in await _processes(context, outcome.hash)
@@ -70,18 +70,18 @@ async def reload(context: Context, actor: Admin) -> Any:
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
 
 
-def _fault(problem: Problem) -> Mapping[str, Any]:
+def _problem_json(problem: Problem) -> Mapping[str, Any]:
     where = {"file": problem.file, "line": problem.line}
     loc = [problem.file, *(problem.path.split(".") if problem.path else ())]
     return {"type": "configuration", "loc": loc, "msg": problem.message, **where}
 
 
 async def _processes(context: ApiContext, hash_: str) -> Sequence[RunningConfiguration]:
-    """Who runs which, once all have followed or were given the time to."""
+    """Return the configuration of each process, after all have followed or have had the time to."""
     until = anyio.current_time() + FOLLOWED_WITHIN
     while True:
         async with context.database.reading() as connection:
             running = await triggerers.configurations(connection)
         if all(each.configuration == hash_ for each in running) or anyio.current_time() > until:
             return running
-        await anyio.sleep(_LOOK_EVERY)
+        await anyio.sleep(_CHECK_INTERVAL)

@@ -1,4 +1,4 @@
-"""`/api/v2/events/stream`: what changes, as server-sent events whose data are REST's own shapes."""
+"""`/api/v2/events/stream`: changes as server-sent events, whose data have the shapes of the REST API."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from watcher.serving.api.parameters import BIGGEST, Text
 from watcher.serving.api.routes.watchers import shown as shown_watchers
 from watcher.serving.api.shapes.assets import AssetEventResponse, event_response
 from watcher.serving.api.shapes.dag_runs import run_response
-from watcher.serving.api.shapes.entries import HistoryResponse, history_response
+from watcher.serving.api.shapes.entries import store_change
 from watcher.serving.api.shapes.task_instances import task_instance_response
 from watcher.serving.api.sign_in.auth import Listener, Viewer
 from watcher.serving.api.streams.live import TYPES, Change, ChangeFilter, ChangeType
@@ -30,19 +30,12 @@ _EVENT: Final = TypeAdapter(AssetEventResponse)
 _STREAM: Final[dict[int | str, dict[str, Any]]] = {
     200: {
         "description": (
-            "Server-Sent Events: `event` is asset_event, run, try, watcher or store, `data` what REST answers for it, `id` a cursor"
-            " for `Last-Event-ID`; `reset` where that is not known any more. A comment every 15 s."
+            "Server-Sent Events. `event` is asset_event, run, try, watcher or store, `data` is the resource in its REST shape, and"
+            " `id` is a cursor for `Last-Event-ID`. The event `reset` means that the cursor has expired. A comment is sent every 15 s."
         ),
         "content": {"text/event-stream": {"schema": {"type": "string"}}},
     }
 }
-
-
-class StoreChange(HistoryResponse):
-    """A write or delete of an entry, with its asset."""
-
-    asset_id: int
-    asset: str
 
 
 @router.get("/events/stream", responses=_STREAM, response_class=StreamingResponse)
@@ -50,12 +43,12 @@ async def stream(
     context: Context,
     _: Viewer,
     may_listen: Listener,
-    types: Annotated[Text | None, Query(max_length=1000, description="Several are separated by commas.")] = None,
+    types: Annotated[Text | None, Query(max_length=1000, description="Types of changes, separated by commas.")] = None,
     asset_id: Annotated[int | None, Query(ge=0, le=BIGGEST)] = None,
     dag_id: Annotated[Text | None, Query(max_length=250)] = None,
     last_event_id: Annotated[str | None, Header(max_length=100)] = None,
 ) -> StreamingResponse:
-    """What changes from now on; of everything, or of an asset or a job."""
+    """Send changes from now on: all of them, or those of one asset or job."""
     selection = ChangeFilter(types=_types(types), asset_id=asset_id, dag_id=dag_id)
     context.live.streams.check()
 
@@ -63,7 +56,7 @@ async def stream(
         return await _shown(context, connection, changed)
 
     changes = context.live.changes.follow(context.database, shown, selection, last_event_id, context.live.stopping)
-    begun = await anext(changes, "")  # so that the answer's head, too, says that whatever comes from now on is told
+    begun = await anext(changes, "")  # so that every change after the answer's head is sent
     return StreamingResponse(
         context.live.streams.commented(_all(COMMENT + begun, changes), may_listen),
         media_type="text/event-stream",
@@ -74,7 +67,7 @@ async def stream(
 def _types(text: str | None) -> Sequence[ChangeType]:
     names = TYPES if text is None else text.split(",")
     if unknown := [name for name in names if name not in TYPES]:
-        raise HTTPException(422, f"there is no type {unknown[0]!r}; choose of {', '.join(TYPES)}")
+        raise HTTPException(422, f"there is no type {unknown[0]!r}; use one of {', '.join(TYPES)}")
     return [name for name in TYPES if name in names]
 
 
@@ -96,7 +89,9 @@ async def _shown(context: ApiContext, connection: AsyncConnection, changed: Chan
         for event in changed.events
     ]
     changes += [Change(type="run", data=_json(run_response(run)), dag_id=run.dag_id) for run in changed.runs]
-    changes += [Change(type="try", data=_json(task_instance_response(one)), dag_id=one.dag_id) for one in changed.tries]
+    changes += [
+        Change(type="try", data=_json(task_instance_response(task)), dag_id=task.dag_id) for task in changed.tries
+    ]
     changes += await _watchers(context, connection, changed.watchers)
     return changes + [_write(context, row) for row in changed.writes]
 
@@ -111,12 +106,11 @@ async def _watchers(context: ApiContext, connection: AsyncConnection, names: Seq
 
 
 def _write(context: ApiContext, row: HistoryEntry) -> Change:
-    shape = history_response(row, context.links.base_url)
-    whole = StoreChange(**vars(shape), asset_id=row.asset_id, asset=row.asset)
     dag_id = None if row.writer is None else row.writer.dag_id
-    return Change(type="store", data=_json(whole), asset_id=row.asset_id, dag_id=dag_id)
+    data = _json(store_change(row, context.links.base_url))
+    return Change(type="store", data=data, asset_id=row.asset_id, dag_id=dag_id)
 
 
 def _json(shape: BaseModel) -> str:
-    """In one line, as server-sent events want it."""
+    """Return the JSON on one line, as server-sent events require."""
     return shape.model_dump_json()

@@ -1,4 +1,4 @@
-"""The audit, and how the whole is doing: `/api/v2/audit`, `/api/v2/monitor/health`, `/api/v2/version` and the probes."""
+"""The audit and the health of the system: `/api/v2/audit`, `/api/v2/monitor/health`, `/api/v2/version` and the probes."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from store.processes import audit, signing_keys, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
-from watcher.host.metrics import MetricsSnapshot
+from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import Refusal
+from watcher.serving.api.document.refusals import Refusal
 from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.parameters import UnorderedWindow
 from watcher.serving.api.routes.logs import WriteId
@@ -54,6 +54,7 @@ class AuditCollection(Shape):
 
 @router.get("/audit")
 async def list_audit(context: Context, _: Viewer, window: UnorderedWindow, write_id: WriteId = None) -> AuditCollection:
+    """List the audit, newest first, or the entries of one write."""
     async with context.database.reading() as connection:
         entries = await audit.listed(connection, write_id, window)
     return AuditCollection(audit=[AuditRecord.of(entry) for entry in entries.rows], total_entries=entries.total)
@@ -80,9 +81,9 @@ class HealthInfoResponse(Shape):
 
 @router.get("/monitor/health", response_model=HealthInfoResponse)
 async def health(context: Context) -> dict[str, Any]:
-    """As Airflow tells it; our scheduler and dispatcher are one, and known by the dispatcher's sign of life.
+    """Return the health in Airflow's shape. `scheduler` stands for scheduler and dispatcher, by the dispatcher's heartbeat.
 
-    Of a database that does not answer soon only this process's own parts are told.
+    If the database does not answer soon, only the parts of this process are reported.
     """
     outage: Exception | None = context.database.outage
     try:
@@ -118,6 +119,7 @@ class VersionInfo(Shape):
 
 @router.get("/version")
 async def get_version() -> VersionInfo:
+    """Return the version of the server."""
     return VersionInfo(version=program_version())
 
 
@@ -127,7 +129,7 @@ class Aliveness(Shape):
 
 @probes.get("/healthz")
 async def healthz() -> Aliveness:
-    """The process answers."""
+    """Report that the process answers."""
     return Aliveness()
 
 
@@ -139,7 +141,7 @@ class Readiness(Shape):
 
 @probes.get("/readyz", responses={503: {"model": Readiness | Refusal}})
 async def readyz(context: Context, response: Response) -> Readiness:
-    """Everything has started and works, and this process runs the configuration that was applied; 503 when not."""
+    """Report whether everything has started and works, and this process runs the applied configuration; 503 if not."""
     reasons = await _reasons(context)
     if reasons:
         response.status_code = 503
@@ -152,7 +154,7 @@ async def _reasons(context: ApiContext) -> list[str]:
 
 
 async def _stored_reasons(context: ApiContext) -> list[str]:
-    """Why the process is not ready, as far as the database tells."""
+    """Return the reasons in the database why the process is not ready."""
     try:
         await migrations.check(context.database, PROBE_DEADLINE)
         async with context.database.reading(PROBE_DEADLINE) as connection:
@@ -169,22 +171,20 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
         and context.sign_in.signing_keys is not None
         and keys.digests != context.sign_in.signing_keys.digests
     ):
-        sentence = (
-            "signs jobs' tokens by another list of secrets; give all the same settings.api.secret, and start them again"
-        )
+        sentence = "signs jobs' tokens with another list of secrets; set the same settings.api.secret in all processes and restart them"
         return [f"the process {keys.pid} on {keys.host} {sentence}"]
     return []
 
 
 _ANOTHER_APPLIED: Final = (
-    "this process runs another configuration than the one that was applied, and hosts only what is the same in both; give it "
-    "the same file, or apply its own by `watcher reload` or `watcher run --apply`"
+    "this process runs another configuration than the applied one, and hosts only what both have in common; give it the same "
+    "file, or apply its own with `watcher reload` or `watcher run --apply`"
 )
 
 
 @probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
 async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
-    """Without the database, what this process counts."""
+    """Return the metrics. Without the database they are those that this process counts."""
     snapshot = MetricsSnapshot(is_ready=False, has_database=False)
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:

@@ -16,7 +16,7 @@ from store.processes import audit
 from store.runs import task_instances
 from store.state.entries import TaskEntry
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Key, MapIndex, Moment, UnorderedWindow, example
 from watcher.serving.api.shapes.base import JsonValue, Shape
 from watcher.serving.api.sign_in.auth import Actor, Admin, Viewer
@@ -28,7 +28,7 @@ router = APIRouter(
 
 _NULL: Final[dict[int | str, dict[str, Any]]] = {200: {"content": {"application/json": {"schema": {"type": "null"}}}}}
 ExpiresAt: TypeAlias = Moment | Literal["default"] | None
-"""In a request: a time; null is never; left out, or `default`, means the configured retention."""
+"""The expiry in a request: a time, or null for never. If it is missing or `default`, the configured retention applies."""
 
 
 class TaskStateStoreBody(Body):
@@ -45,7 +45,10 @@ class TaskStateStorePatchBody(Body):
 
 
 class TaskStateStoreResponse(Shape):
-    """`updated_at` is null only where the configured store backend keeps no times; only a reference says that it is one."""
+    """An entry of a task store. `updated_at` is null only if the configured store backend keeps no times.
+
+    `is_ref` is present only for a reference.
+    """
 
     key: str
     value: JsonValue
@@ -60,7 +63,7 @@ class TaskStateStoreCollectionResponse(Shape):
 
 
 def expiry(expires_at: ExpiresAt, default_days: int) -> datetime | NeverExpire:
-    """As backends take it, decided when the entry is written; a default of 0 days keeps for ever."""
+    """Return the expiry for a backend, computed when the entry is written. A default of 0 days means that it never expires."""
     if isinstance(expires_at, datetime):
         return expires_at
     if expires_at is None or default_days == 0:
@@ -79,7 +82,10 @@ Scope = Annotated[TaskScope, Depends(_scope)]
 async def list_task_state_store(
     context: Context, _: Viewer, scope: Scope, window: UnorderedWindow
 ) -> TaskStateStoreCollectionResponse:
-    """An unknown task instance has none; nor has one whose entries are in a backend that cannot be listed."""
+    """List the entries of a task instance.
+
+    The list is empty for an unknown task instance, and for a backend that cannot list its entries.
+    """
     async with context.database.reading() as connection:
         page = await context.entries.task_page(connection, scope, window)
     shown = [TaskStateStoreResponse.of(entry) for entry in page.rows]
@@ -88,6 +94,7 @@ async def list_task_state_store(
 
 @router.get("/{key:path}", response_model_exclude_defaults=True)
 async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: Key) -> TaskStateStoreResponse:
+    """Return an entry of a task store."""
     async with context.database.reading() as connection:
         await task_instances.check(connection, scope)
         return TaskStateStoreResponse.of(await context.entries.task_entry(connection, scope, key))
@@ -97,6 +104,7 @@ async def get_task_state_store(context: Context, _: Viewer, scope: Scope, key: K
 async def set_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStoreBody
 ) -> None:
+    """Write an entry of a task store."""
     entry = TaskEntry(key=key, value=json_within_limit(context, body.value))
     until = expiry(body.expires_at, context.limits.default_retention_days)
     async with _audited(context, actor, scope, "set", key=key) as connection:
@@ -107,21 +115,23 @@ async def set_task_state_store(
 async def change_task_state_store(
     context: Context, actor: Admin, scope: Scope, key: Key, body: TaskStateStorePatchBody
 ) -> None:
-    """Answers null; the entry expires when it did before."""
+    """Change the value of an existing entry and keep its expiry. The answer is null."""
     text = json_within_limit(context, body.value)
     async with _audited(context, actor, scope, "change", key=key) as connection:
         if not await context.entries.change_task(connection, scope, key, text):
-            raise NotFound(f"the task store has no key {key!r}")
+            raise NotFound(f"the task store has no key {key!r}; create it with PUT")
 
 
 @router.delete("/{key:path}", status_code=204)
 async def delete_task_state_store(context: Context, actor: Admin, scope: Scope, key: Key) -> None:
+    """Delete an entry of a task store if it exists."""
     async with _audited(context, actor, scope, "delete", key=key) as connection:
         await context.entries.delete_task(connection, scope, key)
 
 
 @router.delete("", status_code=204)
 async def clear_task_state_store(context: Context, actor: Admin, scope: Scope, all_map_indices: bool = False) -> None:
+    """Delete all entries of a task store, or with `all_map_indices` those of all mapped task instances of the task."""
     async with _audited(context, actor, scope, "clear", all_map_indices=all_map_indices) as connection:
         await context.entries.clear_task(connection, scope, all_map_indices=all_map_indices)
 
@@ -130,7 +140,7 @@ async def clear_task_state_store(context: Context, actor: Admin, scope: Scope, a
 async def _audited(
     context: ApiContext, actor: Actor, scope: TaskScope, action: str, **detail: Any
 ) -> AsyncIterator[AsyncConnection]:
-    """A change of a task instance's store by a person or tool. Raises `NotFound` for the task instance."""
+    """Yield a transaction that changes a task instance's store, and add the audit entry. Raise `NotFound` for an unknown instance."""
     async with context.database.transaction() as connection:
         siblings = detail.get("all_map_indices", False)
         await task_instances.check(connection, scope, any_map_index=siblings)

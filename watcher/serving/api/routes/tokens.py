@@ -1,4 +1,4 @@
-"""`/api/v2/tokens`: the tokens of people and tools. A token itself is shown once, in the answer that makes it."""
+"""`/api/v2/tokens`: the tokens of people and tools. A token itself is shown only once, in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, Field
 from store.processes import audit, tokens
 from store.processes.tokens import LONGEST_LIFE
 from watcher.serving.api.context import Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Text, UnorderedWindow, example
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Admin
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/v2/tokens", tags=["Tokens"])
 
 def _printable(text: str) -> str:
     if not text.isprintable():
-        raise ValueError("must have printable characters only")
+        raise ValueError("has characters that cannot be printed; remove them")
     return text
 
 
@@ -31,7 +31,10 @@ _Seconds = Annotated[int, Field(ge=1, le=LONGEST_LIFE)]
 
 
 class NewToken(Body):
-    """`expires_in`: seconds; null lives until it is revoked. `name` tells several of a subject apart."""
+    """A new token. `expires_in`: seconds, or null for a token that is valid until it is revoked.
+
+    `name` distinguishes several tokens of one subject.
+    """
 
     model_config = example(subject="ann", role="viewer", name="laptop", expires_in=86_400)
 
@@ -42,7 +45,7 @@ class NewToken(Body):
 
 
 class Rotation(Body):
-    """`overlap`: seconds for which the old token goes on."""
+    """A rotation. `overlap`: seconds for which the old token stays valid."""
 
     model_config = example(overlap=3600)
 
@@ -57,7 +60,7 @@ class TokenShape(Shape):
     created_at: datetime
     expires_at: datetime | None
     last_used_at: datetime | None
-    """To the minute."""
+    """The last use, to the minute."""
 
 
 class CreatedTokenShape(TokenShape):
@@ -71,7 +74,7 @@ class TokenCollection(Shape):
 
 @router.get("")
 async def list_tokens(context: Context, _: Admin, window: UnorderedWindow) -> TokenCollection:
-    """Those that are not revoked, newest first."""
+    """List the tokens that are not revoked, newest first."""
     async with context.database.reading() as connection:
         page = await tokens.listed(connection, window)
     return TokenCollection(tokens=[TokenShape.of(token) for token in page.rows], total_entries=page.total)
@@ -79,6 +82,7 @@ async def list_tokens(context: Context, _: Admin, window: UnorderedWindow) -> To
 
 @router.post("", status_code=201)
 async def create_token(context: Context, actor: Admin, body: NewToken) -> CreatedTokenShape:
+    """Create a token. The answer is the only place where it is shown."""
     async with context.database.transaction() as connection:
         token = await tokens.create(connection, body.subject, body.role, name=body.name, expires_in=body.expires_in)
         detail = {"id": token.id, "role": token.role}
@@ -88,7 +92,7 @@ async def create_token(context: Context, actor: Admin, body: NewToken) -> Create
 
 @router.delete("/{token_id}", status_code=204)
 async def revoke_token(context: Context, actor: Admin, token_id: str) -> None:
-    """It opens nothing from now on; in other processes, from two seconds on."""
+    """Revoke a token. It is invalid at once in this process, and within two seconds in the other processes."""
     async with context.database.transaction() as connection:
         token = await tokens.revoke(connection, token_id)
         await audit.record(connection, actor.name, "token.revoke", token.subject, {"id": token.id})
@@ -100,9 +104,9 @@ async def rotate_token(
     context: Context,
     actor: Admin,
     token_id: str,
-    body: Rotation = Rotation(),  # noqa: B008  it is frozen in effect
+    body: Rotation = Rotation(),  # noqa: B008  nothing changes it
 ) -> CreatedTokenShape:
-    """A new token with the same subject, role, name and lifetime."""
+    """Create a new token with the same subject, role, name and lifetime, which replaces the old one."""
     async with context.database.transaction() as connection:
         token = await tokens.rotate(connection, token_id, body.overlap)
         detail = {"id": token.id, "instead_of": token_id, "overlap": body.overlap}

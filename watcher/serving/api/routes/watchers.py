@@ -1,4 +1,4 @@
-"""`/api/v2/watchers` and their logs."""
+"""`/api/v2/watchers`: watchers, what people do to their positions, and their logs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from store.processes import audit
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.document.openapi import MAY_CONFLICT
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Text, example
 from watcher.serving.api.routes.logs import LINES_OF_LOGS, LogQueryParameters, answer
 from watcher.serving.api.shapes.base import JsonValue, Shape
@@ -29,12 +29,12 @@ from watcher.triggerer.control import Control, MovedPosition, Preview, UndoneRew
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
 DESCRIBE_PATIENCE: Final = 1.0
-"""Seconds in which plug-ins are asked about all watermarks of an answer."""
-_MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer"}}
+"""Seconds in which plug-ins have to describe all watermarks of an answer."""
+_MOVING: Final = {**MAY_CONFLICT, 502: {"description": "The watcher's source does not answer."}}
 
 
 class WatcherFinding(Shape):
-    """What a person should look at; `since` the process that hosts the watcher has found it."""
+    """A finding that a person should see. `since` is when the process that hosts the watcher found it."""
 
     check: str
     level: str
@@ -52,15 +52,15 @@ class Watcher(Shape):
     position_version: int | None
     watermark: JsonValue
     watermark_in_words: str | None
-    """What its trigger says of it: what is open, and who is waited for; null where there is nothing to say."""
+    """The trigger's description of the watermark: what is open, and what it waits for. Null if it has none."""
     last_poll_at: datetime | None
     last_event_at: datetime | None
     lag_seconds: float | None
-    """Since the last whole look at the source that is committed, or found nothing, began."""
+    """The seconds since the start of the last complete poll that was committed or found nothing."""
     error: str | None
     error_count: int
     findings: Sequence[WatcherFinding]
-    """What breaks, or may break, a condition of exact detection."""
+    """The findings that break, or may break, a condition of exact detection."""
     paused: bool
 
 
@@ -71,6 +71,7 @@ class WatcherCollection(Shape):
 
 @router.get("")
 async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
+    """List all configured watchers."""
     async with context.database.reading() as connection:
         rows = await watchers.listed(connection)
     return WatcherCollection(watchers=await shown(context, rows), total_entries=len(rows))
@@ -78,6 +79,7 @@ async def list_watchers(context: Context, _: Viewer) -> WatcherCollection:
 
 @router.get("/{name}")
 async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
+    """Return a watcher."""
     async with context.database.reading() as connection:
         row = await watchers.get(connection, name)
     [watcher] = await shown(context, [row])
@@ -85,7 +87,7 @@ async def get_watcher(context: Context, _: Viewer, name: str) -> Watcher:
 
 
 async def shown(context: ApiContext, rows: Sequence[WatcherRow]) -> list[Watcher]:
-    """The rows, with what this process knows better of watchers that it hosts. Not within a transaction: it may take time."""
+    """Return the watchers, with newer facts about those that this process hosts. Do not call it in a transaction: it may be slow."""
     merged = [context.process.health.merged(row) for row in rows]
     sentences = await anyio.to_thread.run_sync(context.watchers.descriptions.sentences, merged, DESCRIBE_PATIENCE)
     return [
@@ -107,6 +109,7 @@ class FindingCollection(Shape):
 
 @router.get("/{name}/findings")
 async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
+    """List the findings about a watcher and the forwarding of its asset's events."""
     async with context.database.reading() as connection:
         row = context.process.health.merged(await watchers.get(connection, name))
         lanes = await outbox.stuck(connection, row.asset_id)
@@ -116,16 +119,16 @@ async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollect
 
 
 def _of_forwarding(lane: StuckLane) -> WatcherFinding:
-    """Airflow refuses the events of the watcher's asset."""
-    remedy = "mend it in settings.airflow, or there; the event is tried again every minute"
+    """Return the finding that Airflow refuses the events of the watcher's asset."""
+    remedy = "correct settings.airflow, or the cause in Airflow; the event is retried every minute"
     return WatcherFinding(check="forward", level="error", message=lane.error, remedy=remedy, since=lane.since)
 
 
 class WatcherPoll(Shape):
-    """`found`: files and rows; `committed`: events. `seconds` is null where nobody knows, as of one that failed.
+    """A poll. `found`: files and rows. `committed`: events. `seconds` is null if unknown, as for a failed poll.
 
-    Polls in a row that found nothing, or failed alike, are one, the last of them: `times` says how many there were. A look
-    that is made for many watchers moves the last one that found nothing, and is not counted.
+    Successive polls that found nothing, or failed in the same way, are shown as the last one of them, and `times` is their
+    number. A poll that is made for many watchers updates the last one that found nothing, and is not counted.
     """
 
     started: datetime
@@ -143,7 +146,7 @@ class PollCollection(Shape):
 
 @router.get("/{name}/polls")
 async def get_polls(context: Context, _: Viewer, name: str) -> PollCollection:
-    """Its last fifty polls, the newest first; another process than its host knows those that found something or failed."""
+    """List the last fifty polls, newest first. A process that does not host the watcher shows only polls that found something or failed."""
     async with context.database.reading() as connection:
         await watchers.asset_of(connection, name)
         stored = (await watchers.stored_polls(connection, [name])).get(name)
@@ -153,11 +156,13 @@ async def get_polls(context: Context, _: Viewer, name: str) -> PollCollection:
 
 @router.post("/{name}/pause")
 async def pause(context: Context, actor: Operator, name: str) -> Watcher:
+    """Pause a watcher."""
     return await _set_paused(context, actor, name, paused=True)
 
 
 @router.post("/{name}/resume")
 async def resume(context: Context, actor: Operator, name: str) -> Watcher:
+    """Resume a paused watcher."""
     return await _set_paused(context, actor, name, paused=False)
 
 
@@ -181,14 +186,15 @@ class RewindBody(Body):
 
 @router.post("/{name}/poll", responses=_MOVING)
 async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) -> Preview:
-    """What the next poll would find. Nothing else can be asked for: watchers poll by themselves."""
+    """Preview the next poll. `dry_run=true` is required, because watchers poll on their own."""
     if not dry_run:
-        raise HTTPException(422, "a watcher polls by itself; add dry_run=true to see what it would find")
+        raise HTTPException(422, "a watcher polls on its own; add dry_run=true to preview its next poll")
     return await _control(context).dry_run(name)
 
 
 @router.post("/{name}/rewind", responses=_MOVING)
 async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
+    """Move the position of a watcher to `to`, or with `preview` only return what would follow."""
     if body.preview:
         return await _control(context).preview(name, body.to)
     return await _control(context).rewind(name, body.to, actor.name)
@@ -196,9 +202,9 @@ async def rewind(context: Context, actor: Operator, name: str, body: RewindBody)
 
 @router.post("/{name}/rewind/undo", responses=_MOVING)
 async def undo_rewind(context: Context, actor: Operator, name: str) -> UndoneRewind:
-    """Put the position before the last rewind back, while nothing would be told again; 409 says what would be.
+    """Restore the position before the last rewind, if no event would be emitted twice. Otherwise 409 names the events.
 
-    `events` counts what was told since: it stays told, and its runs run.
+    `events` counts the events since the rewind. They remain, and so do their runs.
     """
     return await _control(context).undo(name, actor.name)
 
@@ -211,14 +217,14 @@ class RenameBody(Body):
 
 @router.post("/{name}/rename", responses=_MOVING)
 async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> MovedPosition:
-    """Move the position of a watcher that is configured no more to one that is and has none yet."""
+    """Move the position of a watcher that is no longer configured to a configured watcher that has none yet."""
     return await _control(context).rename(name, body.to, actor.name)
 
 
 def _control(context: ApiContext) -> Control:
     if context.watchers.control is None:
         raise HTTPException(
-            503, "this process does not know the watchers' sources; ask one that runs with the configuration"
+            503, "this process does not know the watchers' sources; send the request to one that runs the configuration"
         )
     return context.watchers.control
 
@@ -232,7 +238,7 @@ async def get_logs(
     may_listen: Listener,
     accept: Annotated[str, Header()] = "*/*",
 ) -> Response:
-    """Also those of a watcher that is configured no more: what it wrote still leads here."""
+    """Return the log of a watcher, also of one that is no longer configured, whose writes still link to it."""
     logs = partial(watcher_logs, context.logs_directory, name)
     if not await anyio.to_thread.run_sync(logs) and query.is_of_the_end:
         async with context.database.reading() as connection:

@@ -1,1 +1,1 @@
-"""The JSON that the API answers with: Airflow's shapes and names where it has them."""
+"""The JSON shapes of the API's answers, with Airflow's shapes and names where it has them."""

@@ -1,10 +1,10 @@
-"""Assets, and their events as people and tools see them; jobs are sent `store.detection.events.AssetEvent` itself."""
+"""Assets and their events for people and tools. Jobs get `store.detection.events.AssetEvent` itself."""
 
 from __future__ import annotations
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 
 from store.catalog.assets import Asset, Attached, JobOfAsset
@@ -58,11 +58,11 @@ class AssetResponse(Shape):
     watchers: Sequence[AssetWatcherResponse]
     last_asset_event: LastAssetEventResponse | None
     unprocessed: int
-    """Ours: events that lie in failed runs."""
+    """The number of events in failed runs. Airflow has no such field."""
     expect_every: float | None
-    """Ours: an event is expected every so many seconds."""
+    """The seconds within which an event is expected. Airflow has no such field."""
     is_late: bool
-    """Ours: none came for longer."""
+    """Whether no event came within `expect_every`. Airflow has no such field."""
 
 
 class AssetAliasCollectionResponse(Shape):
@@ -78,7 +78,7 @@ class AssetCollectionResponse(Shape):
 def asset_response(
     asset: Asset, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
 ) -> AssetResponse:
-    """What stands around it; all may tell of other assets too."""
+    """Return the asset with its jobs, aliases and watchers. The arguments may contain those of other assets as well."""
     jobs = [job for job in around if job.asset_id == asset.id]
     names = [name for name in attached if name.asset_id == asset.id]
     last = None
@@ -99,7 +99,7 @@ def asset_response(
 
 
 def _watcher(name: str, asset: Asset) -> AssetWatcherResponse:
-    """Airflow's client insists on a number; our watchers are known by name."""
+    """Return a watcher. Airflow's client requires a number, which is computed from the watcher's name."""
     return AssetWatcherResponse(name=name, trigger_id=zlib.crc32(name.encode()), created_date=asset.created_at)
 
 
@@ -133,10 +133,18 @@ class AssetEventCollectionResponse(Shape):
 
 
 def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
-    """`runs` are those of `store.runs.runs.runs_of_events`, of this event and perhaps of others."""
-    values = vars(event)
+    """Return the event with its consuming runs. `runs` is a result of `store.runs.runs.runs_of_events` for this and other events."""
     return AssetEventResponse(
-        **{field.name: values[field.name] for field in fields(EventFields)},
+        id=event.id,
+        asset_id=event.asset_id,
+        timestamp=event.timestamp,
+        extra=event.extra,
+        source_dag_id=event.source_dag_id,
+        source_run_id=event.source_run_id,
+        source_task_id=event.source_task_id,
+        source_map_index=event.source_map_index,
+        source_watcher=event.source_watcher,
+        trace_id=event.trace_id,
         uri=event.asset.uri,
         name=event.asset.name,
         group=event.asset.group,
@@ -145,7 +153,7 @@ def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEven
 
 
 def _run(run: ConsumingRun) -> DagRunAssetReference:
-    """Airflow's client insists on a start; a run that still waits has been started to wait."""
+    """Return a consuming run. Airflow's client requires a start, so a queued run has the time when it was queued."""
     return DagRunAssetReference.of(run, start_date=run.start_date or run.queued_at)
 
 

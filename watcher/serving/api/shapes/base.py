@@ -1,4 +1,4 @@
-"""What all answers have in common."""
+"""The base class and the types that all answers share."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Shape(BaseModel):
 
     @classmethod
     def of(cls, row: object, **more: Any) -> Self:
-        """From the fields of a row that have this shape's names, and what the row calls otherwise."""
+        """Make the shape from the row's fields of the same names, and from `more` for fields that the row names otherwise."""
         return cls.model_validate({**vars(row), **more})
 
 
 def parsed(value: Any) -> Any:
-    """Rows hold JSON as text."""
+    """Parse JSON text, which is how rows hold JSON. Return any other value unchanged."""
     return json.loads(value) if isinstance(value, str) else value
 
 
@@ -30,5 +30,5 @@ JsonValue = Annotated[Any, BeforeValidator(parsed)]
 
 
 def duration(start: datetime | None, end: datetime | None) -> float | None:
-    """Seconds of what has begun and ended."""
+    """Return the seconds between start and end, or None if one of them is missing."""
     return None if start is None or end is None else (end - start).total_seconds()

@@ -1,4 +1,4 @@
-"""Runs, as Airflow's; `reason`, `warning` and `trace_id` are ours."""
+"""Runs in Airflow's shape. `reason`, `warning` and `trace_id` are additional fields."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class DAGRunResponse(Shape):
 
 
 class DAGRunCollectionResponse(Shape):
-    """`total_entries` is null where a cursor was asked for: then nobody counts."""
+    """A page of runs. `total_entries` is null for a request with a cursor, which counts nothing."""
 
     dag_runs: Sequence[DAGRunResponse]
     total_entries: int | None
@@ -50,14 +50,14 @@ class DAGRunCollectionResponse(Shape):
 
 
 def run_response(run: Run) -> DAGRunResponse:
-    """A run under Airflow's names."""
+    """Return a run under Airflow's names."""
     return DAGRunResponse.of(
         run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=duration(run.start_date, run.end_date)
     )
 
 
 def run_collection(page: CursorPage[Run]) -> DAGRunCollectionResponse:
-    """A part of a list of runs."""
+    """Return a page of runs."""
     return DAGRunCollectionResponse(
         dag_runs=[run_response(run) for run in page.rows],
         total_entries=page.total,

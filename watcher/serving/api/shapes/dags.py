@@ -1,4 +1,4 @@
-"""Jobs, as Airflow's dags, and their versions; `unprocessed` is ours."""
+"""Jobs and their versions in the shape of Airflow's DAGs. `unprocessed` is an additional field."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from store.runs.jobs import Job
 from watcher.serving.api.shapes.base import Shape
 
 VERSION: Final = 1
-"""Of every job: what is configured now."""
+"""The version number of every job, which stands for its present configuration."""
 _VERSIONS: Final = UUID("5f2f1b0e-6a0f-4b0e-9d54-6d1f0c8a7b11")
-"""The namespace of their ids."""
+"""The namespace of the ids of versions."""
 
 
 class DagTagResponse(Shape):
@@ -24,7 +24,7 @@ class DagTagResponse(Shape):
 
 
 class DagVersionResponse(Shape):
-    """A job as it is configured; what it was before is not kept."""
+    """A job as it is configured now. Earlier versions are not kept."""
 
     id: UUID
     version_number: int = VERSION
@@ -42,7 +42,7 @@ class DAGVersionCollectionResponse(Shape):
 
 
 class DAGResponse(Shape):
-    """What a job has none of is null or empty, but present: Airflow's client insists."""
+    """A job. Fields that do not apply are null or empty but present, because Airflow's client requires them."""
 
     dag_id: str
     dag_display_name: str
@@ -75,7 +75,7 @@ class DAGResponse(Shape):
     is_backfillable: bool = False
     file_token: str = ""
     unprocessed: int
-    """Ours: events that lie in failed runs."""
+    """The number of events in failed runs. Airflow has no such field."""
 
 
 class DAGCollectionResponse(Shape):
@@ -101,13 +101,13 @@ class DAGDetailsResponse(DAGResponse):
     owner_links: dict[str, str] | None = None
     is_favorite: bool = False
     active_runs_count: int
-    """Of those that are running."""
+    """The number of running runs."""
     concurrency: int
     latest_dag_version: DagVersionResponse
 
 
 def version_response(job: Job) -> DagVersionResponse:
-    """What is configured of the job now."""
+    """Return the present version of the job."""
     return DagVersionResponse(
         id=uuid5(_VERSIONS, f"{job.dag_id}/{job.updated_at.isoformat()}"),
         dag_id=job.dag_id,
@@ -119,11 +119,11 @@ def version_response(job: Job) -> DagVersionResponse:
 def details_response(
     job: Job, unprocessed: Mapping[str, int], uris: Mapping[str, str], active_runs: int
 ) -> DAGDetailsResponse:
-    """The same with more; `uris` are by name, of the assets of its schedule."""
+    """Return the job with its details. `uris` holds the uris of the assets of its schedule, by name."""
     definition, shown = job.definition, dag_response(job, unprocessed)
     schedule = definition.schedule
-    return DAGDetailsResponse(
-        **dict(shown),
+    return DAGDetailsResponse.of(
+        shown,
         catchup=definition.catchup,
         dag_run_timeout=definition.timeout,
         asset_expression=None if schedule is None else _expression(schedule, uris),
@@ -136,7 +136,7 @@ def details_response(
 
 
 def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]:
-    """A schedule as Airflow has it."""
+    """Return a schedule in Airflow's form."""
     match condition:
         case str() as name:
             return {"asset": {"name": name, "uri": uris.get(name, name), "group": "asset"}}
@@ -150,7 +150,7 @@ def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]
 
 
 def dag_response(job: Job, unprocessed: Mapping[str, int]) -> DAGResponse:
-    """A job, and how many events each job failed to process."""
+    """Return a job. `unprocessed` holds the number of events in failed runs by job."""
     definition = job.definition
     events, cron = schedule_text(definition.schedule), definition.cron
     schedule = " or ".join(part for part in (events, cron and cron.expression) if part) or None
@@ -182,7 +182,7 @@ def _description(events: str | None, cron: Cron | None) -> str | None:
 
 
 def schedule_text(condition: Any) -> str | None:
-    """A schedule in the words of people: `a & (b | c)`; None where there is none. `condition` is `job.definition`'s."""
+    """Return the schedule as people write it, `a & (b | c)`, or None without one. `condition` is that of `job.definition`."""
     return None if condition is None else _text(condition, top=True)
 
 

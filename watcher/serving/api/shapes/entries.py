@@ -1,4 +1,4 @@
-"""Entries of the asset store, and their history: ours with everything, Airflow's with exactly its fields."""
+"""Entries of the asset store and their history: complete, and in Airflow's shape with exactly its fields."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class LastUpdatedBy(AssetStateStoreLastUpdatedBy):
 
 
 class AssetStateStoreResponse(Shape):
-    """`updated_at` is null only where the configured store backend keeps no times."""
+    """An entry in Airflow's shape. `updated_at` is null only if the configured store backend keeps no times."""
 
     key: str
     value: JsonValue
@@ -43,7 +43,7 @@ class AssetStateStoreCollectionResponse(Shape):
 
 
 class EntryResponse(Shape):
-    """`is_ref`: the value is a reference to where a job has stored it. Other backends keep no times and no versions."""
+    """An entry. `is_ref`: the value is a reference to where a job has stored it. Other backends keep no times and versions."""
 
     key: str
     value: JsonValue
@@ -68,38 +68,50 @@ class HistoryResponse(Shape):
     last_updated_by: LastUpdatedBy | None
 
 
+class StoreChange(HistoryResponse):
+    """A write or delete of an entry, with its asset."""
+
+    asset_id: int
+    asset: str
+
+
 class History(Shape):
     history: Sequence[HistoryResponse]
     total_entries: int
 
 
 class StoredValue(Shape):
-    """An entry as jobs see it; `is_ref` is there when the value is a reference."""
+    """An entry for jobs. `is_ref` is present only when the value is a reference."""
 
     value: Any
     is_ref: bool = False
 
 
 class Keys(Shape):
-    """Of a store, as jobs see it."""
+    """The keys of a store, for jobs."""
 
     keys: Sequence[str]
 
 
 class References(Shape):
-    """By key, what a worker-side backend has to remove when the store is cleared."""
+    """The references that a worker-side backend has to remove when the store is cleared, by key."""
 
     references: Mapping[str, Any]
 
 
 def entry_response(entry: Entry, base_url: str | None) -> EntryResponse:
-    """An entry with the link to the log lines of its last write."""
+    """Return an entry with the link to the log lines of its last write."""
     return EntryResponse.of(entry, last_updated_by=_last_updated_by(entry.last_updated_by, base_url))
 
 
 def history_response(row: HistoryEntry, base_url: str | None) -> HistoryResponse:
-    """A write or delete of the past; the value of a delete is null."""
+    """Return a past write or delete. The value of a delete is null."""
     return HistoryResponse.of(row, last_updated_by=_last_updated_by(row.writer, base_url))
+
+
+def store_change(row: HistoryEntry, base_url: str | None) -> StoreChange:
+    """Return a write or delete with the asset whose entry it changed."""
+    return StoreChange.of(row, last_updated_by=_last_updated_by(row.writer, base_url))
 
 
 def _last_updated_by(writer: Writer | None, base_url: str | None) -> LastUpdatedBy | None:
@@ -107,7 +119,7 @@ def _last_updated_by(writer: Writer | None, base_url: str | None) -> LastUpdated
 
 
 def log_url(base_url: str | None, writer: Writer) -> str | None:
-    """The address of the lines around a write; None without a `write_id`: then nobody knows which lines they are."""
+    """Return the address of the log lines around a write, or None without a `write_id`, which identifies the lines."""
     if writer.write_id is None:
         return None
     match writer.kind:

@@ -1,4 +1,4 @@
-"""Task instances and their tries, as Airflow's; `detail`, `progress`, `cost` and `exit_code` are ours."""
+"""Task instances and their tries in Airflow's shape. `detail`, `progress`, `cost` and `exit_code` are additional fields."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from watcher.serving.api.shapes.base import Shape, duration, parsed
 
 
 def _counts(progress: str | None) -> Mapping[str, int] | None:
-    """Without Spark's name of the application; None before it has anything to do."""
+    """Return the counts of a progress without Spark's application id, or None before Spark has any task."""
     counts = {name: value for name, value in (parsed(progress) or {}).items() if name != "application_id"}
     return counts if counts.get("tasks") else None
 
 
 def history_link(server: str | None, progress: str | None) -> str | None:
-    """Where Spark's history server has the application that a try's progress (JSON text) names."""
+    """Return the history server's address of the Spark application that a try's progress (JSON text) names."""
     application = (parsed(progress) or {}).get("application_id")
     return None if server is None or application is None else f"{server.rstrip('/')}/history/{quote(application)}/"
 
 
 class TaskInstanceHistoryResponse(Shape):
-    """One try."""
+    """A try of a task instance."""
 
     task_id: str
     dag_id: str
@@ -59,7 +59,7 @@ class TaskInstanceHistoryResponse(Shape):
 
 
 class TaskInstanceResponse(TaskInstanceHistoryResponse):
-    """The present try, with what there is of a task instance once."""
+    """A task instance: its present try, and the fields that are the same for all tries."""
 
     id: UUID
     logical_date: datetime | None
@@ -76,7 +76,7 @@ class TaskInstanceResponse(TaskInstanceHistoryResponse):
 
 
 class TaskInstanceCollectionResponse(Shape):
-    """`total_entries` is null where a cursor was asked for: then nobody counts."""
+    """A page of task instances. `total_entries` is null for a request with a cursor, which counts nothing."""
 
     task_instances: Sequence[TaskInstanceResponse]
     total_entries: int | None
@@ -91,7 +91,7 @@ class TaskInstanceHistoryCollectionResponse(Shape):
 
 
 class ExtraLinkCollectionResponse(Shape):
-    """`Spark history`, where the history server is known and Spark has begun."""
+    """The link `Spark history`, if a history server is configured and Spark has started."""
 
     extra_links: dict[str, str | None]
     total_entries: int
@@ -103,13 +103,13 @@ class TaskDependencyResponse(Shape):
 
 
 class TaskDependencyCollectionResponse(Shape):
-    """What keeps a task instance from being started."""
+    """The reasons why a task instance has not been started."""
 
     dependencies: Sequence[TaskDependencyResponse]
 
 
 def task_instance_response(task: TaskInstance) -> TaskInstanceResponse:
-    """A task instance under Airflow's names."""
+    """Return a task instance under Airflow's names."""
     return TaskInstanceResponse.of(
         task,
         dag_run_id=task.run_id,
@@ -123,7 +123,7 @@ def task_instance_response(task: TaskInstance) -> TaskInstanceResponse:
 
 
 def task_collection(page: CursorPage[TaskInstance]) -> TaskInstanceCollectionResponse:
-    """A part of a list of task instances."""
+    """Return a page of task instances."""
     return TaskInstanceCollectionResponse(
         task_instances=[task_instance_response(task) for task in page.rows],
         total_entries=page.total,
@@ -133,12 +133,12 @@ def task_collection(page: CursorPage[TaskInstance]) -> TaskInstanceCollectionRes
 
 
 def all_of(tasks: Sequence[TaskInstance]) -> TaskInstanceCollectionResponse:
-    """A whole list."""
+    """Return a complete list of task instances."""
     return task_collection(CursorPage(rows=tasks, total=len(tasks)))
 
 
 def try_response(task: TaskInstance, of_run: TryOfRun) -> TaskInstanceHistoryResponse:
-    """One try of a task instance under Airflow's names; an ended one of which nothing was heard has failed."""
+    """Return a try under Airflow's names. A past try that reported no end has failed."""
     is_current = of_run.try_number == task.try_number
     return TaskInstanceHistoryResponse(
         dag_id=task.dag_id,

@@ -1,1 +1,1 @@
-"""Who calls: tokens, sessions of browsers, and what protects them."""
+"""Authentication: tokens, sessions of browsers, and what protects them."""

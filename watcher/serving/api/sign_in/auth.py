@@ -1,4 +1,4 @@
-"""Who asks, and what they may do: viewers read, operators pause and trigger, admins write the store."""
+"""Authentication and roles: viewers read, operators pause and trigger, admins write the store."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from store.processes.tokens import Identity
 from watcher.host.loops import keep_going
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context, of_app
-from watcher.serving.api.sign_in.sign_ins import REFUSED, failed, in_passing
+from watcher.serving.api.sign_in.sign_ins import REFUSED, optional_write, refused_token
 from watcher.serving.api.streams.open_streams import MayListen
 from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
 _ACTOR: Final = "watcher.actor"
-"""Where a request's scope holds who makes it."""
+"""The key under which a request's scope holds its actor, or the refusal."""
 Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """Whoever a request is made by; `role` is one of `store.processes.tokens.ROLES`."""
+    """The person or tool that sends a request. `role` is one of `store.processes.tokens.ROLES`."""
 
     name: str
     role: str
 
 
 def not_authenticated(sentence: str = "Not authenticated") -> HTTPException:
-    """The answer to a request that does not say who makes it."""
+    """Return the answer to a request without valid authentication: 401."""
     return HTTPException(401, sentence, headers={"WWW-Authenticate": "Bearer"})
 
 
 async def sign_in(scope: Scope) -> None:
-    """Refuse who may not call anything there, before a body is read. Raises 401, 403 and 429."""
+    """Refuse a sender who may not call any route there, before a body is read. Raises 401, 403 and 429."""
     request = Request(scope)
     if scope["path"].startswith("/execution/"):
         await try_identity(request, await of_app(request), await _bearer(request))
@@ -50,17 +50,20 @@ async def sign_in(scope: Scope) -> None:
 
 
 async def try_identity(request: Request, context: ApiContext, bearer: Bearer) -> TryIdentity:
-    """The try that a job's token speaks for. Raises 401, 403 and 429."""
+    """Return the try that a job's token identifies. Raises 401, 403 and 429."""
     if bearer is None:
         raise not_authenticated()
     try:
         return try_tokens.verify(context.sign_in.secrets, bearer.credentials)
     except InvalidTryToken as error:
-        raise await failed(request, context, f"Invalid token: {error}") from None
+        raise await refused_token(request, context, f"Invalid token: {error}") from None
 
 
 async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) -> Actor:
-    """Looked up once for each request, and refused once. No dependency itself: FastAPI's way to each costs more than a look."""
+    """Return the request's actor, which is looked up once per request. Raise the same refusal each time.
+
+    This is not a FastAPI dependency, because calling one costs more than this look-up.
+    """
     known: Actor | HTTPException | None = request.scope.get(_ACTOR)
     if known is None:
         try:
@@ -78,7 +81,7 @@ async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> 
         return Actor(name=context.sign_in.anonymous, role=tokens.ROLES[-1])
     identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
     if identity.use_is_news:
-        await in_passing(context.database, partial(tokens.remember_use, token_id=identity.token_id))
+        await optional_write(context.database, partial(tokens.remember_use, token_id=identity.token_id))
     return Actor(name=identity.subject, role=identity.role)
 
 
@@ -90,20 +93,21 @@ async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthoriza
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
     if identity is None:
-        raise await failed(request, context, REFUSED)
+        raise await refused_token(request, context, REFUSED)
     context.sign_in.known_tokens.put(bearer.credentials, identity, asked_at)
     return identity
 
 
 async def _of_session(request: Request, context: ApiContext) -> Identity:
-    """By the cookie; `Guards` has seen to it that a page of ours makes the request."""
+    """Identify the sender by the session cookie. `Guards` has checked that the request comes from one of our pages."""
     session_id = context.sign_in.site.session_id(request.headers)
     if session_id is None:
         raise not_authenticated()
     async with context.database.reading() as connection:
         identity = await sessions.identify(connection, session_id)
-    if identity is None:  # nobody guesses 256 bits: it is a page that was left open
-        raise not_authenticated("the session is over; sign in again")
+    # This does not count as a failed sign-in: nobody guesses 256 bits, so it is a page that was left open.
+    if identity is None:
+        raise not_authenticated("the session has ended; sign in again")
     return identity
 
 
@@ -111,7 +115,10 @@ def _at_least(role: str) -> Callable[[Request, Bearer], Awaitable[Actor]]:
     async def check(request: Request, bearer: Bearer) -> Actor:
         actor = await _actor(request, bearer)
         if tokens.ROLES.index(actor.role) < tokens.ROLES.index(role):
-            raise HTTPException(403, f"this needs the role {role}, and {actor.name} is {actor.role}")
+            raise HTTPException(
+                403,
+                f"this needs the role {role}, and {actor.name} has the role {actor.role}; use a token with the role {role}",
+            )
         return actor
 
     return check
@@ -127,7 +134,7 @@ async def _may_listen(request: Request, context: Context, bearer: Bearer) -> May
 
 
 async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials | None) -> bool:
-    """As the database says now; while it cannot be asked, nobody is signed out."""
+    """Return whether the token or session is still valid. While the database does not answer, nobody is signed out."""
     if context.sign_in.auth == "none":
         return True
     session_id = context.sign_in.site.session_id(request.headers)
@@ -139,4 +146,4 @@ async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAutho
 
 
 Listener = Annotated[MayListen, Depends(_may_listen)]
-"""For answers that go on: a token may be revoked, and a session end, while they do."""
+"""The check for answers that continue, during which a token may be revoked and a session may end."""

@@ -1,8 +1,8 @@
-"""Requests that a browser makes with authority of its own accord: they must be meant for us, and come from our own pages.
+"""Checks of requests to which a browser adds the user's authority: they must be addressed to us and come from our own pages.
 
-With `auth: none`, and with a session cookie, whoever makes the browser send a request acts as its user: another page
-(https://owasp.org/www-community/attacks/csrf), or one whose name was made to lead to this machine (DNS rebinding). Their
-`Host` and `Origin` cannot be forged by a page. A bearer token, and a job's, a page must know first.
+With `auth: none`, or with a session cookie, any page that makes the browser send a request acts as its user: a page of
+another site (https://owasp.org/www-community/attacks/csrf), or one whose name resolves to this machine (DNS rebinding). A page
+cannot forge `Host` and `Origin`. Requests with a bearer token need no such check, because a page would have to know the token.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 SESSION_COOKIE: Final = "__Host-watcher"
-"""Of people who have signed in to the web pages."""
+"""The cookie of people who have signed in to the web pages."""
 LOOPBACK_COOKIE: Final = "watcher"
-"""The same on the loopback without TLS, where not every browser takes a cookie that must be `Secure`."""
+"""The cookie on the loopback without TLS, where not every browser accepts one that must be `Secure`."""
 LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
-"""Methods that change nothing, here too."""
+"""Methods that change nothing, which holds for our routes as well."""
 _WITHOUT_AUTHORITY: Final = ("/healthz", "/readyz", "/metrics")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refusal:
-    """Why a request is not answered."""
+class SiteRefusal:
+    """The reason why a request is refused."""
 
     status: int
     sentence: str
@@ -36,17 +36,18 @@ class Refusal:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where the API is at home in a browser."""
+    """The addresses at which browsers use the API and its pages."""
 
     hosts: Collection[str] = LOOPBACK_NAMES
-    """Names, without ports, that `Host` may hold."""
+    """The names, without ports, that `Host` may contain."""
     base_url: str | None = None
-    """Under which a proxy shows it, perhaps without telling us."""
+    """The address at which a proxy serves the API. The proxy may forward another `Host`."""
 
-    def refusal(self, scope: Scope, *, everybody_may: bool) -> Refusal | None:
-        """None for what is meant for us and comes from us, or needs authority that a page does not have.
+    def refusal(self, scope: Scope, *, everybody_may: bool) -> SiteRefusal | None:
+        """Return why a request is refused, or None.
 
-        `everybody_may`: a request needs no token.
+        None means that the request is addressed to us and comes from our pages, or that it needs a token which no page of
+        another site has. `everybody_may` means that requests need no token.
         """
         headers = Headers(scope=scope)
         with_cookie = not _has_bearer(headers) and self.session_id(headers) is not None
@@ -55,24 +56,26 @@ class Site:
             return None
         host = headers.get("host", "")
         if _name_of(host) not in self.hosts:
-            return Refusal(status=421, sentence="this is not the host that was asked for; add it to settings.api.hosts")
+            return SiteRefusal(
+                status=421, sentence="the requested host is not served here; add it to settings.api.hosts"
+            )
         if scope["method"] in _SAFE or self._is_ours(headers, host, unknown=not with_cookie):
             return None
-        return Refusal(status=403, sentence="the request comes from a page of another site; use a token")
+        return SiteRefusal(status=403, sentence="the request comes from a page of another site; use a token")
 
     def session_id(self, headers: Headers) -> str | None:
-        """What the cookie of this site holds."""
+        """Return the session id in the cookie of this site, or None."""
         cookies = headers.get("cookie")
         return (cookie_parser(cookies).get(self.cookie_name(headers)) or None) if cookies else None
 
     def cookie_name(self, headers: Headers) -> str:
-        """Of the cookie that a browser with these headers keeps for us: `SESSION_COOKIE`, or `LOOPBACK_COOKIE`."""
+        """Return the name of the cookie for a browser with these headers: `SESSION_COOKIE` or `LOOPBACK_COOKIE`."""
         has_tls = (self.base_url or "").startswith("https:")
         is_loopback = _name_of(headers.get("host", "")) in LOOPBACK_NAMES
         return LOOPBACK_COOKIE if is_loopback and not has_tls else SESSION_COOKIE
 
     def _is_ours(self, headers: Headers, host: str, *, unknown: bool) -> bool:
-        """Whether it comes from a page of ours; `unknown` where the browser, if it is one, does not say."""
+        """Whether the request comes from one of our pages; `unknown` if its headers do not tell."""
         origin = headers.get("origin")
         if origin is not None:
             return origin.lower().partition("://")[2] == host.lower() or origin.lower() == self._base_origin
@@ -92,13 +95,13 @@ def _has_bearer(headers: Headers) -> bool:
 
 
 def _name_of(host: str) -> str:
-    """Of a `Host` header, without its port."""
+    """Return the name in a `Host` header, without the port."""
     name, _, port = host.rpartition(":")
     return (name if name and port.isdecimal() else host).lower()
 
 
 def site_of(hosts: Collection[str] | None, host: str, base_url: str | None) -> Site:
-    """By the settings; without `hosts`: the loopback's names, the address that is listened on, and `base_url`'s host."""
+    """Return the site of these settings. Without `hosts` it has the loopback's names, the listening address and `base_url`'s host."""
     if hosts is None:
         own = {f"[{host}]" if ":" in host else host, _name_of(urlsplit(base_url or "").netloc)}
         hosts = LOOPBACK_NAMES | {name.lower() for name in own} - {"", "0.0.0.0", "[::]"}  # noqa: S104  compared with

@@ -1,1 +1,1 @@
-"""Answers that go on for as long as somebody listens."""
+"""Answers that continue for as long as a client listens."""

@@ -1,6 +1,6 @@
-"""Changes as they come, for streams: one reader of the database for all clients of a process, and none while nobody listens.
+"""Live changes for streams: one reader of the database for all clients of a process, and none while no client listens.
 
-There is no task that looks: whoever wakes first after a while, or at a hint, does, and hands what has come to the others.
+No task polls: the client that wakes first, after an interval or at a hint, reads and hands the changes to the others.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ from watcher.host.loops import keep_going
 ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]
 TYPES: Final[tuple[ChangeType, ...]] = get_args(ChangeType)
 MOST_KEPT: Final = 10_000
-"""Changes for clients that come back."""
+"""Changes that are kept for clients that reconnect."""
 MOST_PENDING: Final = 1_000_000
-"""Characters that a client may be behind before its stream ends."""
-LOOK_EVERY: Final = 1.0
-NOT_BEFORE: Final = 0.5
-"""Seconds between two looks, whatever hints come."""
+"""Characters that may be pending for a slow client before its stream ends."""
+POLL_INTERVAL: Final = 1.0
+"""Seconds between two polls of the database without a hint."""
+SHORTEST_INTERVAL: Final = 0.5
+"""Seconds between two polls at least, however many hints come."""
 FORGOTTEN_AFTER: Final = 60.0
-"""Seconds without a look: who comes then begins anew."""
+"""Seconds without a poll after which cursors expire: the next client starts a new reader."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """`data` is JSON, of the shape that REST has for it."""
+    """A change of one resource. `data` is JSON in the shape that REST has for it."""
 
     type: ChangeType
     data: str
@@ -44,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeFilter:
-    """What a client wants; None: whatever it is of."""
+    """The changes that a client listens to. None accepts every asset, or every job."""
 
     types: Collection[ChangeType] = TYPES
     asset_id: int | None = None
@@ -59,7 +60,7 @@ class ChangeFilter:
 
 
 Shown: TypeAlias = Callable[[AsyncConnection, Changed], Awaitable[list[Change]]]
-"""How a look's rows become changes."""
+"""Turns the rows of a poll into changes."""
 
 
 @dataclass(kw_only=True, eq=False)
@@ -81,7 +82,10 @@ class _Listener:
 
 @dataclass(kw_only=True, eq=False)
 class LiveChanges:
-    """Of one process. A cursor names the reader, which begins anew after a silence, and the change's number."""
+    """The live changes of one process.
+
+    A cursor consists of the reader's name and the change's number. After a period without clients a new reader is started.
+    """
 
     most_kept: int = MOST_KEPT
     most_pending: int = MOST_PENDING
@@ -90,60 +94,60 @@ class LiveChanges:
     _number: int = 0
     _kept: deque[tuple[int, Change]] = field(default_factory=deque)
     _listeners: set[_Listener] = field(default_factory=set)
-    _looked_at: float = 0.0
-    _looking: anyio.Lock = field(default_factory=anyio.Lock)
+    _polled_at: float = 0.0
+    _polling: anyio.Lock = field(default_factory=anyio.Lock)
     _woken: anyio.Event = field(default_factory=anyio.Event)
     _handed_out: anyio.Event = field(default_factory=anyio.Event)
 
     def wake(self) -> None:
-        """Something may have changed. Costs nothing while nobody listens."""
+        """Note that something may have changed. It costs nothing while no client listens."""
         if self._listeners:
             self._woken.set()
 
     async def follow(
         self, database: Database, shown: Shown, selection: ChangeFilter, last: str | None, stopping: anyio.Event
     ) -> AsyncGenerator[str, None]:
-        """Server-sent events from now on, or from the change behind the cursor `last` on; the first step waits for neither.
+        """Yield server-sent events from now on, or from the change after the cursor `last` on. The first step never waits.
 
-        Yields an empty text where a look has shown nothing new. Ends with `stopping`, and for a client that is too far behind.
+        Yields an empty text when a poll found nothing new. Ends with `stopping`, and for a client that is too far behind.
         """
-        await self._look(database, shown, after=NOT_BEFORE)
+        await self._poll(database, shown, after=SHORTEST_INTERVAL)
         with self._joined(selection) as listener:
             if last is not None:
                 self._replay(listener, last)
             while not stopping.is_set() and listener.size <= self.most_pending:
                 yield listener.take()
                 await self._rest(stopping)
-                await self._look(database, shown, after=NOT_BEFORE if self._woken.is_set() else LOOK_EVERY)
+                await self._poll(database, shown, after=SHORTEST_INTERVAL if self._woken.is_set() else POLL_INTERVAL)
 
     async def _rest(self, stopping: anyio.Event) -> None:
-        """Until the next look is due, a hint comes, another's look has brought something, or the process ends."""
-        with anyio.move_on_after(LOOK_EVERY):
+        """Wait until a poll is due, a hint comes, another client's poll has found changes, or the process ends."""
+        with anyio.move_on_after(POLL_INTERVAL):
             async with anyio.create_task_group() as tasks:
                 for event in (stopping, self._woken, self._handed_out):
                     tasks.start_soon(_end_at, event, tasks.cancel_scope)
         if self._woken.is_set() and not stopping.is_set():
-            await anyio.sleep(max(0.0, self._looked_at + NOT_BEFORE - anyio.current_time()))
+            await anyio.sleep(max(0.0, self._polled_at + SHORTEST_INTERVAL - anyio.current_time()))
 
-    async def _look(self, database: Database, shown: Shown, *, after: float) -> None:
-        """Unless somebody has less than so many seconds ago."""
-        async with self._looking:
+    async def _poll(self, database: Database, shown: Shown, *, after: float) -> None:
+        """Poll the database, except when the last poll was less than `after` seconds ago."""
+        async with self._polling:
             now = anyio.current_time()
-            if self._reader is not None and now - self._looked_at < after:
+            if self._reader is not None and now - self._polled_at < after:
                 return
             if self._woken.is_set():
                 self._woken = anyio.Event()
-            reader, self._reader = self._reader, None  # one that fails is not used again
+            reader, self._reader = self._reader, None  # a reader that fails is not used again
             async with keep_going("changes.look_failed"), database.reading() as connection:
-                if reader is None or now - self._looked_at > FORGOTTEN_AFTER:
+                if reader is None or now - self._polled_at > FORGOTTEN_AFTER:
                     reader = await Changes.begin(connection)
-                    self._begin_anew()
+                    self._restart()
                 else:
                     self._hand_out(await shown(connection, await reader.look(connection)))
                 self._reader = reader
-            self._looked_at = anyio.current_time()
+            self._polled_at = anyio.current_time()
 
-    def _begin_anew(self) -> None:
+    def _restart(self) -> None:
         self._name, self._number = uuid.uuid4().hex[:12], 0
         self._kept.clear()
         for listener in self._listeners:
@@ -151,7 +155,7 @@ class LiveChanges:
 
     @property
     def _reset(self) -> str:
-        """A client reads anew what it shows."""
+        """The event after which a client has to read everything again that it shows."""
         return f"event: reset\nid: {self._name}-{self._number}\ndata: {{}}\n\n"
 
     def _hand_out(self, changes: Collection[Change]) -> None:
@@ -168,7 +172,7 @@ class LiveChanges:
             self._handed_out = anyio.Event()
 
     def _replay(self, listener: _Listener, last: str) -> None:
-        """What came behind the cursor, or word to read anew: it is not known any more, or is too much."""
+        """Add the changes after the cursor, or a reset if the cursor has expired or they are too many."""
         name, _, number = last.partition("-")
         first = self._kept[0][0] if self._kept else self._number + 1
         if name != self._name or not number.isdecimal() or not first - 1 <= int(number) <= self._number:
@@ -177,7 +181,7 @@ class LiveChanges:
         for place, change in self._kept:
             if place > int(number) and listener.selection.takes(change):
                 listener.add(self._text(place, change))
-        if listener.size > self.most_pending:  # it would be let go, and come back with the same cursor
+        if listener.size > self.most_pending:  # its stream would end, and it would come back with the same cursor
             listener.take()
             listener.add(self._reset)
 

@@ -1,4 +1,4 @@
-"""Answers that go on for as long as somebody listens: few of them, and never silent for long."""
+"""Limits of answers that continue for as long as a client listens. Their number is limited, and none is silent for long."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from fastapi import HTTPException
 
 MOST_STREAMS: Final = 100
 COMMENT_EVERY: Final = 15.0
-"""Seconds. A comment keeps the connection open, and finds out when nobody listens any more."""
+"""Seconds between comments. A comment keeps the connection open, and detects when the client has left."""
 COMMENT: Final = ":\n\n"
 ASK_EVERY: Final = 2.0
-"""Seconds between two looks at whether the listener may still listen."""
+"""Seconds between two checks whether the client may still listen."""
 
 MayListen = Callable[[], Awaitable[bool]]
-"""Whether the token or session that opened a stream is still good."""
+"""Checks whether the token or session that opened a stream is still valid."""
 
 
 @dataclass(kw_only=True, eq=False)
 class Streams:
-    """Those of one process."""
+    """The open streams of one process."""
 
     most: int = MOST_STREAMS
     comment_every: float = COMMENT_EVERY
@@ -31,22 +31,22 @@ class Streams:
     _open: int = 0
 
     def check(self) -> None:
-        """Raise 503 when there are as many as there may be."""
+        """Raise 503 when the maximum number of streams is open."""
         if self._open >= self.most:
-            raise HTTPException(503, f"{self.most} streams are open already; close one, or ask again later")
+            raise HTTPException(503, f"{self.most} streams are open already; close one, or retry later")
 
     async def commented(self, events: AsyncIterator[str], may_listen: MayListen) -> AsyncGenerator[str, None]:
-        """The `lines` without the empty ones, with a comment where there was nothing else for a while."""
-        spoke = anyio.current_time()
+        """Yield the `lines` except empty ones, and a comment after each period without any."""
+        sent_at = anyio.current_time()
         async with aclosing(self.lines(events, may_listen)) as lines:
             async for event in lines:
                 now = anyio.current_time()
-                if event or now - spoke >= self.comment_every:
-                    spoke = now
+                if event or now - sent_at >= self.comment_every:
+                    sent_at = now
                     yield event or COMMENT
 
     async def lines(self, events: AsyncIterator[str], may_listen: MayListen) -> AsyncGenerator[str, None]:
-        """The events as they are, until there are no more, or the listener may listen no more."""
+        """Yield the events unchanged until they end, or until the client may no longer listen."""
         asked_at = anyio.current_time()
         async with self._counted():
             async for event in events:

@@ -1,1 +1,1 @@
-"""One module for each subject: its routes, and what they hand to their templates."""
+"""The pages. Each module has the routes of one subject and the values for their templates."""

@@ -1,8 +1,9 @@
-"""The assets, one asset, and the history of one of its entries with differences and undo."""
+"""The pages of all assets, of one asset, and of the history of an entry with differences and undo."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import unified_diff
 from typing import Annotated, Any, Final
 
@@ -24,7 +25,7 @@ from watcher.serving.api.routes.asset_store import UndoEntry, undo_entry
 from watcher.serving.api.shapes.assets import asset_response
 from watcher.serving.api.sign_in.auth import Admin
 from watcher.serving.web.forms import Form, go_to
-from watcher.serving.web.parts import FEW, ROWS, Before, Part
+from watcher.serving.web.parts import FEW, ROWS, Before, ListPart
 from watcher.serving.web.rendering import Pages
 from watcher.serving.web.waiting import waiting_jobs
 from watcher.serving.web.words import pretty
@@ -60,8 +61,18 @@ async def one_asset(view: Pages, asset_id: AssetId) -> Response:
         recent = await _events(connection, asset_id, None, FEW)
         stuck = await outbox.stuck(connection, asset_id)
         waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id))
-    values = {"asset": shown, "is_active": asset.active, "entries": entries, "waits": waits, "stuck": stuck, **recent}
-    return view.page("asset.html", keeps_history=context.entries.keeps_history, **values)
+    return view.page(
+        "asset.html",
+        asset=shown,
+        is_active=asset.active,
+        keeps_history=context.entries.keeps_history,
+        entries=entries,
+        waits=waits,
+        stuck=stuck,
+        events=recent.part,
+        consumers=recent.consumers,
+        with_source=recent.with_source,
+    )
 
 
 @router.get("/assets/{asset_id}/events")
@@ -69,18 +80,36 @@ async def events_of_asset(view: Pages, asset_id: AssetId, before: Before = None)
     async with view.context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         recent = await _events(connection, asset_id, before, ROWS)
-    return view.page("events.html", asset=asset, before=before, **recent)
+    return view.page(
+        "events.html",
+        asset=asset,
+        before=before,
+        events=recent.part,
+        consumers=recent.consumers,
+        with_source=recent.with_source,
+    )
 
 
-async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> Mapping[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class _ShownEvents:
+    """A part of an asset's events with what a page links them to."""
+
+    part: ListPart[AssetEvent]
+    consumers: Mapping[int, Sequence[ConsumingRun]]
+    """The runs that consumed each event, by the event's id."""
+    with_source: Collection[int]
+    """The ids of the events whose source still has a page."""
+
+
+async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> _ShownEvents:
     rows = await events.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
-    part: Part[AssetEvent] = Part.of(rows, lambda event: event.id, limit)
+    part: ListPart[AssetEvent] = ListPart.of(rows, lambda event: event.id, limit)
     with_source = await runs.events_with_source(connection, [event.id for event in part.rows])
-    return {"events": part, "consumers": await consumers_of(connection, part.rows), "with_source": with_source}
+    return _ShownEvents(part=part, consumers=await consumers_of(connection, part.rows), with_source=with_source)
 
 
 async def consumers_of(connection: AsyncConnection, rows: Sequence[AssetEvent]) -> Mapping[int, Sequence[ConsumingRun]]:
-    """The runs that consumed each of the events, by its id."""
+    """Return the runs that consumed each event, by the event's id."""
     consuming = await runs.runs_of_events(connection, [event.id for event in rows])
     return {event.id: [run for run in consuming if run.event_id == event.id] for event in rows}
 
@@ -94,7 +123,7 @@ async def one_entry(
     old: Before = None,
     new: Before = None,
 ) -> Response:
-    """An entry's versions, newest first, and the differences between two of them: the newest two, unless it is said."""
+    """Show an entry's versions, newest first, and the difference between two of them: `old` and `new`, or the newest two."""
     async with view.context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         rows = await history.latest(connection, asset.ref, key, limit=ROWS + 1, before=before)
@@ -104,16 +133,19 @@ async def one_entry(
             for number, usual in ((old, _second(rows)), (new, current))
         ]
         is_protected = key in await assets.watermark_keys(connection, asset_id)
-    part: Part[HistoryEntry] = Part.of(rows, lambda row: row.version)
+    part: ListPart[HistoryEntry] = ListPart.of(rows, lambda row: row.version)
     difference = None if chosen[0] is None or chosen[1] is None else _difference(chosen[0], chosen[1])
-    values: dict[str, Any] = {
-        "versions": part,
-        "old": chosen[0],
-        "new": chosen[1],
-        "difference": difference,
-        "current": current,
-    }
-    return view.page("entry.html", asset=asset, key=key, is_protected=is_protected, **values)
+    return view.page(
+        "entry.html",
+        asset=asset,
+        key=key,
+        is_protected=is_protected,
+        versions=part,
+        old=chosen[0],
+        new=chosen[1],
+        difference=difference,
+        current=current,
+    )
 
 
 async def _newest(connection: AsyncConnection, asset: AssetRef, key: str) -> HistoryEntry | None:
@@ -125,7 +157,7 @@ def _second(rows: Sequence[HistoryEntry]) -> HistoryEntry | None:
 
 
 def _difference(old: HistoryEntry, new: HistoryEntry) -> Sequence[tuple[str, str]]:
-    """Lines with what becomes of them: `+`, `-` or ` `, where anything differs."""
+    """Return the lines of a difference, each with its mark: `+`, `-` or ` `. Return none if the values are equal."""
     before, after = _lines(old), _lines(new)
     lines = list(unified_diff(before, after, n=3, lineterm=""))[2:]
     return [(line[:1], line[1:]) for line in lines]
@@ -137,7 +169,7 @@ def _lines(row: HistoryEntry) -> list[str]:
 
 @router.post("/assets/{asset_id}/undo")
 async def undo(request: Request, context: Context, actor: Admin, asset_id: AssetId, form: Form) -> Response:
-    """The entry gets the value of a version again, if it is still what the page showed."""
+    """Restore an older version of an entry, if the entry has not changed since the page was shown."""
     key = form.text("key")
     body = UndoEntry(to_version=form.number("to_version"), if_version=form.number("if_version"))
     await undo_entry(context, actor, asset_id, key, body)

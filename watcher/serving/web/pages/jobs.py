@@ -1,4 +1,4 @@
-"""One job: its schedule, what it waits for, its runs; to pause, resume and start it by hand."""
+"""The page of a job: its schedule, what it waits for, and its runs. People pause, resume and start it there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watcher.serving.api.context import Context
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
-from watcher.serving.web.parts import FEW, Part
+from watcher.serving.web.parts import FEW, ListPart
 from watcher.serving.web.rendering import Pages
 from watcher.serving.web.waiting import waiting_jobs
 
@@ -30,15 +30,10 @@ async def one_job(view: Pages, dag_id: str) -> Response:
         unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
-    part: Part[Run] = Part.of(rows, lambda run: run.id, FEW)
-    values: dict[str, Any] = {
-        "job": job,
-        "shown": dag_response(job, unprocessed),
-        "around": around,
-        "waiting": waiting,
-        "runs": part,
-    }
-    return view.page("job.html", **values)
+    part: ListPart[Run] = ListPart.of(rows, lambda run: run.id, FEW)
+    return view.page(
+        "job.html", job=job, shown=dag_response(job, unprocessed), around=around, waiting=waiting, runs=part
+    )
 
 
 @router.post("/pause")
@@ -55,7 +50,7 @@ async def resume(request: Request, context: Context, actor: Operator, dag_id: st
 
 @router.post("/start")
 async def start(request: Request, context: Context, actor: Operator, dag_id: str, form: Form) -> Response:
-    """A run by hand, with a `conf` if one is given."""
+    """Start a run by hand, with a `conf` if one is given."""
     run_id = await api.trigger(context, actor, dag_id, api.RunRequest(conf=_conf(form.text("conf", ""))))
     return go_to(request, "runs", dag_id, run_id)
 
@@ -64,9 +59,9 @@ def _conf(text: str) -> dict[str, Any]:
     try:
         conf = json.loads(text) if text.strip() else {}
     except ValueError as error:
-        raise HTTPException(422, f"the conf is not JSON: {error}") from None
+        raise HTTPException(422, f"the conf is not JSON ({error}); give a JSON object") from None
     except RecursionError:
-        raise HTTPException(422, "the conf is nested too deep") from None
+        raise HTTPException(422, "the conf is nested too deeply; use fewer levels") from None
     if not isinstance(conf, dict):
         raise HTTPException(422, 'the conf must be a JSON object, such as {"day": "2026-01-31"}')
     return conf

@@ -1,4 +1,4 @@
-"""A watcher's log and a try's: the last lines, or those around a write, a moment or a line, which is marked."""
+"""The pages of a watcher's log and of a try's log: the last lines, or lines around a write, a time or a line, which is marked."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from watcher.serving.api.context import ApiContext
 from watcher.serving.api.parameters import BIGGEST, MapIndex
 from watcher.serving.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, at_moment, excerpt, log_of_try
 from watcher.serving.web.addresses import path
-from watcher.serving.web.rendering import Pages
+from watcher.serving.web.rendering import Pages, View
 
 router = APIRouter(include_in_schema=False)
 _LINES: Final = 100
-"""On each side of a write; the last ones are twice as many."""
+"""Lines on each side of a write. The last lines are twice as many."""
 _REMOTE_LINES: Final = 1000
 _SHOWN_FIRST: Final = ("timestamp", "level", "event", "exception", "rolled_back")
 
@@ -38,9 +38,9 @@ class Line:
 
     record: Record
     is_marked: bool = False
-    """It is what was asked for, or tells of it."""
+    """Whether it is a line that was requested."""
     is_first: bool = False
-    """The first of those: where links lead."""
+    """Whether it is the first marked line, to which links lead."""
 
     @property
     def level(self) -> str:
@@ -48,12 +48,12 @@ class Line:
 
     @property
     def rest(self) -> Mapping[str, Any]:
-        """What the line says beside time, level and event."""
+        """The other fields of the line, without time, level and event."""
         return {name: value for name, value in self.record.items() if name not in _SHOWN_FIRST}
 
 
 def lines(records: Sequence[Record], write_id: str | None = None) -> Sequence[Line]:
-    """The records; those of the write are marked."""
+    """Return the records as lines. Those of the write are marked."""
     marked = [place for place, record in enumerate(records) if write_id and record.get("write_id") == write_id]
     return [
         Line(record=record, is_marked=place in marked, is_first=marked[:1] == [place])
@@ -66,53 +66,81 @@ def last_lines(around: str | None = None, count: int = _LINES) -> LogQuery:
 
 
 def _moment(at: str = "") -> datetime | None:
-    """In UTC unless it says otherwise."""
+    """Parse a time, which is in UTC without a time zone. Raises 422."""
     if not at:
         return None
     try:
         moment = datetime.fromisoformat(at)
         return in_utc(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
     except ValueError:
-        raise HTTPException(422, f"{at[:40]!r} is no time; write it like 2026-01-31T12:00:00Z") from None
+        raise HTTPException(422, f"{at[:40]!r} is not a time; write it like 2026-01-31T12:00:00Z") from None
 
 
 At = Annotated[datetime | None, Depends(_moment)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
-    """What is looked at in a log: a write, else a moment, else the end."""
+class LogPlace:
+    """The place in a log that a page shows: a write, else a time, else the end."""
 
     around: WriteId = None
     at: At = None
 
-    @property
-    def shown(self) -> Mapping[str, Any]:
-        """Words of the page."""
-        if self.around is not None:
-            return {"kind": "the write", "around": self.around}
-        return {"kind": "the time", "around": self.at and self.at.isoformat(timespec="seconds").replace("+00:00", "Z")}
+
+RequestedPlace = Annotated[LogPlace, Depends()]
 
 
-AskedPlace = Annotated[Place, Depends()]
+@dataclass(frozen=True, kw_only=True)
+class _LogPage:
+    """The page of a log: whose it is, and what it links to."""
+
+    view: View
+    title: str
+    above: str | None
+    """The page of the watcher or run, if there still is one."""
+    has_end: bool
+    """Whether the last lines can be shown."""
+    api: str
+    """The address of the same log in the API."""
+
+    def at(self, place: LogPlace, shown: Sequence[Line]) -> Response:
+        """Return the page with the lines at this place."""
+        if place.around is not None:
+            return self.of_lines(shown, kind="the write", around=place.around)
+        moment = None if place.at is None else place.at.isoformat(timespec="seconds").replace("+00:00", "Z")
+        return self.of_lines(shown, kind="the time", around=moment)
+
+    def of_lines(self, shown: Sequence[Line], *, kind: str = "", around: str | int | None = None) -> Response:
+        """Return the page with these lines, which are the last ones unless they are `around` something of this kind."""
+        return self.view.page(
+            "log.html",
+            title=self.title,
+            above=self.above,
+            has_end=self.has_end,
+            api=self.api,
+            kind=kind,
+            around=around,
+            lines=shown,
+        )
 
 
 @router.get("/watchers/{name}/log")
-async def of_watcher(view: Pages, name: str, place: AskedPlace) -> Response:
-    """Also of one that is configured no more: what it wrote still leads here."""
+async def of_watcher(view: Pages, name: str, place: RequestedPlace) -> Response:
+    """Show the log of a watcher, also of one that is no longer configured, whose writes still link to it."""
     logs = partial(watcher_logs, view.context.logs_directory, name)
     async with view.context.database.reading() as connection:
         is_configured = await watchers.is_configured(connection, name)
     has_end = is_configured or bool(await anyio.to_thread.run_sync(logs))
-    if place == Place() and not has_end:
+    if place == LogPlace() and not has_end:
         raise no_watcher(name)
-    about: dict[str, Any] = {
-        "title": name,
-        "above": path("watchers", name) if is_configured else None,
-        "has_end": has_end,
-        "api": path("api", "v2", "watchers", name, "logs"),
-    }
-    return view.page("log.html", **about, **place.shown, lines=await _lines_at(view.context, logs, place))
+    page = _LogPage(
+        view=view,
+        title=name,
+        above=path("watchers", name) if is_configured else None,
+        has_end=has_end,
+        api=path("api", "v2", "watchers", name, "logs"),
+    )
+    return page.at(place, await _lines_at(view.context, logs, place))
 
 
 @router.get("/runs/{dag_id}/{run_id}/log/{task_id}/{try_number}")
@@ -122,11 +150,11 @@ async def of_try(
     run_id: str,
     task_id: str,
     try_number: TryNumber,
-    place: AskedPlace,
+    place: RequestedPlace,
     map_index: MapIndex = -1,
     line: Annotated[int | None, Query(ge=1, le=BIGGEST)] = None,
 ) -> Response:
-    """`line` counts from 1, as the reasons of failed runs do."""
+    """Show the log of a try. `line` counts from 1, as in the reasons of failed runs."""
     instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
     try:
         log, has_end = await log_of_try(view.context, instance, try_number), True
@@ -134,20 +162,18 @@ async def of_try(
         log, has_end = await log_of_try(view.context, instance, try_number, around=place.around), False
     async with view.context.database.reading() as connection:
         is_there = await runs.is_there(connection, dag_id, run_id)
-    about: dict[str, Any] = {
-        "title": f"{dag_id}, try {try_number}",
-        "above": path("runs", dag_id, run_id) if is_there else None,
-        "has_end": has_end,
-        "api": api_path(instance, try_number),
-    }
+    page = _LogPage(
+        view=view,
+        title=f"{dag_id}, try {try_number}",
+        above=path("runs", dag_id, run_id) if is_there else None,
+        has_end=has_end,
+        api=api_path(instance, try_number),
+    )
     if log.remote is not None and place.around is None:
-        part = await log.fragment(0, _REMOTE_LINES)
-        return view.page("log.html", **about, around=None, lines=lines(part.records))
-    if line is not None and place == Place():
-        shown = await anyio.to_thread.run_sync(_numbered, log.path, line)
-        return view.page("log.html", **about, kind="line", around=line, lines=shown)
-    shown = await _lines_at(view.context, lambda: [[log.path]], place)
-    return view.page("log.html", **about, **place.shown, lines=shown)
+        return page.of_lines(lines((await log.fragment(0, _REMOTE_LINES)).records))
+    if line is not None and place == LogPlace():
+        return page.of_lines(await anyio.to_thread.run_sync(_numbered, log.path, line), kind="line", around=line)
+    return page.at(place, await _lines_at(view.context, lambda: [[log.path]], place))
 
 
 def _numbered(path: Path, line: int) -> Sequence[Line]:
@@ -156,13 +182,13 @@ def _numbered(path: Path, line: int) -> Sequence[Line]:
 
 
 def api_path(instance: TaskInstanceKey, try_number: int) -> str:
-    """Where the API has a try's log, below the root."""
+    """Return the API's address of a try's log, below the root."""
     of_run = ("api", "v2", "dags", instance.dag_id, "dagRuns", instance.run_id)
     mapped = None if instance.map_index < 0 else instance.map_index
     return path(*of_run, "taskInstances", instance.task_id, "logs", try_number, map_index=mapped)
 
 
-async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], place: Place) -> Sequence[Line]:
+async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], place: LogPlace) -> Sequence[Line]:
     if place.at is None or place.around is not None:
         return lines(await excerpt(context, logs, last_lines(place.around)), place.around)
     earlier, later = await at_moment(context, logs, place.at, last_lines())
@@ -171,7 +197,7 @@ async def _lines_at(context: ApiContext, logs: Callable[[], Sequence[Log]], plac
 
 
 async def tail(context: ApiContext, log: LogOfTry, count: int) -> Sequence[Line]:
-    """The last lines of a try, for the page of its run."""
+    """Return the last lines of a try, for the page of its run."""
     if log.remote is not None:
         return lines((await log.fragment(0, _REMOTE_LINES)).records[-count:])
     return lines(await excerpt(context, lambda: [[log.path]], last_lines(count=count // 2)))

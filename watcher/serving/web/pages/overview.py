@@ -1,4 +1,4 @@
-"""The first page: what needs attention, every watcher, and what runs."""
+"""The overview: what needs attention, all watchers with a chart of their events, and the active and newest runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from store.runs import runs, waiting
 from store.runs.queues import ACTIVE
 from watcher.host.health import Health
 from watcher.serving.web.addresses import path
-from watcher.serving.web.bars import Chart
 from watcher.serving.web.parts import FEW, ROWS
 from watcher.serving.web.rendering import Pages
 from watcher.serving.web.words import duration, moment
@@ -25,15 +24,61 @@ from watcher.serving.web.words import duration, moment
 router = APIRouter(include_in_schema=False)
 _GOOD: Final = frozenset({"running", "starting", "paused"})
 _MOST_PAGES: Final = 10_000
+_BAR_HEIGHT: Final = 20
+_BAR_STEP: Final = 4
+_LEAST_HEIGHT: Final = 2
+"""The height of the lowest bar, which has to be visible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Attention:
-    """Something that a person should look at, and where."""
+    """Something that needs a person's attention, and its page."""
 
     name: str
     sentence: str
     page: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bar:
+    """A rectangle of a chart, in the units of an inline SVG."""
+
+    x: int
+    y: int
+    height: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chart:
+    """A chart with one bar for each hour. The counts are ordered from the oldest."""
+
+    counts: Sequence[int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def width(self) -> int:
+        return _BAR_STEP * len(self.counts)
+
+    @property
+    def bars(self) -> Sequence[Bar]:
+        """The bars. The highest count has the full height, and hours without events have no bar."""
+        highest = max(self.counts, default=0)
+        heights = [
+            (hour, max(_LEAST_HEIGHT, round(count * _BAR_HEIGHT / highest)))
+            for hour, count in enumerate(self.counts)
+            if count
+        ]
+        return [Bar(x=_BAR_STEP * hour, y=_BAR_HEIGHT - height, height=height) for hour, height in heights]
+
+    @property
+    def sentence(self) -> str:
+        """The chart's content as a sentence, for people who cannot see it."""
+        return (
+            f"{self.total:,} events in {len(self.counts)} hours, {self.counts[-1]:,} in the last" if self.counts else ""
+        )
 
 
 @router.get("/")
@@ -67,7 +112,7 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
 
 
 async def _charts(connection: AsyncConnection, rows: Sequence[WatcherRow]) -> Mapping[int, Chart]:
-    """Of the watchers' assets, by their ids."""
+    """Return the charts of the watchers' assets, by the ids of the assets."""
     ids = {row.asset_id for row in rows}
     counts = await activity.by_hour(connection, ids)
     return {asset_id: Chart(counts=counts.get(asset_id, [0] * activity.HOURS)) for asset_id in ids}

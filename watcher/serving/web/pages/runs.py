@@ -1,13 +1,12 @@
-"""The runs of all jobs, and one run: what it consumed, how it goes, what it wrote, and what operators do to it."""
+"""The pages of all runs and of one run: its events, progress, tries and writes. Operators retry and cancel it there."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.detection import events
 from store.detection.events import EventFilter
@@ -24,15 +23,15 @@ from watcher.serving.api.shapes.base import parsed
 from watcher.serving.api.shapes.task_instances import history_link
 from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import go_to
-from watcher.serving.web.pages.logs import api_path, tail
-from watcher.serving.web.parts import ROWS, Before, Part
+from watcher.serving.web.pages.logs import Line, api_path, tail
+from watcher.serving.web.parts import ROWS, Before, ListPart
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(prefix="/runs", include_in_schema=False)
 _LINES: Final = 40
 _LINE: Final = re.compile(r"log line (\d{1,18})\)$")
 _MOST: Final = 100
-"""Events, values and tries that the page of a run shows."""
+"""Events, values and tries that the page of a run shows at most."""
 State = Literal["queued", "running", "success", "failed"]
 
 
@@ -46,7 +45,7 @@ async def all_runs(
     states = None if state is None else [state]
     async with view.context.database.reading() as connection:
         rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
-    part: Part[Run] = Part.of(rows, lambda run: run.id)
+    part: ListPart[Run] = ListPart.of(rows, lambda run: run.id)
     return view.page("runs.html", runs=part, before=before, state=state, job=job)
 
 
@@ -58,51 +57,41 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
         consumed = await runs.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
         with_source = await runs.events_with_source(connection, [event.id for event in consumed])
-        written = await _written(connection, dag_id, run_id)
-    log = {} if not tries else await _log(view.context, tries[0])
-    values = {
-        "run": run,
-        "tasks": tasks,
-        "tries": tries,
-        "consumed": consumed[:_MOST],
-        "with_source": with_source,
-        **written,
-        **log,
-    }
+        written = await history.of_run(connection, dag_id, run_id, limit=_MOST)
+        emitted = await events.latest(connection, EventFilter(source_dag_id=dag_id, source_run_id=run_id), limit=_MOST)
+    newest = TaskInstanceKey.of(tries[0]) if tries else None
     return view.page(
         "run.html",
-        is_active=run.state in ACTIVE,
+        run=run,
+        tasks=tasks,
+        tries=tries,
+        consumed=consumed[:_MOST],
         has_more=len(consumed) > _MOST,
+        with_source=with_source,
+        written=written,
+        emitted=emitted,
+        is_active=run.state in ACTIVE,
         progress=_progress(tries),
-        history=lambda one_try: history_link(view.context.links.spark_history_url, one_try.progress),
+        history=lambda of_run: history_link(view.context.links.spark_history_url, of_run.progress),
         line=_line_of(run.reason),
-        **values,
+        lines=[] if newest is None else await _last_lines(view.context, newest, tries[0].try_number),
+        around=None,
+        api=None if newest is None else api_path(newest, tries[0].try_number),
     )
 
 
-async def _written(connection: AsyncConnection, dag_id: str, run_id: str) -> Mapping[str, Any]:
-    """Store entries and outlet events."""
-    of_run = EventFilter(source_dag_id=dag_id, source_run_id=run_id)
-    return {
-        "written": await history.of_run(connection, dag_id, run_id, limit=_MOST),
-        "emitted": await events.latest(connection, of_run, limit=_MOST),
-    }
-
-
-async def _log(context: ApiContext, newest: TryOfRun) -> Mapping[str, Any]:
-    instance = TaskInstanceKey.of(newest)
-    lines = await tail(context, await log_of_try(context, instance, newest.try_number), _LINES)
-    return {"lines": lines, "around": None, "api": api_path(instance, newest.try_number)}
+async def _last_lines(context: ApiContext, instance: TaskInstanceKey, try_number: int) -> Sequence[Line]:
+    return await tail(context, await log_of_try(context, instance, try_number), _LINES)
 
 
 def _line_of(reason: str | None) -> str | None:
-    """The number of the log line that a reason names, as `watcher.submit.shimmed` writes them."""
+    """Return the number of the log line in a reason, as `watcher.submit.local.exit_reason` writes it."""
     named = _LINE.search(reason or "")
     return named and named[1]
 
 
 def _progress(tries: Sequence[TryOfRun]) -> Mapping[str, int] | None:
-    """Spark's tasks of the newest try: how many there are, and how many are done."""
+    """Return the counts of Spark tasks of the newest try, or None before there are any."""
     if not tries or tries[0].progress is None:
         return None
     progress: Mapping[str, int] = parsed(tries[0].progress)
@@ -111,7 +100,7 @@ def _progress(tries: Sequence[TryOfRun]) -> Mapping[str, int] | None:
 
 @router.post("/{dag_id}/{run_id}/retry")
 async def retry(request: Request, context: Context, actor: Operator, dag_id: str, run_id: str) -> Response:
-    """The same run with the same events, by its next try."""
+    """Retry the run: its next try consumes the same events."""
     await api.clear(context, actor, dag_id, run_id)
     return go_to(request, "runs", dag_id, run_id)
 

@@ -1,4 +1,4 @@
-"""Search over names, keys, events and write ids."""
+"""The search page for names, keys, events and write ids."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
 _MOST = 20
-"""Of each kind."""
+"""Results of each kind at most."""
 
 
 @router.get("/search")
 async def results(view: Pages, q: Annotated[str, Query(max_length=200)] = "") -> Response:
-    """Nothing is looked for without a text."""
-    text = _sought(q)
+    """Show the results for `q`, or none without a text."""
+    text = _searchable(q)
     if not text:
         return view.page("search.html", text=q, matches=None)
     async with view.context.database.reading() as connection:
@@ -26,8 +26,8 @@ async def results(view: Pages, q: Annotated[str, Query(max_length=200)] = "") ->
     return view.page("search.html", text=text, matches=matches)
 
 
-def _sought(q: str) -> str:
-    """What no database can hold is under no name."""
+def _searchable(q: str) -> str:
+    """Return the text to search for, which is empty if no database can store `q`."""
     try:
         return storable(q.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""Signing in with a token, and out."""
+"""The page to sign in with a token, and signing out."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, HTTPException, Query, Request, Response
 from fastapi.responses import RedirectResponse
 
 from watcher.serving.api.context import Context
-from watcher.serving.api.sign_in import sessions
+from watcher.serving.api.sign_in.sign_ins import begin_session, end_session
 from watcher.serving.web.addresses import root
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.rendering import plain_page
@@ -24,13 +24,12 @@ async def sign_in_page(request: Request, next_page: Annotated[str, Query(alias="
 
 @router.post("/sign-in")
 async def sign_in(request: Request, context: Context, form: Form) -> Response:
-    """To the page that was asked for; a token that is refused is asked for again."""
+    """Sign in and redirect to the requested page. After a refused token, show the form again."""
     following = form.text("next", "")[:_LONGEST_ADDRESS]
     try:
-        cookie = await sessions.begin(request, context, form.text("token").strip())
+        cookie = await begin_session(request, context, form.text("token").strip())
     except HTTPException as error:
-        values = {"following": following, "sentence": error.detail}
-        return plain_page(request, "sign_in.html", status=error.status_code, **values)
+        return plain_page(request, "sign_in.html", status=error.status_code, following=following, sentence=error.detail)
     answer = RedirectResponse(_ours(request, following), 303)
     answer.headers["Set-Cookie"] = cookie
     return answer
@@ -39,11 +38,11 @@ async def sign_in(request: Request, context: Context, form: Form) -> Response:
 @router.post("/sign-out")
 async def sign_out(request: Request, context: Context) -> Response:
     answer = go_to(request, "sign-in")
-    answer.headers["Set-Cookie"] = await sessions.end(request, context)
+    answer.headers["Set-Cookie"] = await end_session(request, context)
     return answer
 
 
 def _ours(request: Request, following: str) -> str:
-    """The address below our root; one that leads to another machine (`//other`) becomes the first page's."""
+    """Return the address below our root. An address of another host (`//other`) becomes that of the overview."""
     is_ours = following.startswith("/") and following[1:2] not in {"/", "\\"} and following.isprintable()
     return root(request) + following[1:] if is_ours else root(request)

@@ -1,4 +1,4 @@
-"""One watcher: its watermark in words, its log, and what operators do to it."""
+"""The page of a watcher: its watermark in words, its polls and its log. Operators pause and rewind it there."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import last_lines, lines
 from watcher.serving.web.parts import FEW
 from watcher.serving.web.rendering import Pages, View
+from watcher.triggerer.control import MovedPosition, Preview
 
 router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
 _FEW_LINES = 20
@@ -37,8 +38,10 @@ async def one_watcher(view: Pages, name: Name) -> Response:
     return await _page(view, name)
 
 
-async def _page(view: View, name: str, **more: object) -> Response:
-    """`more` are a preview and what it is of."""
+async def _page(
+    view: View, name: str, preview: Preview | MovedPosition | None = None, to: str | None = None
+) -> Response:
+    """Return the watcher's page; with a `preview` of the next poll, or of a rewind to `to`."""
     async with view.context.database.reading() as connection:
         row = view.context.process.health.merged(await watchers.get(connection, name))
         asset = await watchers.asset_of(connection, name)
@@ -47,26 +50,26 @@ async def _page(view: View, name: str, **more: object) -> Response:
         rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
-    values = {
-        "watcher": row,
-        "asset": asset,
-        "watermark": parsed(row.watermark_now),
-        "sentence": await _described(view.context, row),
-        "rewind": last_rewind,
-        "most_counted": _MOST_COUNTED,
-        "rejected": rejected,
-        "polls": [WatcherPoll.of(poll) for poll in view.context.process.health.polls(name, stored_polls)[:FEW]],
-        "lines": lines(records),
-        "around": None,
-        "api": path("api", "v2", "watchers", name, "logs"),
-        "preview": None,
-        "to": None,
-    }
-    return view.page("watcher.html", **{**values, **more})
+    return view.page(
+        "watcher.html",
+        watcher=row,
+        asset=asset,
+        watermark=parsed(row.watermark_now),
+        sentence=await _described(view.context, row),
+        rewind=last_rewind,
+        most_counted=_MOST_COUNTED,
+        rejected=rejected,
+        polls=[WatcherPoll.of(poll) for poll in view.context.process.health.polls(name, stored_polls)[:FEW]],
+        lines=lines(records),
+        around=None,
+        api=path("api", "v2", "watchers", name, "logs"),
+        preview=preview,
+        to=to,
+    )
 
 
 async def _described(context: ApiContext, row: WatcherRow) -> str:
-    """The watermark in the words of its trigger's class."""
+    """Return the watermark as a sentence of its trigger's class."""
     watermark = parsed(row.watermark_now)
     describe = partial(context.watchers.descriptions.describe, watcher=row.name)
     return (await anyio.to_thread.run_sync(describe, row.trigger, watermark)).sentence
@@ -88,7 +91,7 @@ async def resume(request: Request, context: Context, actor: Operator, name: Name
 async def preview(
     view: Pages, actor: Operator, name: Name, to: Annotated[str | None, Query(max_length=1000)] = None
 ) -> Response:
-    """On the watcher's page what the next look would find, or what would follow a rewind; nothing changes by it."""
+    """Show what the next poll would find, or with `to` what would follow a rewind. Nothing changes."""
     if to is None:
         return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
     body = api.RewindBody(to=_place(to), preview=True)
@@ -97,7 +100,7 @@ async def preview(
 
 @router.post("/rewind")
 async def rewind_to(request: Request, context: Context, actor: Operator, name: Name, form: Form) -> Response:
-    """The rewind that was previewed."""
+    """Rewind the watcher, after a preview."""
     await api.rewind(context, actor, name, api.RewindBody(to=_place(form.text("to"))))
     return go_to(request, "watchers", name)
 

@@ -1,5 +1,5 @@
-// What pages need beyond HTML: sections are read again when something changes, and log lines are added as they come.
-// Everything here can be left out; the page is whole without it.
+// Live updates of pages: sections are reloaded when something changes, and new log lines are added.
+// Pages are complete without this script.
 "use strict";
 
 const INVISIBLE = /[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
@@ -14,7 +14,7 @@ function part(name, text, ...more) {
   return element;
 }
 
-// One log line, as the server makes them in lines.html.
+// Returns one log line in the form of lines.html.
 function line(record) {
   const item = document.createElement("li");
   if (record.level) item.className = record.level;
@@ -48,7 +48,7 @@ for (const log of document.querySelectorAll("ol.log")) {
   });
 }
 
-// Sections are replaced by what the same page holds now, but not while somebody types or is about to press a button there.
+// Sections are replaced by those of the same page as it is now, but not while a person types or is about to press a button there.
 const live = () => [...document.querySelectorAll("section[data-live]")];
 const busy = (section) => section.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary");
 let reading = false;
@@ -61,7 +61,7 @@ async function refresh() {
     const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
     if (answer.ok && !answer.redirected) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch {
-    // The daemon may be starting again; the next time it may be back.
+    // The daemon may be restarting. The next refresh may succeed.
   }
   await new Promise((resolve) => setTimeout(resolve, 1000));
   reading = false;
@@ -71,7 +71,7 @@ async function refresh() {
 const followed = (page) => page.querySelector("ol.log")?.dataset.follow;
 
 function replace(page) {
-  if (followed(page) !== followed(document)) { location.reload(); return; } // another try has begun
+  if (followed(page) !== followed(document)) { location.reload(); return; } // another try has started
   for (const section of live()) {
     const fresh = page.getElementById(section.id);
     if (!fresh || busy(section) || fresh.innerHTML === section.innerHTML) continue;
@@ -83,23 +83,23 @@ function replace(page) {
   }
 }
 
-// A stream tells when something has changed. A page in the background listens to nothing, and waits until it is looked at.
+// A stream reports changes. A page in the background does not listen until it is visible again.
 const changes = document.body.dataset.changes;
 let stream = null;
 
 function listen() {
   if (!changes || stream || document.hidden || !live().length) return;
   stream = new EventSource(changes);
-  // What came since the page was made is told by nobody: the stream begins with what comes after it is open.
+  // The stream begins when it opens, so `open` refreshes for the changes since the page was rendered.
   for (const type of ["open", "asset_event", "run", "try", "watcher", "store", "reset"]) stream.addEventListener(type, refresh);
   stream.addEventListener("error", () => { if (stream?.readyState === EventSource.CLOSED) stream = null; });
 }
 
-// What no change tells of (ages, what is waited for) is read now and then; without a stream, all is.
-const every = (seconds, sections, whenTold) => setInterval(() => {
+// Facts that no change reports (ages, what a job waits for) are refreshed now and then; without a stream, everything is.
+const every = (seconds, sections, withStream) => setInterval(() => {
   listen();
-  const told = stream !== null && stream.readyState === EventSource.OPEN;
-  if (told === whenTold && !document.hidden && document.querySelector(sections)) refresh();
+  const connected = stream !== null && stream.readyState === EventSource.OPEN;
+  if (connected === withStream && !document.hidden && document.querySelector(sections)) refresh();
 }, seconds * 1000);
 every(30, "section[data-live]", true);
 every(5, "section[data-live]", false);

@@ -1,0 +1,73 @@
+"""The sections `assets` and `aliases`: what there is, and what watches it."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Annotated, Any, TypeAlias
+
+from pydantic import AfterValidator, BaseModel, Field, SerializeAsAny, WithJsonSchema
+
+from config.errors import KeyPath
+from config.models.uris import credentials_in, normalise
+from config.models.values import PositiveDuration
+from config.names import Name
+from config.section import LARGEST_INT, Section
+from config.sentences import misplaced
+from config.vocabulary import Isolation
+
+
+def _check_countable(duration: timedelta) -> timedelta:
+    """Return `duration`. Raises ValueError if the database has no room for its number of seconds."""
+    if duration > (longest := timedelta(days=timedelta(seconds=LARGEST_INT).days)):
+        raise ValueError(f"must be at most {longest.days}d")
+    return duration
+
+
+def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
+    hint = "looks like a credential, and `extra` is stored and shown in clear: keep it in a connection"
+    faults: list[tuple[KeyPath, str]] = [(path, hint) for path in credentials_in(extra)]
+    if faults:
+        raise misplaced(extra, *faults)
+    try:
+        json.dumps(extra, allow_nan=False)
+    except ValueError:
+        raise ValueError("holds a number that JSON cannot write (.nan or .inf); remove it") from None
+    return extra
+
+
+Group: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
+
+
+class WatcherConfig(Section):
+    name: str
+    asset: str
+    trigger: str
+    """A registered name (`s3.new_files`), or the dotted path of a class on `plugins_dir`."""
+    connection: str | None = None
+    """Name of the connection that the trigger uses."""
+    # Excluded from dumps, so no part of the hash: these two do not concern other processes.
+    isolation: Isolation = Field(default="none", exclude=True)
+    """Where the trigger runs: `process` is a process of its own, the default of dotted paths; `none` is the daemon's process."""
+    pause_after_failures: int | None = Field(default=None, exclude=True)
+    """Number of failed polls in a row after which the watcher is paused until a person resumes it; null never pauses it."""
+    options: SerializeAsAny[BaseModel]
+    """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""
+
+
+class AssetConfig(Section):
+    uri: Annotated[str, AfterValidator(normalise)]
+    """The asset's URI, normalised by Airflow's rules. Default: the asset's name."""
+    group: Group = "asset"
+    """A word by which people group assets."""
+    extra: Annotated[dict[str, Any], AfterValidator(_check_extra)] = Field(default_factory=dict)
+    """Anything worth knowing, as JSON. It is no part of the asset's identity, and must not hold credentials."""
+    expect_every: Annotated[PositiveDuration, AfterValidator(_check_countable)] | None = None
+    """Maximum time without an event; after that an alert is raised."""
+    watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
+    """Watchers by name, which is unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
+
+
+class AliasConfig(Section):
+    group: Group = "asset"
+    """A word by which people group aliases."""

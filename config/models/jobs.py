@@ -1,0 +1,73 @@
+"""The `jobs` section: what is started, when, and how often it is tried."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationInfo, field_validator
+
+from config.models.ingest import BUILTIN
+from config.models.schedules import ReferencesField, ScheduleField, needs_several
+from config.models.spark import SparkConfig
+from config.models.values import Duration, PositiveDuration
+from config.names import Name
+from config.section import LARGEST_INT, Section
+from config.sentences import misplaced
+
+
+class BatchConfig(Section):
+    mode: Literal["coalesce", "each"] = "coalesce"
+    """`coalesce` collects events into one run. `each` makes a run of each event, and needs a schedule without `all`."""
+    debounce: Duration = timedelta(0)
+    """Wait until no event has come for this long."""
+    max_wait: Duration = timedelta(minutes=5)
+    """Maximum wait since the first event."""
+    max_events: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 1000
+    """Maximum number of events in one run."""
+
+
+def _task_id(validated: Mapping[str, Any]) -> str:
+    stem = PurePosixPath(validated["spark"].application.removeprefix(BUILTIN)).stem
+    return re.sub("[^A-Za-z0-9_.-]", "_", stem)[:250]
+
+
+class JobConfig(Section):
+    spark: SparkConfig
+    """What to start."""
+    task_id: Annotated[Name, Field(default_factory=_task_id)]
+    """Name of the job's only task. Default: the application's file name without its suffix."""
+    schedule: ScheduleField = None
+    """What starts a run: assets, aliases, a time. Null: a run is started by hand only."""
+    batch: BatchConfig = BatchConfig()
+    """How events are collected into runs."""
+    inlets: ReferencesField = ()
+    """Assets and aliases (`{alias: name}`) that the job reads."""
+    outlets: ReferencesField = ()
+    """Assets and aliases (`{alias: name}`) that the job writes. Each asset gets an event when the job succeeds."""
+    max_active_runs: Annotated[int, Field(ge=1, le=LARGEST_INT)] = 1
+    """Maximum number of runs of this job at a time."""
+    retries: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
+    """Number of further tries after a failure."""
+    retry_delay: Duration = timedelta(seconds=30)
+    """Wait before the first retry. It doubles with each retry, up to 10m."""
+    timeout: PositiveDuration | None = None
+    """Maximum time for one try."""
+    deadline: PositiveDuration | None = None
+    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised."""
+    paused: bool = False
+    """Whether a new job is paused at first."""
+    catchup: bool = False
+    """Start one run for each time that was missed while the daemon was stopped, not one for all of them."""
+
+    @field_validator("batch")
+    @classmethod
+    def _check_mode(cls, batch: BatchConfig, info: ValidationInfo) -> BatchConfig:
+        schedule = info.data.get("schedule")
+        if batch.mode == "each" and schedule and needs_several(schedule.condition):
+            hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
+            raise misplaced(batch, (("mode",), hint))
+        return batch

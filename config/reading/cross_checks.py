@@ -1,0 +1,153 @@
+"""The parts of a configuration checked against each other, after each was validated by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any, Final
+
+from config.errors import KeyPath
+from config.models.assets import AssetConfig
+from config.models.ingest import INGEST
+from config.models.jobs import JobConfig
+from config.models.schedules import AssetCondition, Reference, references
+from config.models.settings import AirflowSettings, Settings
+from config.names import did_you_mean
+from config.reading.entries import Entries
+
+AIRFLOW: Final = "(Airflow)"
+"""Stands among the jobs for whatever Airflow does between the events it is sent and the events it sends back."""
+
+
+def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the place and a sentence for each entry that does not go together with the others."""
+    for name, job in entries.jobs.items():
+        if job is not None:
+            faults = (*ingest_faults(job, entries.assets, entries.connections), *_warm_faults(job, entries.settings))
+            for place, sentence in faults:
+                yield ("jobs", name, *place), sentence
+    for path, name in unknown_neighbours(entries.settings, entries.assets):
+        yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
+
+
+def _warm_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
+    if job.spark.warm and settings and settings.scheduler.warm_memory_mb == 0:
+        yield ("spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
+
+
+def unknown_neighbours(settings: Settings | None, assets: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the places where `settings.airflow` names an unknown asset of ours, each with that name."""
+    airflow = None if settings is None else settings.airflow
+    if airflow is None:
+        return
+    yield from ((("settings", "airflow", "forward", name), name) for name in airflow.forward if name not in assets)
+    for theirs, name in airflow.listen.items():
+        if name not in assets:
+            yield ("settings", "airflow", "listen", theirs), name
+
+
+def ingest_faults(
+    job: JobConfig, assets: Mapping[str, AssetConfig | None], connections: Mapping[str, Any]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a place in the job and a sentence for everything that a job of `builtin:ingest` lacks.
+
+    Assets and connections that have a problem themselves are None.
+    """
+    if job.spark.application != INGEST:
+        return
+    options = job.spark.options
+    table = _outlet_of_table(job, assets)
+    if table is None:
+        yield ("outlets",), "must name exactly one asset: its store describes the table that builtin:ingest writes"
+        return
+    is_iceberg = options.get("format") == "iceberg"
+    if is_iceberg:
+        yield from _iceberg_faults(job, connections)
+    # The rows of an Iceberg table are where its catalog says; only its bad records need a place.
+    key = "bad_records" if is_iceberg else "target"
+    asset = assets.get(table)
+    place = options.get(key) or (asset.uri if asset else "s3:")
+    if not place.startswith(("file:/", "s3:", "s3a:", "/")):
+        remedy = f"give the outlet a uri that begins with file: or s3:, or set spark.options.{key}"
+        yield (
+            ("spark", "options", key) if options.get(key) else ("outlets",),
+            f"`{place}` cannot hold a table: {remedy}",
+        )
+    if options.get("dedupe_key") and job.max_active_runs > 1:
+        yield ("max_active_runs",), "must be 1 with dedupe_key: two runs at a time could load the same row"
+    if missing := _missing_connection(job, assets, connections, writes_s3=place.startswith(("s3:/", "s3a:/"))):
+        yield ("spark", "connections"), missing
+
+
+def _outlet_of_table(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> str | None:
+    """The outlet that stands for the job's table, or None if there is not exactly one."""
+    target = job.spark.options.get("target")
+    outlets = [outlet.name for outlet in job.outlets if isinstance(outlet, AssetCondition)]
+    uris = {name: asset.uri for name in outlets if (asset := assets.get(name))}
+    tables = [name for name in outlets if target in {None, uris.get(name)}] or outlets
+    return tables[0] if len(tables) == 1 else None
+
+
+def _iceberg_faults(job: JobConfig, connections: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    options, listed = job.spark.options, job.spark.connections
+    if "." not in (options.get("target") or ""):
+        yield ("spark", "options", "target"), "must be `<namespace>.<table>` with `format: iceberg`"
+    catalogs = [name for name in listed if getattr(connections.get(name), "type", "iceberg") == "iceberg"]
+    if not catalogs:
+        yield ("spark", "connections"), "must list a connection of type iceberg: the table is written with it"
+    for name in catalogs:
+        storage = getattr(connections.get(name), "storage", None)
+        if storage is not None and storage not in listed:
+            yield ("spark", "connections"), f"must list `{storage}` too, the storage of `{name}`"
+
+
+def _missing_connection(
+    job: JobConfig, assets: Mapping[str, AssetConfig | None], connections: Mapping[str, Any], *, writes_s3: bool
+) -> str | None:
+    listed = job.spark.connections
+    awaited = references(job.schedule.condition) if job.schedule else ()
+    read = {asset.name for asset in (*awaited, *job.inlets) if isinstance(asset, AssetCondition)}
+    for asset in filter(None, map(assets.get, sorted(read))):
+        for watcher in asset.watchers.values():
+            if watcher.connection is not None and watcher.connection not in listed:
+                return f"must list `{watcher.connection}`: the watcher {watcher.name} reads the job's source with it"
+    if writes_s3 and not any(getattr(connections.get(name), "type", "s3") == "s3" for name in listed):
+        return "must list a connection of type s3: the table is written with it"
+    return None
+
+
+def job_cycles(jobs: Mapping[str, JobConfig], airflow: AirflowSettings | None = None) -> list[tuple[str, ...]]:
+    """Circles of jobs in which the outlets of each one are in the schedule of the next.
+
+    They are allowed, because a condition may end a circle, but worth a warning. Not every circle is listed, but breaking those
+    that are listed breaks all of them.
+    """
+    writers: dict[Reference, set[str]] = {}
+    for name, job in jobs.items():
+        for outlet in job.outlets:
+            writers.setdefault(outlet, set()).add(name)
+    sent: set[str] = set()
+    if airflow is not None:
+        sent = {writer for name in airflow.forward for writer in writers.get(AssetCondition(name=name), ())}
+        for name in airflow.listen.values():
+            writers.setdefault(AssetCondition(name=name), set()).add(AIRFLOW)
+    upstream = {name: _upstream(job, writers) for name, job in jobs.items()} | {AIRFLOW: sent}
+    cycles = []
+    while cycle := _first_cycle(upstream):
+        cycles.append(tuple(cycle))
+        upstream[cycle[-1]].discard(cycle[-2])
+    return cycles
+
+
+def _upstream(job: JobConfig, writers: Mapping[Reference, set[str]]) -> set[str]:
+    awaited = references(job.schedule.condition) if job.schedule else ()
+    return {writer for reference in awaited for writer in writers.get(reference, ())}
+
+
+def _first_cycle(upstream: Mapping[str, set[str]]) -> list[str]:
+    """The jobs of a circle, each before the one it starts, and the first one again at the end; [] if there is no circle."""
+    try:
+        TopologicalSorter(upstream).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []

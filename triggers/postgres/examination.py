@@ -1,0 +1,159 @@
+"""Examining a watched table: at every start, when it is due again, and after the table was altered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import TypeAlias
+
+import anyio
+
+from triggers.base import Finding, JsonObject, TriggerContext, refuse_errors
+from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from triggers.postgres.catalog import FACTS, RELATIONS, TYPES
+from triggers.postgres.checks import judge, judge_sessions
+from triggers.postgres.connection import PostgresClient
+from triggers.postgres.facts import TableFacts
+from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.session import Lane
+from triggers.postgres.sql import quoted, trial_of_condition
+from triggers.postgres.values import ValueType, type_of
+from triggers.postgres.watched_table import WatchedTable, busy
+
+Trial: TypeAlias = Callable[[WatchedTable], tuple[str, Sequence[object]]]
+"""Returns a statement without `where`, and its arguments, that needs every right a poll needs."""
+
+
+class Examiner:
+    """Examines one table: at the start, when that is due again, and after it was altered."""
+
+    __slots__ = ("_client", "_context", "_lane", "_options", "_table", "_trial", "due_at", "examined_at", "warnings")
+
+    def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext, trial: Trial) -> None:
+        self._options = options
+        self._client = client
+        self._context = context
+        self._lane = client.lane(context.watcher, options.lock_timeout, is_alone=context.is_alone)
+        self._trial = trial
+        self._table: WatchedTable | None = None
+        self.warnings: list[Finding] = []
+        """The warnings of the last check."""
+        self.examined_at = self.due_at = 0.0
+        """When the table was last examined, and when it is due again, by anyio's clock."""
+
+    async def check(self, every: timedelta) -> list[Finding]:
+        """Examine the table; it is due again after `every`, or up to half of that earlier. Raises SourceUnavailable."""
+        findings, self._table = await examine(self._options, self._client, self._lane, self._trial)
+        if self._table is not None:
+            self._table.max_batch_bytes = self._context.max_batch_bytes
+            self._table.watcher = self._context.watcher
+        self.warnings = [finding for finding in findings if finding.level == "warning"]
+        self.examined_at = anyio.current_time()
+        spread = 1 - self._context.random() / 2
+        self.due_at = self.examined_at + every.total_seconds() * spread
+        return findings
+
+    async def check_again(self, every: timedelta) -> WatchedTable:
+        """Examine the table again. Raises if detection is no longer exact, or if the name means another table now."""
+        identity = self.identity()
+        refuse_errors(await self.check(every))
+        if self.identity() != identity:
+            raise SourceChanged(
+                f"{self._options.table} is another table now; choose where to begin with `watcher rewind`"
+            )
+        return self.table
+
+    def identity(self) -> JsonObject:
+        """Return what a position of this watcher belongs to."""
+        table, options = self.table, self._options
+        return {
+            "trigger": "postgres.new_rows",
+            "system_identifier": table.server.system_identifier,
+            "database": table.facts.database_oid,
+            "table": table.facts.table_oid,
+            "mode": options.mode,
+            "column": options.column,
+            "where": options.where,
+        }
+
+    @property
+    def table(self) -> WatchedTable:
+        """The table as it was last examined. Raises ConfigurationError after a check with errors."""
+        if self._table is None:
+            raise ConfigurationError("the start-up checks found errors: fix those first")
+        return self._table
+
+
+async def examine(
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
+) -> tuple[list[Finding], WatchedTable | None]:
+    """Return the findings, and the table to read unless one of them is an error. Raises SourceUnavailable."""
+    try:
+        return await _examined(options, client, lane, trial)
+    except SourceUnavailable as error:
+        if sqlstate_of(error) != LOCK_TIMEOUT:
+            raise
+        relations = (await lane.fetch(RELATIONS, options.source.schema, options.source.name)).rows
+        raise await busy(options, client, [row["oid"] for row in relations]) from error
+
+
+async def _examined(
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
+) -> tuple[list[Finding], WatchedTable | None]:
+    name = options.source
+    try:
+        result = await lane.fetch(FACTS, name.schema, name.name, options.column)
+    except NotPrimary as refused:
+        return [Finding.error("primary", str(refused), "name the primary in the connection")], None
+    except ConfigurationError as refused:
+        remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
+        return [Finding.error("connection", str(refused), remedy)], None
+    facts = TableFacts.from_row(result.rows[0]) if result.rows else None
+    findings = [Finding.ok("primary", "the server is not a standby"), *judge(facts, options)]
+    if facts is None or _failed(findings):
+        return findings, None
+    lane.one_plan = facts.one_plan
+    findings.append(judge_sessions(facts, client.most_sessions))
+    if options.columns or options.mode == "updated_at":
+        columns = {*options.columns, *facts.primary_key}
+        facts = replace(facts, types=await _types_of(columns, lane, facts))
+    table = WatchedTable(options=options, facts=facts, client=client, session=lane, server=result.server)
+    findings += await _try_statements(table, trial)
+    return findings, None if _failed(findings) else table
+
+
+async def _types_of(columns: Collection[str], session: Lane, facts: TableFacts) -> Mapping[str, ValueType]:
+    rows = (await session.fetch(TYPES, facts.table_oid)).rows
+    [row_type] = [row["oid"] for row in rows if row["is_row"]]
+    fields = type_of(row_type, {row["oid"]: row for row in rows}).fields
+    return {name: fields[name] for name in columns if name in fields}
+
+
+async def _try_statements(table: WatchedTable, trial: Trial) -> list[Finding]:
+    """Check that the role may read what is configured, and that `where` is a condition on one row."""
+    name, role, where = table.options.source, table.facts.role, table.options.where
+    grant = (
+        f"GRANT USAGE ON SCHEMA {quoted(name.schema)} TO {quoted(role)}; GRANT SELECT ON {name.sql} TO {quoted(role)}"
+    )
+    if table.options.mode == "id" and table.facts.sequences:
+        grant += f"; GRANT SELECT ON SEQUENCE {table.facts.sequences[0].name} TO {quoted(role)}"
+    statement, arguments = trial(table)
+    findings = [await _try(table, "select", statement, arguments, remedy=grant)]
+    if where is not None and not _failed(findings):
+        remedy = "write a condition on one row of the table, as it may stand after WHERE"
+        findings.append(await _try(table, "where", trial_of_condition(name, where), (), remedy=remedy))
+    return findings
+
+
+async def _try(table: WatchedTable, check: str, statement: str, arguments: Sequence[object], *, remedy: str) -> Finding:
+    try:
+        await table.fetch(f"EXPLAIN {statement}", *arguments)
+    except ConfigurationError as refused:
+        return Finding.error(check, str(refused), remedy)
+    return Finding.ok(check, f"{table.facts.role} may read what is configured")
+
+
+def _failed(findings: Sequence[Finding]) -> bool:
+    return any(finding.level == "error" for finding in findings)

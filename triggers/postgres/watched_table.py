@@ -1,0 +1,129 @@
+"""One watched table: its options, what the catalog says about it, and statements on the server that was checked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
+from triggers.options import format_duration
+from triggers.postgres.catalog import ANY_SEQUENCE, HOLDER, MARK_OF_ALL
+from triggers.postgres.connection import PostgresClient
+from triggers.postgres.facts import TableFacts
+from triggers.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
+from triggers.postgres.ledger import LockSet
+from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.session import Lane, Server
+
+log = structlog.get_logger()
+
+
+class Altered(Exception):
+    """The table was altered since it was examined, so nothing that the statement returned may count."""
+
+
+@dataclass(kw_only=True, slots=True)
+class WatchedTable:
+    """The table, and the server on which `check` found it."""
+
+    options: NewRowsOptions
+    facts: TableFacts
+    client: PostgresClient
+    session: Lane
+    server: Server
+    watcher: str = "NAME"
+    max_batch_bytes: int = 16_000_000
+
+    async def refuse_altered(self) -> None:
+        """Raise `Altered` unless the table is as it was examined. Called before rows that were read count.
+
+        This statement comes later than the rows, so it shows every alteration made before they were written.
+        """
+        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations, repeated=True)
+        if row["mark"] != self.facts.mark:
+            raise Altered
+
+    async def fetch(
+        self, statement: str, *arguments: object, boot: str | None = None, repeated: bool = False
+    ) -> Sequence[Any]:
+        """Return the rows of one snapshot. Raises `SourceChanged` if another server than the one that was checked returned them.
+
+        With `boot`, `SourceUnavailable` is raised if the server was restarted since it had that boot id: a list of transactions
+        from an old primary says nothing about the writers on the new one. `repeated` is explained in `Lane.fetch`.
+        """
+        try:
+            result = await self.session.fetch(statement, *arguments, repeated=repeated)
+        except SourceUnavailable as error:
+            if sqlstate_of(error) == LOCK_TIMEOUT:
+                raise await busy(self.options, self.client, self.facts.locked_relations) from error
+            if sqlstate_of(error) == STATEMENT_TIMEOUT:
+                raise SourceUnavailable(f"{error}; {self._too_slow()}") from error.__cause__
+            raise
+        self._recognize(result.server)
+        if boot not in (None, result.server.boot):
+            self.client.reconnect()
+            raise SourceUnavailable("the server was restarted or replaced between two statements")
+        return result.rows
+
+    async def lock_holders(self) -> LockSet:
+        """List the lock holders; the list is read after this call began.
+
+        If no sequence belongs to the column, ids may be drawn from any sequence, before the table is locked.
+        """
+        any_sequence = [] if self.facts.sequences else [ANY_SEQUENCE]
+        return await self.client.locks.read([*self.facts.locked_relations, *any_sequence])
+
+    async def about(self, transaction: str) -> Mapping[str, Any]:
+        """Return what may be known about a virtual transaction of another session; nothing if it has ended."""
+        result = await self.session.fetch(HOLDER, transaction)
+        return dict(result.rows[0]) if result.rows else {}
+
+    def _too_slow(self) -> str:
+        since = " and each poll reads what was updated since they began" if self.options.mode == "updated_at" else ""
+        return (
+            f"a poll of {self.options.table} took too long: end transactions that are open for a long time, because dead rows"
+            f" stay{since}; and let the table's owner run VACUUM ANALYZE {self.options.source.sql}"
+        )
+
+    def _recognize(self, server: Server) -> None:
+        if server.system_identifier != self.server.system_identifier:
+            raise SourceChanged(
+                f"the connection leads to another server now (system identifier {server.system_identifier},"
+                f" before {self.server.system_identifier}); correct it, or begin again with `watcher rewind`"
+            )
+        self.notice_timeline(since=self.server.timeline, now=server.timeline)
+        self.server = server
+
+    def notice_timeline(self, *, since: int, now: int) -> None:
+        """Warn about a failover: the promoted standby may lack the newest rows, and may hand out their ids again."""
+        if now != since:
+            log.warning("postgres.timeline_changed", table=self.options.table, before=since, now=now)
+
+
+async def busy(options: NewRowsOptions, client: PostgresClient, relations: Sequence[int]) -> SourceBusy:
+    """Return the error of a statement that waited for longer than `lock_timeout`; it names the session that locks a relation."""
+    holder, table = await client.locks.exclusive(relations), options.table
+    if holder is None:
+        return SourceBusy(
+            f"{table} was locked for longer than {format_duration(options.lock_timeout)}; no session locks it now"
+        )
+    keeps = "locks" if holder["granted"] else "waits to lock"
+    behind = "" if holder["behind"] is None else f" behind {_described(json.loads(holder['behind']))}"
+    return SourceBusy(f"{_described(holder, f' {keeps} {table}')}{behind}; the watcher continues when that ends")
+
+
+def _described(session: Mapping[str, Any], does: str = "") -> str:
+    """Describe a session: what it is, what it does, and what else is known about it."""
+    who = "a prepared transaction" if session["pid"] is None else f"pid {session['pid']}"
+    parts = [
+        ("user", session["user"]),
+        ("application", session["application"]),
+        ("since", session["since"]),
+        ("query", session["query_class"]),
+    ]
+    about = ", ".join(f"{name} {value}" for name, value in parts if value)
+    return f"{who}{does}" + (f" ({about})" if about else "")

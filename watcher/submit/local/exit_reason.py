@@ -1,0 +1,84 @@
+"""The sentence that says why a try on this machine ended: its exit record, with the end of its log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import SEEK_END
+from pathlib import Path
+from signal import Signals
+from typing import BinaryIO, Final
+
+from watcher.host.logs.reader import mark
+from watcher.submit.failure_reasons import TAIL, explain_log
+from watcher.submit.local.folder import ExitRecord
+
+CLAIMED_BY_ANOTHER: Final = 75
+"""The SDK's exit code if another process has claimed the try (EX_TEMPFAIL)."""
+_CHUNK: Final = 64 * 1024
+
+
+def explain_exit(record: ExitRecord, log: Path) -> str:
+    """One sentence about how the try ended, with the line of its log that says so; '' for a success."""
+    if record.reason or record.exit_code == 0:
+        return record.reason
+    if record.stopped:
+        return "the job was stopped on request"
+    if record.exit_code == CLAIMED_BY_ANOTHER:
+        return "another process had already claimed this try"
+    if record.exit_code == 128 + Signals.SIGKILL:
+        return (
+            "the job was killed (SIGKILL); unless a person did that, the machine is out of memory: lower "
+            "settings.scheduler.memory_mb"
+        )
+    ending = _ending(record)
+    end = end_of(log)
+    reason = explain_log(end.text)
+    if reason is None:
+        return f"{ending} and logged nothing"
+    if end.lines_before:
+        mark(log, lines=end.lines_before, offset=end.offset)
+    where = "; ".join(filter(None, (reason.place, f"log line {end.lines_before + reason.line + 1}")))
+    sentence = f"{ending}; the last line of its log: {reason.sentence}" if reason.guessed else reason.sentence
+    return f"{sentence} ({where})"
+
+
+def _ending(record: ExitRecord) -> str:
+    if record.signal is None:
+        return f"the job ended with exit code {record.exit_code}"
+    name = next((known.name for known in Signals if known == record.signal), f"signal {record.signal}")
+    return f"the job was ended by {name}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEnd:
+    """The end of a log, from the beginning of a line; that line's offset, and the number of lines before it."""
+
+    text: str = ""
+    lines_before: int = 0
+    offset: int = 0
+
+
+def end_of(log: Path) -> LogEnd:
+    """Return the last `TAIL` bytes of the log in whole lines; nothing if the log cannot be read."""
+    try:
+        with log.open("rb") as file:
+            skipped = max(file.seek(0, SEEK_END) - TAIL, 0)
+            file.seek(0)
+            lines = _lines_in(file, skipped)
+            if lines:
+                file.readline()
+                lines += 1
+            offset = file.tell()
+            text = file.read(2 * TAIL).decode(errors="replace")
+            return LogEnd(text=text, lines_before=lines, offset=offset)
+    except OSError:
+        return LogEnd()
+
+
+def _lines_in(file: BinaryIO, size: int) -> int:
+    """Count the lines that end in the next `size` bytes."""
+    lines = 0
+    while size > 0 and (chunk := file.read(min(size, _CHUNK))):
+        lines += chunk.count(b"\n")
+        size -= len(chunk)
+    return lines
