@@ -169,11 +169,8 @@ class Supervisor:
             self._attempt.deadline = anyio.current_time() + seconds
 
     def _refuse_delay(self) -> None:
-        if (
-            (attempt := self._attempt) is not None
-            and attempt.cancelled_caught
-            and anyio.current_time() >= attempt.deadline
-        ):
+        attempt = self._attempt
+        if attempt is not None and attempt.cancelled_caught and anyio.current_time() >= attempt.deadline:
             raise SourceUnavailable(
                 f"{self._doing} took longer than {self.poll_timeout.total_seconds():g} s; find out why the source is slow, "
                 "or raise settings.triggerer.poll_timeout"
@@ -258,8 +255,7 @@ class Supervisor:
         """Park the trigger if it only waits to be woken for a while. Without a task it takes a third of the memory."""
         if self._on_wake is None or not isinstance(trigger, IncrementalTrigger):
             return False
-        seconds = trigger.park(self.wake)
-        if seconds is None:
+        if (seconds := trigger.park(self.wake)) is None:
             return False
         if seconds >= WORTH_PARKING:
             release = release or self.clients.hold(self.hosted.connection, trigger.client)
