@@ -1,4 +1,4 @@
-"""Compares the cost of an idle poll with that of another checkout, such as 0.1.0, each with its own Python and benches, in turns.
+"""Compares an idle poll's cost with that of another checkout, such as 0.1.0, each with its own Python and benches.
 
 For PostgreSQL it shows the milliseconds of `bench/postgres.py` at 100,000 rows, for S3 the CPU seconds of `bench/s3_poll.py`: the
 median of some rounds of each, and the ratio.

@@ -99,7 +99,7 @@ def mail_server(certificate: Path | None = None) -> Iterator[Mailbox]:
 
 
 def write_certificate(file: Path) -> Path:
-    """Write a self-signed certificate of a server on the loopback, with its key. A client that trusts the file trusts the server."""
+    """Write a self-signed certificate, with its key, of a server on the loopback. Clients may trust the file."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     certificate = (

@@ -99,7 +99,7 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[Postg
 
 @dataclass(frozen=True, kw_only=True)
 class S3Server:
-    """An S3 server over HTTP, with path-style addresses. `client` only fills it and is no part of what is tested."""
+    """An S3 server over HTTP, with path-style addresses. `client` only fills it."""
 
     endpoint: str
     access_key: str

@@ -1,4 +1,4 @@
-"""podman as the tests use it: without a network of its own, with only the rights it is given, and with nothing left at the end."""
+"""podman as the tests use it: without a network of its own, without extra rights, and with nothing left at the end."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Volume:
 
 
 class Container:
-    """A container that runs in the background until the block ends. It answers at `url` once it is started."""
+    """A background container, which ends with the block. It answers at `url` once it is started."""
 
     def __init__(
         self, image: str, *words: str, flags: tuple[str, ...] = (), environment: Mapping[str, str] | None = None

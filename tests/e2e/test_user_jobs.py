@@ -53,7 +53,7 @@ ENDS: dict[str, tuple[str, dict[str, Any], str]] = {
         "AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/data/landing/monday.",
     ),
 }
-"""For each job: its program, more keys of its `spark` section, and the beginning of the run's reason."""
+"""Jobs: the program, more keys of the `spark` section, and the beginning of the run's reason."""
 IN_SPARK = {"broken_function", "wrong_path"}
 """The short form leaves these to unit/sdk/test_what_is_new.py and service/spark/test_spark_submit.py."""
 TRIED = ENDS if LONG else {name: end for name, end in ENDS.items() if name not in IN_SPARK}

@@ -1,6 +1,6 @@
-"""A cluster that runs drivers for whoever asks: `python -m tests.plugins.cluster_server FOLDER`, over HTTP, knowing nothing of ours.
+"""A cluster that runs any client's drivers, over HTTP: `python -m tests.plugins.cluster_server FOLDER`.
 
-PUT /drivers/NAME starts a program once, GET tells how it is, DELETE ends it, GET /drivers/NAME/log is its output.
+PUT /drivers/NAME starts a program once, GET returns its state, DELETE ends it, GET /drivers/NAME/log is its output.
 """
 
 from __future__ import annotations

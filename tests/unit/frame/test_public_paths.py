@@ -1,4 +1,4 @@
-"""Dotted paths that plug-ins, YAML, image and documentation use can be imported, and all names of an object give the same one."""
+"""Dotted paths in plug-ins, YAML, image and documentation can be imported. All names of an object give the same object."""
 
 from __future__ import annotations
 

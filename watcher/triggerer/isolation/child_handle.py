@@ -55,7 +55,7 @@ class ChildSettings:
     log_level: str = "info"
     poll_timeout: timedelta = timedelta(minutes=5)
     answer_within: float = 60.0
-    """For making the trigger, for `check`, and for everything else that is not a batch."""
+    """The limit for making the trigger, for `check`, and for every answer that is not a batch."""
     grace: float = 2.0
     """Between `stop` and SIGTERM, and between SIGTERM and SIGKILL."""
 
