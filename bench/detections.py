@@ -27,7 +27,7 @@ from store.detection.events import NewEvent
 from store.detection.positions import NewPosition
 from store.keys import Batching, JobDefinition
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.demo.servers import running_postgres
 
 ROUNDS = 10
@@ -40,7 +40,7 @@ async def measure(url: str) -> None:
         asset_id = await prepare(database)
         owner = str(uuid.uuid4())
         async with database.transaction() as connection:
-            process = Process(id=owner, host="bench", pid=1)
+            process = ProcessInfo(id=owner, host="bench", pid=1)
             await triggerers.beat(connection, process, timedelta(hours=1), database.dialect)
             claimed = await positions.claim(connection, "files", owner, database.dialect)
         assert claimed is not None

@@ -26,6 +26,7 @@ from sqlalchemy import func, insert, select
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database, migrations, schema, sqlite_url
+from store.keys import TryRef
 from store.metastore import MetastoreStoreBackend
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port, running_postgres
@@ -95,7 +96,9 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
     address = f"http://127.0.0.1:{port}/execution/store/asset/by-name/value"
     lifetime = timedelta(hours=1)
     headers = [
-        {"Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), one['id'], 1, lifetime=lifetime)}"}
+        {
+            "Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), TryRef(task_instance_id=one['id'], try_number=1), lifetime=lifetime)}"
+        }
         for one in tries
     ]
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as client_session:

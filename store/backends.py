@@ -1,4 +1,4 @@
-"""From the configured dotted path to the store backend."""
+"""How the configured dotted path becomes the store backend."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DEFAULT: Final = "store.metastore.MetastoreStoreBackend"
 def load_backend(path: str, options: Mapping[str, Any], database: Database) -> BaseStoreBackend:
     """Make the backend that `settings.store.backend` names, with `settings.store.options` as keyword arguments.
 
-    Only backends that live in the metadata database are given it, as their first argument. Raises `BackendUnusable`.
+    Only backends that live in the metadata database get it, as their first argument. Raises `BackendUnusable`.
     """
     backend = check_backend(path, options)
     given = (database,) if issubclass(backend, MetastoreStoreBackend) else ()
@@ -33,7 +33,10 @@ def load_backend(path: str, options: Mapping[str, Any], database: Database) -> B
 
 
 def check_backend(path: str, options: Mapping[str, Any]) -> type[BaseStoreBackend]:
-    """The class that a dotted path names, if it is whole and takes the options. Raises `BackendUnusable`."""
+    """Return the class that a dotted path names, if it is complete and accepts the options.
+
+    Raises `BackendUnusable`.
+    """
     backend = _class(path)
     given = (None,) if issubclass(backend, MetastoreStoreBackend) else ()
     try:
@@ -55,9 +58,9 @@ def _class(path: str) -> type[BaseStoreBackend]:
         ) from error
     if not (inspect.isclass(named) and issubclass(named, BaseStoreBackend)):
         raise BackendUnusable(
-            f"{path} is no store backend; make it a subclass of store.base.BaseStoreBackend, or correct settings.store.backend"
+            f"{path} is not a store backend; make it a subclass of store.base.BaseStoreBackend, or correct settings.store.backend"
         )
     if inspect.isabstract(named):
         missing = ", ".join(sorted(named.__abstractmethods__))
-        raise BackendUnusable(f"the store backend {path} lacks {missing}; write what is missing")
+        raise BackendUnusable(f"the store backend {path} lacks {missing}; add what is missing")
     return named

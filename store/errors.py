@@ -1,22 +1,22 @@
-"""What can go wrong in the store. Each text is one sentence that names the remedy; the API turns kinds into statuses.
+"""The store's errors. Each text is one sentence that names the remedy; the API turns kinds into statuses.
 
 StoreError
 ├── InvalidValue           the value, key or writer breaks a rule (422)
-├── InvalidCursor          a list was asked to go on from where it cannot (400)
+├── InvalidCursor          a list cannot continue from this cursor (400)
 ├── NotFound               no such asset, key, run, task instance, watcher (404)
-├── Conflict               somebody else was first, or the thing is not in the state you think (409)
-│   ├── VersionConflict    compare-and-set met another version
-│   ├── WatermarkProtected a watermark entry is written by its watcher only
-│   └── TryFenced          a try that is superseded, ended or already claimed: it may change nothing
-├── PositionLost           the position moved on (take-over or rewind): drop the batch, read the position again
+├── Conflict               somebody else was first, or the object is in another state than expected (409)
+│   ├── VersionConflict    compare-and-set found another version
+│   ├── WatermarkProtected only its watcher writes a watermark entry
+│   └── TryFenced          a superseded, ended or already claimed try may change nothing
+├── PositionLost           the position moved on (take-over or rewind): discard the batch, read the position again
 ├── NotLeading             another process schedules and starts runs: roll back and stand by
 ├── DatabaseUnavailable    the database is gone, full, read-only, locked or too slow: nothing was written, try later (503)
-│   └── ConnectionLost     it went away before COMMIT (503)
+│   └── ConnectionLost     the database went away before COMMIT (503)
 ├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
-├── DatabaseUnusable       what is at the configured address cannot be the metadata database, until a person acts (503)
+├── DatabaseUnusable       the configured address has no usable metadata database until a person acts (503)
 ├── SchemaOutdated         the database's schema is older or newer than this program
 ├── BackendUnusable        the configured store backend cannot be imported or lacks a method
-├── BackendFailed          the configured store backend did not do what it was asked for (503)
+├── BackendFailed          the configured store backend failed or did not answer (503)
 └── HeldElsewhere          another process holds the lock on this file
 """
 

@@ -1,14 +1,14 @@
-"""The names of things, and a job's definition: what every room, and the daemon's pure cores, may import.
+"""The names of things, and a job's definition: what every room and the daemon's pure cores may import.
 
-Each key says once how it becomes columns and log bindings (the same names), the parts of a path, and JSON. Standard
-library only.
+Each key defines once how it becomes columns and log bindings (the same names), the parts of a path, and JSON. It uses
+the standard library only.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
@@ -33,7 +33,7 @@ Condition: TypeAlias = str | Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AssetRef:
-    """An asset that exists, under all its names."""
+    """An existing asset with all its names."""
 
     id: AssetId
     name: str
@@ -51,33 +51,48 @@ class TaskInstanceKey:
 
     @classmethod
     def of(cls, row: Any) -> TaskInstanceKey:
-        """From a row or an object that has these columns."""
+        """Return the key of a row or an object that has these columns."""
         return cls(dag_id=row.dag_id, run_id=row.run_id, task_id=row.task_id, map_index=row.map_index)
 
     @property
     def columns(self) -> dict[str, Any]:
-        """By column; log records bind the same names."""
+        """The values by column; log records bind the same names."""
         return dict(vars(self))
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Folders below which its logs are filed. The names are unchecked."""
+        """The folders below which its logs are filed. The names are unchecked."""
         return (self.dag_id, self.run_id, self.task_id, str(self.map_index))
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryKey:
-    """One attempt of a task instance; `try_number` counts from 1."""
+class TryRef:
+    """A try by its task instance's id and its number, as a token names it. `try_number` counts from 1."""
 
-    instance: TaskInstanceKey
     task_instance_id: TaskInstanceId
     try_number: int
 
+
+@dataclass(frozen=True, kw_only=True)
+class TryKey(TryRef):
+    """One attempt of a task instance, with the names by which its logs are filed."""
+
+    instance: TaskInstanceKey
+
     @classmethod
-    def of_columns(cls, *, dag_id: str, run_id: str, task_id: str, map_index: int, **columns: Any) -> Self:
-        """From the columns of a task instance and a try."""
+    def of_columns(
+        cls,
+        *,
+        dag_id: str,
+        run_id: str,
+        task_id: str,
+        map_index: int,
+        task_instance_id: TaskInstanceId,
+        try_number: int,
+    ) -> Self:
+        """Return the key of a try from the columns of its task instance and its own."""
         instance = TaskInstanceKey(dag_id=dag_id, run_id=run_id, task_id=task_id, map_index=map_index)
-        return cls(instance=instance, **columns)
+        return cls(instance=instance, task_instance_id=task_instance_id, try_number=try_number)
 
     @property
     def dag_id(self) -> str:
@@ -97,17 +112,17 @@ class TryKey:
 
     @property
     def bindings(self) -> dict[str, Any]:
-        """What sends a log record to the try's own log."""
+        """The log bindings that send a record to the try's own log."""
         return {**self.instance.columns, "try_number": self.try_number}
 
     @property
     def path(self) -> tuple[str, ...]:
-        """Folders and stem of its log. The names are unchecked."""
+        """The folders and the stem of its log. The names are unchecked."""
         return (*self.instance.path, str(self.try_number))
 
     @property
     def json(self) -> dict[str, Any]:
-        """As a job is told who it is."""
+        """The JSON object that tells a job which try it is."""
         return {"task_instance_id": self.task_instance_id, **self.bindings}
 
 
@@ -120,9 +135,20 @@ class Batching:
     max_wait: timedelta = timedelta(minutes=5)
     max_events: int = 1000
 
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Batching:
+        """Return the batching that is stored as this JSON object; durations are seconds."""
+        debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
+        return cls(
+            mode=stored.get("mode", "coalesce"),
+            debounce=timedelta(0) if debounce is None else debounce,
+            max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
+            max_events=stored.get("max_events", 1000),
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Cron:
+class CronSchedule:
     """Five fields or an `@…` word, checked by the configuration, and the name of an IANA time zone."""
 
     expression: str
@@ -134,15 +160,15 @@ class Cron:
 
 @dataclass(frozen=True, kw_only=True)
 class JobDefinition:
-    """What the scheduler, the dispatcher and the API have to know of a job, as the database keeps it: no secrets.
+    """What the scheduler, the dispatcher and the API need to know of a job, as the database keeps it: no secrets.
 
-    `schedule` None: by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered name or the
-    dotted path in the configuration.
+    `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
+    name or the dotted path in the configuration.
     """
 
     schedule: Condition | None = None
     batch: Batching = field(default_factory=Batching)
-    cron: Cron | None = None
+    cron: CronSchedule | None = None
     catchup: bool = False
     max_active_runs: int = 1
     retries: int = 0
@@ -156,23 +182,38 @@ class JobDefinition:
 
     @classmethod
     def from_json(cls, text: str) -> JobDefinition:
-        """From the stored text; what an older release did not store has its default."""
+        """Return the definition that a stored text holds; what an older release did not store has its default."""
         stored = json.loads(text)
-        batch, cron, spark = stored.pop("batch", None), stored.pop("cron", None), stored.pop("spark", {})
-        if batch is not None:
-            stored["batch"] = Batching(**{**batch, **_durations(batch, "debounce", "max_wait")})
+        spark, cron, batch = stored.get("spark", {}), stored.get("cron"), stored.get("batch")
+        if unknown := stored.keys() - _STORED:
+            raise TypeError(f"a newer release stored {', '.join(sorted(unknown))} in the definition of a job")
         return cls(
-            **{**stored, **_durations(stored, "retry_delay", "timeout", "deadline")},
-            cron=None if cron is None else Cron(**cron),
-            **spark,
+            schedule=stored.get("schedule"),
+            batch=_NO_BATCHING if batch is None else Batching.of(batch),
+            cron=None if cron is None else CronSchedule(expression=cron["expression"], timezone=cron["timezone"]),
+            catchup=stored.get("catchup", False),
+            max_active_runs=stored.get("max_active_runs", 1),
+            retries=stored.get("retries", 0),
+            retry_delay=_RETRY_DELAY if (delay := _seconds(stored.get("retry_delay"))) is None else delay,
+            timeout=_seconds(stored.get("timeout")),
+            deadline=_seconds(stored.get("deadline")),
+            application=spark.get("application", ""),
+            master=spark.get("master", "local[*]"),
+            submitter=spark.get("submitter", "spark-submit"),
+            options=stored.get("options", {}),
         )
 
     def to_json(self) -> str:
-        """As `job.definition` keeps it; durations are seconds."""
+        """Return the text that `job.definition` keeps; durations are seconds."""
         values = asdict(self)
         spark = {name: values.pop(name) for name in ("application", "master", "submitter")}
         return json.dumps({**values, "spark": spark}, default=timedelta.total_seconds)
 
 
-def _durations(stored: Mapping[str, Any], *names: str) -> dict[str, timedelta]:
-    return {name: timedelta(seconds=stored[name]) for name in names if stored.get(name) is not None}
+_NO_BATCHING: Final = Batching()
+_RETRY_DELAY: Final = timedelta(seconds=30)
+_STORED: Final = {field.name for field in fields(JobDefinition)} | {"spark"}
+
+
+def _seconds(stored: float | None) -> timedelta | None:
+    return None if stored is None else timedelta(seconds=stored)

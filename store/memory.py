@@ -1,4 +1,7 @@
-"""The smallest complete store backend: dictionaries in memory, an example for authors. It forgets everything at exit."""
+"""The smallest complete store backend: dictionaries in memory, as an example for authors.
+
+It forgets everything at exit.
+"""
 
 # ruff: noqa: ARG002  a session means nothing to a backend outside the metadata database
 
@@ -22,7 +25,7 @@ class _Entry:
 
 
 class MemoryStoreBackend(BaseStoreBackend):
-    """Keeps an asset's state by its id, which stays when name and uri change."""
+    """Keeps an asset's state under its id, which stays when name and uri change."""
 
     def __init__(self, *, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._clock = clock

@@ -13,16 +13,17 @@ from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskSco
 from store.catalog.assets import ref_of
 from store.database import Database
 from store.errors import NotFound
+from store.keys import AssetRef
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange, TaskEntry
 from store.values import check_expiry
 
 
 class MetastoreStoreBackend(BaseStoreBackend):
-    """Keeps everything in the metadata database. Given a session it works inside that transaction and commits nothing.
+    """Keeps everything in the metadata database. With a session it works inside that transaction and commits nothing.
 
-    Beyond the contract `aset_asset_store` takes who writes, and the version that an entry must have. The daemon itself
-    works through `entries`.
+    In addition to the contract, `aset_asset_store` takes the writer, and the version that the entry must have. The
+    daemon itself works through `entries`.
     """
 
     def __init__(self, database: Database) -> None:
@@ -30,13 +31,13 @@ class MetastoreStoreBackend(BaseStoreBackend):
         self._entries = AttributedEntries(database.dialect)
         self.loop = database.loop
 
-    def entries(self, database: Database) -> AttributedEntries:  # noqa: ARG002  it has one
+    def entries(self, database: Database) -> AttributedEntries:  # noqa: ARG002  it has its own
         return self._entries
 
     async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None:
         async with self._connection(session, reading=True) as connection:
             if isinstance(scope, AssetScope):
-                asset = await ref_of(connection, **vars(scope))
+                asset = await _ref_of(connection, scope)
                 return await self._entries.get(connection, asset, key)
             try:
                 return (await self._entries.task_entry(connection, scope, key)).value
@@ -64,7 +65,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.delete_task(connection, scope, key)
             else:
-                asset = await ref_of(connection, **vars(scope))
+                asset = await _ref_of(connection, scope)
                 await self._entries.apply(connection, EntryChange(asset=asset, key=key, value=None, writer=None))
 
     async def aclear(self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None) -> None:
@@ -72,7 +73,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             if isinstance(scope, TaskScope):
                 await self._entries.clear_task(connection, scope, all_map_indices=all_map_indices)
             else:
-                await self._entries.clear(connection, await ref_of(connection, **vars(scope)), writer=None)
+                await self._entries.clear(connection, await _ref_of(connection, scope), writer=None)
 
     async def aset_asset_store(
         self,
@@ -85,13 +86,13 @@ class MetastoreStoreBackend(BaseStoreBackend):
         if_version: int | None = None,
         session: AsyncSession | None = None,
     ) -> int:
-        """Write an asset's entry in the name of `writer`, with its history row; returns the new version.
+        """Write an asset's entry in the name of `writer`, with its history row; return the new version.
 
-        Without a writer the recorded kind and ids of an existing entry stay. Raises `NotFound` for an unknown asset,
-        `VersionConflict` when the entry's version is not `if_version` (0: it must not exist), `InvalidValue`.
+        Without a writer, the recorded kind and ids of an existing entry stay. Raises `NotFound` for an unknown asset,
+        `VersionConflict` if the entry's version is not `if_version` (0: it must not exist), and `InvalidValue`.
         """
         async with self._connection(session) as connection:
-            asset = await ref_of(connection, **vars(scope))
+            asset = await _ref_of(connection, scope)
             change = EntryChange(
                 asset=asset, key=key, value=value, writer=writer, is_ref=is_ref, expected_version=if_version
             )
@@ -108,9 +109,10 @@ class MetastoreStoreBackend(BaseStoreBackend):
         if_version: int | None = None,
         session: Session | None = None,
     ) -> int:
-        """`aset_asset_store`, for callers without an event loop."""
-        written = {"writer": writer, "is_ref": is_ref, "if_version": if_version}
-        return self._await(session, self.aset_asset_store, scope, key, value, **written)
+        """Call `aset_asset_store` from a thread without an event loop."""
+        return self._await(
+            session, self.aset_asset_store, scope, key, value, writer=writer, is_ref=is_ref, if_version=if_version
+        )
 
     @asynccontextmanager
     async def _connection(
@@ -121,3 +123,7 @@ class MetastoreStoreBackend(BaseStoreBackend):
             return
         async with self._database.reading() if reading else self._database.transaction() as connection:
             yield connection
+
+
+async def _ref_of(connection: AsyncConnection, scope: AssetScope) -> AssetRef:
+    return await ref_of(connection, scope.asset_id, name=scope.name, uri=scope.uri)

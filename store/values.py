@@ -1,4 +1,4 @@
-"""What may be stored: keys, JSON values as texts, and until when."""
+"""Rules for what may be stored: keys, JSON values as texts, and expiry."""
 
 from __future__ import annotations
 
@@ -9,42 +9,51 @@ import unicodedata
 from datetime import datetime
 from typing import Any, Final
 
-from store.base import AssetScope, NeverExpire, Scope
 from store.errors import InvalidValue
+from store.scopes import AssetScope, NeverExpire, Scope
 
 MAX_KEY_LENGTH: Final = 512
 MAX_NESTING: Final = 200
-"""Levels of lists and objects. What is stored must always be read back, and readers' own limits begin at 255 (pydantic)."""
+"""The most levels of lists and objects.
+
+Every stored value must be readable, and readers' own limits begin at 255 (pydantic).
+"""
 WATERMARK_SUFFIX: Final = ".watermark"
 _ENCODER: Final = json.JSONEncoder(allow_nan=False)
 _STRING_OR_BRACKET: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def check_key(key: str) -> str:
-    """The key itself; 1-512 characters, slashes and unicode allowed, no control characters, no lone surrogates."""
+    """Return the key if it is valid. Raises `InvalidValue`.
+
+    A key has 1 to 512 characters; slashes and unicode are allowed, control characters and lone surrogates are not.
+    """
     if not 1 <= len(key) <= MAX_KEY_LENGTH:
         raise InvalidValue(f"a key has 1 to {MAX_KEY_LENGTH} characters, this one has {len(key)}; use another one")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in key):
-        raise InvalidValue("a key holds no control characters and no lone surrogates; remove them")
+        raise InvalidValue("a key cannot contain control characters or lone surrogates; remove them")
     return key
 
 
 def check_expiry(scope: Scope, expires_at: datetime | NeverExpire | None) -> None:
     """Raise `InvalidValue` for an expiry of an asset's entry, and for a time without a time zone."""
     if expires_at is not None and isinstance(scope, AssetScope):
-        raise InvalidValue("an asset's entries live until they are deleted; leave the expiry out")
+        raise InvalidValue("an asset's entries are kept until they are deleted; omit the expiry")
     if isinstance(expires_at, datetime) and expires_at.utcoffset() is None:
-        raise InvalidValue("a time without a time zone names no moment; give the expiry in UTC")
+        raise InvalidValue("an expiry needs a time zone; give it in UTC")
 
 
 def to_json(value: Any) -> str:
-    """The JSON text of a value: ASCII-escaped, key order kept. Raises `InvalidValue` for null, NaN and what is not JSON."""
+    """Return a value's JSON text, ASCII-escaped and in the same key order.
+
+    Raises `InvalidValue` for null, NaN and non-JSON.
+    """
     if value is None:
         raise InvalidValue("null cannot be stored; delete the key instead")
     try:
         text = _ENCODER.encode(value)
     except (TypeError, ValueError) as error:
-        raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or leave it out") from None
+        raise InvalidValue(f"only JSON values can be stored: {error}; convert it, or omit it") from None
     except RecursionError:
         raise InvalidValue(_TOO_DEEP) from None
     _check_nesting(text)
@@ -54,7 +63,7 @@ def to_json(value: Any) -> str:
 
 
 def check_json(text: str) -> str:
-    """The text itself if it is the JSON of a storable value. Raises `InvalidValue`.
+    """Return the text if it is the JSON of a storable value. Raises `InvalidValue`.
 
     Numbers stay as they are written, of any size; only what every reader would take for Infinity is refused.
     """
@@ -63,7 +72,7 @@ def check_json(text: str) -> str:
         # Escapes are decoded first, because an escaped pair of surrogates is the one character it stands for.
         (json.dumps(value, ensure_ascii=False) if "\\u" in text else text).encode()
     except UnicodeEncodeError:
-        raise InvalidValue("the value holds a lone surrogate, which is not text; remove it") from None
+        raise InvalidValue("the value contains a lone surrogate, which is not text; remove it") from None
     except RecursionError:
         raise InvalidValue(_TOO_DEEP) from None
     except ValueError as error:
@@ -93,4 +102,4 @@ def _finite(number: str) -> float:
 
 
 def _refuse_number(number: str) -> float:
-    raise InvalidValue(f"{number} is no finite number; store a string or leave the value out")
+    raise InvalidValue(f"{number} is not a finite number; store a string, or omit the value")

@@ -1,7 +1,7 @@
 """What only hosts and the shipped triggers need beyond `triggers.base`: parking, shared polls, undone rewinds, retries.
 
-Every trigger has these methods, with answers that suit a trigger that knows nothing of them. `triggers.base` is built on
-this page and not the other way round: what a stored position and a batch are is said there, so here they are type variables.
+Every trigger has these methods, with defaults that suit a trigger that knows nothing of them. `triggers.base` imports this
+page, and never the reverse. It defines what a stored position and a batch are; here they are type variables.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
     def looked_at(self) -> float | None:
         """When the last shared poll began that had nothing for this watcher, by `time.monotonic`; None: there was none.
 
-        Asked while the trigger rests; it may forget the moment once it polls by itself.
+        A host asks while the trigger rests. The trigger may forget the moment once it polls by itself.
         """
         return None
 
@@ -48,24 +48,24 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
     def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
         """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
 
-        As long as the answer is yes, the rewind can be undone. Asked of batches with events or rejected items, as `events`
+        The rewind can be undone as long as this is true. A host asks about batches with events or rejected items, as `events`
         yielded them.
         """
         return False
 
     @property
     def knows_what_is_retold(self) -> bool:
-        """Whether `retold` judges batches at all; else its no says nothing about a batch."""
+        """Whether `retold` judges batches at all. If not, its False says nothing about a batch."""
         return type(self).retold is not HostedTrigger.retold
 
 
 class RestingTrigger(ABC):
-    """The pause between two polls. A hint ends it early; a host may park the trigger for as long as it lasts."""
+    """A trigger that pauses between two polls. A hint ends the pause early; a host may park the trigger until it ends."""
 
     _is_woken: bool = False
     """A hint came since the last pause: the next one ends at once."""
     _on_wake: Callable[[], None] | None = None
-    """What ends the pause that is under way."""
+    """Ends the pause that is under way; None: there is none."""
 
     @abstractmethod
     def seconds_between_polls(self) -> float:
@@ -82,7 +82,7 @@ class RestingTrigger(ABC):
         await self.rest(self.seconds_between_polls())
 
     async def rest(self, seconds: float) -> bool:
-        """Return when `seconds` are over or `wake` was called, and whether it was."""
+        """Return after `seconds`, or earlier if `wake` is called. The result says whether it was called."""
         with anyio.CancelScope() as scope:
             self._on_wake = scope.cancel
             await anyio.sleep(0 if self._is_woken else seconds)
@@ -90,33 +90,33 @@ class RestingTrigger(ABC):
         return woken
 
     def park(self, on_wake: Callable[[], None]) -> float | None:  # noqa: ARG002  for those who override it
-        """Begin to rest without `events`, and return the most seconds for which; None: not now, and `pause` follows.
+        """Begin to rest without `events`, and return the longest duration of the rest in seconds. None: not now; `pause` follows.
 
         A host asks after a poll that reached the end of the source. A parked trigger has no task and no generators, which
-        saves a third of its memory. `events` is closed next, before its end: what is to outlast the rest belongs to the
-        instance. The trigger calls `on_wake` when it wants to poll earlier. The host calls `unpark` at any time, even at once.
+        saves a third of its memory. The host closes `events` next, before its end, so what must outlast the rest belongs to
+        the instance. The trigger calls `on_wake` to poll earlier. The host may call `unpark` at any time, even at once.
         """
         return None
 
     def unpark(self, *, for_good: bool) -> None:  # noqa: ARG002  for those who override it
-        """End the rest that `park` began: `events(None)` is called next, or nothing any more where it is `for_good`."""
+        """End the rest that `park` began. The host calls `events(None)` next, or nothing any more if this is `for_good`."""
         self._is_woken, self._on_wake = False, None
 
 
 class SharedPollTrigger(RestingTrigger):
-    """A trigger that rests among others while nothing but a change of its source can bring events.
+    """A trigger that rests together with others while nothing but a change of its source can bring events.
 
-    One shared poll then takes the place of the polls of many watchers. It decides nothing and commits nothing: it wakes the
-    watchers for which there may be news, and they poll by themselves.
+    One shared poll then replaces the polls of many watchers. It decides nothing and commits nothing. It wakes the watchers
+    for which there may be news, and they poll by themselves.
     """
 
     @abstractmethod
     def join_shared_poll(self) -> float | None:
-        """Begin to rest among others, and return the most seconds for which; None: this watcher polls by itself now."""
+        """Begin to rest together with others, and return the longest duration of the rest in seconds. None: poll alone now."""
 
     @abstractmethod
     def leave_shared_poll(self) -> None:
-        """End the rest among others, if there is one: the watcher polls next, or never again."""
+        """End the rest together with others, if there is one. The watcher polls next, or never again."""
 
     async def pause(self) -> None:
         seconds = self.join_shared_poll()
@@ -146,7 +146,7 @@ class SharedPollTrigger(RestingTrigger):
 class SharedPolls(Generic[KeyT, MemberT]):
     """Polls that serve many resting watchers at once: those with equal keys share one poll, and one task.
 
-    Keys have tasks of their own, so that a slow source delays nobody else.
+    Each key has a task of its own, so that a slow source delays no watcher with another key.
     """
 
     def __init__(
@@ -155,22 +155,22 @@ class SharedPolls(Generic[KeyT, MemberT]):
         tasks: TaskGroup,
         random: Callable[[], float] = random.random,
     ) -> None:
-        """`poll` checks the source for the members that rest, and never raises. `random` draws jitter from [0, 1)."""
+        """`poll` checks the source for the members of a key, and never raises. `random` draws jitter from [0, 1)."""
         self._poll = poll
         self._tasks = tasks
         self._random = random
         self.members: dict[KeyT, set[MemberT]] = {}
-        """The watchers that rest now, by key."""
+        """The watchers that are polled for now, by key."""
 
     def join(self, key: KeyT, member: MemberT, *, interval: float) -> None:
-        """Poll for `member`, too, every `interval` seconds and up to a tenth more, until it leaves."""
+        """Poll for `member` every `interval` seconds and up to a tenth more, until it leaves."""
         if key not in self.members:
             self.members[key] = set()
             self._tasks.start_soon(self._run, key, interval, name=f"shared polls of {key}")
         self.members[key].add(member)
 
     def leave(self, key: KeyT, member: MemberT) -> None:
-        """Poll no more for `member`, which may have left already."""
+        """Stop polling for `member`, which may have left already."""
         self.members.get(key, set()).discard(member)
 
     async def _run(self, key: KeyT, interval: float) -> None:
@@ -230,7 +230,7 @@ async def listen_for_ever(listen: Listen, log: Any, event: str) -> None:
 
 
 def revealed(value: Any) -> Any:
-    """Return `value` as JSON, with the secrets that it holds in clear."""
+    """Return `value` as JSON, with its secrets in clear text."""
     if isinstance(value, Mapping):
         return {name: revealed(member) for name, member in value.items()}
     if isinstance(value, list | tuple | set | frozenset):

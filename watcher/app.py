@@ -20,7 +20,7 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
@@ -89,7 +89,7 @@ async def _build(
 ) -> DaemonRooms:
     settings = configuration.settings
     home = stack.enter_context(open_home(settings.home))
-    process = Process(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
+    process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))

@@ -61,7 +61,7 @@ Reference: TypeAlias = AssetCondition | AliasCondition
 
 
 @dataclass(frozen=True)
-class CronSchedule:
+class CronConfig:
     """A cron expression (five fields or an `@…` word) in a time zone of the IANA database."""
 
     expression: str
@@ -73,7 +73,7 @@ class Schedule:
     """A condition, a time, or both; with both, whichever comes first starts a run."""
 
     condition: Condition | None = None
-    cron: CronSchedule | None = None
+    cron: CronConfig | None = None
 
 
 def references(condition: Condition | None) -> Iterator[Reference]:
@@ -195,7 +195,7 @@ class _Parser:
             self._fault(path, fault)
         return AliasCondition(name)
 
-    def _cron(self, value: dict[str, Any]) -> CronSchedule | None:
+    def _cron(self, value: dict[str, Any]) -> CronConfig | None:
         key = "cron" if "cron" in value else "or_cron"
         zone = value.get("timezone", "UTC")
         if zone != "UTC" and str(zone) not in (zones := available_timezones()):
@@ -206,7 +206,7 @@ class _Parser:
             return None
         if not _is_cron(value[key]):
             self._fault((key,), 'is not a cron expression that ever fires: write five fields such as "0 * * * *"')
-        return CronSchedule(expression=str(value[key]), timezone=str(zone))
+        return CronConfig(expression=str(value[key]), timezone=str(zone))
 
     def _fault(self, path: KeyPath, sentence: str) -> None:
         self.faults.append((path, sentence))

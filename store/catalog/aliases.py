@@ -1,8 +1,8 @@
 """Asset aliases: what they resolved to, and what came through them.
 
-That an event is owed exactly to the jobs whose association was committed before it holds by a lock: an event's row
-shares its asset's key (the foreign key does that), a new association takes it for itself. So one of the two waits for
-the other's commit, and the queue rows are made by a later statement, which sees it.
+An event goes exactly to the jobs whose association was committed before it. A lock ensures this: an event's row shares
+its asset's key (the foreign key does that), and a new association locks it exclusively. So one of the two waits for the
+other's commit, and the queue rows are made by a later statement, which sees it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sqlalchemy import insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.paging import Page, Window, begins, like, one_of, page
+from store.database.paging import PageRequest, ResultPage, begins, like, one_of, page
 from store.database.schema import (
     ALIAS_EDGES,
     asset,
@@ -33,16 +33,16 @@ ALIAS_ORDERS: Final = {name: asset_alias.c[name] for name in ("id", "name", "gro
 
 @dataclass(frozen=True, kw_only=True)
 class Resolved:
-    """The asset that was meant; `created` tells that nobody had named it before."""
+    """The asset that was meant; `created`: nobody had named it before."""
 
     asset_id: int
     created: bool = False
 
 
 async def resolve(connection: AsyncConnection, uri: str, name: str, dialect: str) -> Resolved:
-    """The asset of this normalised uri, made when there is none and active again when it was configured once.
+    """Return the asset of this normalised uri; make it if there is none, activate it if it was configured once.
 
-    Raises `Conflict` when the name belongs to an asset with another uri.
+    Raises `Conflict` if the name belongs to an asset with another uri.
     """
     times = {"created_at": database_now(), "updated_at": database_now()}
     new = upsert(asset, dialect).values(name=name, uri=uri, group="asset", origin="alias", **times)
@@ -65,7 +65,10 @@ async def _is_anothers(connection: AsyncConnection, name: str, asset_id: int) ->
 
 
 async def associate(connection: AsyncConnection, pairs: Collection[tuple[int, int]], dialect: str) -> None:
-    """Let aliases resolve to assets from now on; `pairs` are (asset id, alias id). Before the events are appended."""
+    """Let aliases resolve to assets from now on; `pairs` are (asset id, alias id).
+
+    Call it before the events are appended.
+    """
     r = asset_alias_asset.c
     query = select(r.asset_id, r.alias_id).where(r.asset_id.in_({asset_id for asset_id, _ in pairs}))
     known = {(row.asset_id, row.alias_id) for row in await connection.execute(query)}
@@ -82,7 +85,7 @@ async def remember(connection: AsyncConnection, pairs: Iterable[tuple[int, int]]
 
 
 async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[str, frozenset[str]]:
-    """The names of the assets that each alias of a job's schedule has resolved to."""
+    """Return the names of the assets that each alias of a job's schedule has resolved to."""
     s, r = job_schedule_alias.c, asset_alias_asset.c
     query = (
         select(asset_alias.c.name.label("alias"), asset.c.name)
@@ -98,8 +101,8 @@ async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[st
 
 
 @dataclass(frozen=True, kw_only=True)
-class Alias:
-    """An alias as the configuration declared it; one that is configured no more is not active."""
+class AliasRow:
+    """An alias as the configuration declared it; it is not active once it is no longer configured."""
 
     id: int
     name: str
@@ -108,21 +111,23 @@ class Alias:
 
 
 async def listed(
-    connection: AsyncConnection, name_pattern: str | None, name_prefix: str | None, window: Window
-) -> Page[Alias]:
-    """A part of the configured aliases."""
+    connection: AsyncConnection, name_pattern: str | None, name_prefix: str | None, window: PageRequest
+) -> ResultPage[AliasRow]:
+    """Return a part of the configured aliases."""
     a = asset_alias.c
     query = select(asset_alias).where(a.active, like(a.name, name_pattern), begins(a.name, name_prefix))
-    return await page(connection, query, window, ALIAS_ORDERS, Alias)
+    return await page(connection, query, window, ALIAS_ORDERS, AliasRow)
 
 
-async def get(connection: AsyncConnection, alias_id: int) -> Alias:
-    """One alias, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(asset_alias).where(asset_alias.c.id == alias_id), Alias, no_alias(alias_id))
+async def get(connection: AsyncConnection, alias_id: int) -> AliasRow:
+    """Return one alias, also one that is no longer configured. Raises `NotFound`."""
+    return await one_of(
+        connection, select(asset_alias).where(asset_alias.c.id == alias_id), AliasRow, no_alias(alias_id)
+    )
 
 
 async def of_job(connection: AsyncConnection, dag_id: str, roles: Collection[Role]) -> Mapping[str, int]:
-    """The ids of the aliases that a job names in one of the roles (schedule, inlet, outlet)."""
+    """Return the ids of the aliases that a job names in one of the roles (schedule, inlet, outlet)."""
     ids: dict[str, int] = {}
     for role in roles:
         edge = ALIAS_EDGES[role].c

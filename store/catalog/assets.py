@@ -1,9 +1,9 @@
-"""Assets with what is around them: jobs, watchers, aliases, their last event, where their watermarks are. Reads only."""
+"""Assets with what surrounds them: jobs, watchers, aliases, last event, watermarks. Reads only."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final, Literal
@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, begins, like, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page, shaped
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
@@ -49,7 +49,7 @@ ASSET_ORDERS: Final = {name: _a[name] for name in ("id", "name", "uri", "created
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asset:
+class AssetRow:
     """An asset with its newest event, at `seen_at` by the database's clock; `extra` is a JSON object's text."""
 
     id: AssetId
@@ -68,18 +68,18 @@ class Asset:
 
     @property
     def ref(self) -> AssetRef:
-        """The asset under all its names."""
+        """The asset with all its names."""
         return AssetRef(id=self.id, name=self.name, uri=self.uri)
 
     @property
     def expect_every(self) -> timedelta | None:
-        """Nothing is expected of an asset that is configured no more."""
+        """How often an event is expected; None for never, as for an asset that is no longer configured."""
         seconds = self.expect_every_seconds if self.active else None
         return None if seconds is None else timedelta(seconds=seconds)
 
     @property
     def age(self) -> timedelta:
-        """Since its newest event; one that never had an event is as old as itself."""
+        """The time since its newest event; an asset without events is as old as itself."""
         return max(self.seen_at - (self.last_event_at or self.created_at), timedelta(0))
 
     @property
@@ -98,7 +98,7 @@ def _assets() -> Select[Any]:
 
 async def listed(
     connection: AsyncConnection,
-    window: Window,
+    window: PageRequest,
     *,
     name_pattern: str | None = None,
     name_prefix: str | None = None,
@@ -106,8 +106,8 @@ async def listed(
     uri_prefix: str | None = None,
     dag_ids: Collection[str] | None = None,
     only_active: bool = True,
-) -> Page[Asset]:
-    """A part of the assets. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
+) -> ResultPage[AssetRow]:
+    """Return a part of the assets. `dag_ids` are jobs that are scheduled on the asset, read it, or update it."""
     names = like(_a.name, name_pattern), begins(_a.name, name_prefix)
     query = _assets().where(*names, like(_a.uri, uri_pattern), begins(_a.uri, uri_prefix))
     if only_active:
@@ -115,30 +115,30 @@ async def listed(
     if dag_ids:
         edge = _edges().c
         query = query.where(_a.id.in_(select(edge.asset_id).where(edge.dag_id.in_(dag_ids))))
-    return await page(connection, query, window, ASSET_ORDERS, Asset)
+    return await page(connection, query, window, ASSET_ORDERS, AssetRow)
 
 
-async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[Asset]:
-    """The active assets behind this name, in order of name; None: from the first on."""
+async def following(connection: AsyncConnection, name: str | None, *, limit: int) -> Sequence[AssetRow]:
+    """Return the active assets behind this name, in order of name; None: from the first on."""
     behind = true() if name is None else _a.name > name
-    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), Asset)
+    return await all_of(connection, _assets().where(_a.active, behind).order_by(_a.name).limit(limit), AssetRow)
 
 
-async def get(connection: AsyncConnection, asset_id: int) -> Asset:
-    """One asset, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, _assets().where(_a.id == asset_id), Asset, no_asset(asset_id))
+async def get(connection: AsyncConnection, asset_id: int) -> AssetRow:
+    """Return one asset, also one that is no longer configured. Raises `NotFound`."""
+    return await one_of(connection, _assets().where(_a.id == asset_id), AssetRow, no_asset(asset_id))
 
 
 REFERENCE: Final = select(_a.id, _a.name, _a.uri, _a.active).where(_a.id == bindparam("b_asset_id", type_=_a.id.type))
 
 
 async def reference(connection: AsyncConnection, asset_id: int) -> AssetRef:
-    """The asset, also one that is configured no more. Raises `NotFound`."""
+    """Return the asset, also one that is no longer configured. Raises `NotFound`."""
     return referred((await connection.execute(REFERENCE, {"b_asset_id": asset_id})).one_or_none(), asset_id)
 
 
 def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool = False) -> AssetRef:
-    """From a row of `REFERENCE`; of an asset that must be configured, if `active`. Raises `NotFound`, `Conflict`."""
+    """Return the asset of a row of `REFERENCE`; it must be configured if `active`. Raises `NotFound`, `Conflict`."""
     if row is None:
         raise no_asset(asset_id)
     if active and not row.active:
@@ -146,21 +146,24 @@ def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool =
     return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
 
-async def expected(connection: AsyncConnection) -> Sequence[Asset]:
-    """The active assets of which events are expected, by name."""
+async def expected(connection: AsyncConnection) -> Sequence[AssetRow]:
+    """Return the active assets that expect events, by name."""
     query = _assets().where(_a.active, _a.expect_every_seconds.is_not(None)).order_by(_a.name)
-    return await all_of(connection, query, Asset)
+    return await all_of(connection, query, AssetRow)
 
 
-async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[Asset]:
-    """The active assets that an alias has resolved to, in the order of their ids."""
+async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[AssetRow]:
+    """Return the active assets that an alias has resolved to, in the order of their ids."""
     r = asset_alias_asset.c
     resolved = select(r.asset_id).where(r.alias_id == alias_id)
-    return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), Asset)
+    return await all_of(connection, _assets().where(_a.id.in_(resolved), _a.active).order_by(_a.id), AssetRow)
 
 
 def declared(dag_id: ColumnElement[str] | str, roles: Collection[Role]) -> ColumnElement[bool]:
-    """Of a statement's asset: it is active, and the job names it, or an alias that resolved to it, in one of the roles."""
+    """Return the condition that a statement's asset is active and declared by the job in one of the roles.
+
+    The job names the asset, or an alias that resolved to it.
+    """
     r = asset_alias_asset.c
     direct = (ASSET_EDGES[role].c for role in roles)
     through = (ALIAS_EDGES[role].c for role in roles)
@@ -175,16 +178,21 @@ def declared(dag_id: ColumnElement[str] | str, roles: Collection[Role]) -> Colum
 
 async def named_by_job(
     connection: AsyncConnection, dag_id: str, roles: Collection[Role], *, name: str | None, uri: str | None
-) -> tuple[Asset, bool]:
-    """The asset of this name, uri, or both, and whether the job declares it in one of the roles. Raises `NotFound`."""
+) -> tuple[AssetRow, bool]:
+    """Return the asset of this name, uri, or both, and whether the job declares it in one of the roles.
+
+    Raises `NotFound`.
+    """
     query = _assets().add_columns(declared(dag_id, roles).label("is_declared"))
     given = {_a.name: name, _a.uri: uri}
     query = query.where(*(column == value for column, value in given.items() if value is not None))
-    return await one_of(connection, query, _asset_and_mark, no_asset(name or uri))
+    row = (await connection.execute(query)).mappings().one_or_none()
+    if row is None:
+        raise no_asset(name or uri)
+    return shaped({column: row[column] for column in _OF_ASSET}, AssetRow), bool(row["is_declared"])
 
 
-def _asset_and_mark(*, is_declared: bool, **row: Any) -> tuple[Asset, bool]:
-    return Asset(**row), is_declared
+_OF_ASSET: Final = [field.name for field in fields(AssetRow)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -200,7 +208,7 @@ class JobOfAsset:
 
 
 async def jobs_around(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[JobOfAsset]:
-    """The configured jobs around assets, by name."""
+    """Return the configured jobs around assets, by name."""
     return await all_of(connection, _jobs_around(), JobOfAsset, {"b_ids": list(asset_ids)})
 
 
@@ -219,7 +227,7 @@ class AssetOfJob(AssetRef):
 
 
 async def around_job(connection: AsyncConnection, dag_id: str) -> Sequence[AssetOfJob]:
-    """The active assets around a job, by name."""
+    """Return the active assets around a job, by name."""
     edge = _edges().c
     query = select(edge.role, _a.id, _a.name, _a.uri).join(asset, _a.id == edge.asset_id)
     return await all_of(connection, query.where(edge.dag_id == dag_id, _a.active).order_by(_a.name), AssetOfJob)
@@ -243,7 +251,7 @@ class Attached:
 
 
 async def attached(connection: AsyncConnection, asset_ids: Collection[int]) -> Sequence[Attached]:
-    """The watchers of assets, by name, and the aliases that resolved to them, by id."""
+    """Return the watchers of assets, by name, and the aliases that resolved to them, by id."""
     return await all_of(connection, _attached(), Attached, {"b_ids": list(asset_ids)})
 
 
@@ -258,7 +266,7 @@ def _attached() -> Select[Any]:
 
 
 async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:
-    """The keys of an asset's entries that only its configured watchers write."""
+    """Return the keys of an asset's entries that only its configured watchers write."""
     result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.asset_id == asset_id))
     return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
 
@@ -266,18 +274,18 @@ async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozense
 async def ref_of(
     connection: AsyncConnection, asset_id: int | None = None, *, name: str | None = None, uri: str | None = None
 ) -> AssetRef:
-    """The asset of all that is given, under all its names. Raises `NotFound`."""
+    """Return the asset that matches all that is given. Raises `NotFound`."""
     given = {_a.id: asset_id, _a.name: name, _a.uri: uri}
     query = select(*given).where(*(column == value for column, value in given.items() if value is not None))
     return await one_of(connection, query, AssetRef, no_asset(name or uri or asset_id))
 
 
 async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:
-    """Where the configured watchers' watermark entries are: asset ids and keys."""
+    """Return where the configured watchers' watermark entries are: asset ids and keys."""
     result = await connection.execute(select(watcher.c.asset_id, watcher.c.name).where(watcher.c.active))
     return [(row.asset_id, row.name + WATERMARK_SUFFIX) for row in result]
 
 
 async def ids_by_name(connection: AsyncConnection) -> Mapping[str, int]:
-    """The ids of all assets, also of those that are configured no more."""
+    """Return the ids of all assets, also of those that are no longer configured."""
     return {row.name: row.id for row in await connection.execute(select(asset.c.name, asset.c.id))}

@@ -31,7 +31,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
-from store.database.dialects import upsert
 from store.database.schema import (
     ALIAS_EDGES,
     ASSET_EDGES,
@@ -43,7 +42,6 @@ from store.database.schema import (
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
-    setting,
     watcher,
 )
 from store.errors import Conflict
@@ -69,7 +67,7 @@ class DeclaredWatcher:
     asset: str
     trigger: str
     definition: str | None = None
-    """A hash; None: anybody may host it, however he knows it."""
+    """A hash of its definition; None: any process may host it, whatever definition it knows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +83,7 @@ class DeclaredJob:
 
     @property
     def columns(self) -> dict[str, Any]:
-        """What the table keeps of it beside the edges."""
+        """The columns that the table keeps of it, without the edges."""
         cron = self.definition.cron
         return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
 
@@ -99,7 +97,7 @@ class Declared:
     watchers: Sequence[DeclaredWatcher]
     jobs: Sequence[DeclaredJob]
     aliases: Mapping[str, str] = field(default_factory=dict)
-    """Their groups by name."""
+    """The groups of the aliases, by name."""
     forwards: Sequence[DeclaredForward] = ()
     listens: Collection[str] = ()
     """The assets of Airflow's whose events are read."""
@@ -107,7 +105,7 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """What applying a configuration came to: asset ids by name, and the queue rows of edges that went."""
+    """The result of applying a configuration: asset ids by name, and how many queue rows of removed edges went."""
 
     asset_ids: Mapping[str, int]
     dequeued: int
@@ -116,11 +114,12 @@ class Applied:
 async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
     """Make the mirror equal to the configuration; what is equal already is not touched.
 
-    Raises `Conflict` when a uri belongs to an asset that is not configured. Meanwhile nobody appends events, and nobody
-    else applies. The rest goes in the order in which the transaction of a detection takes its locks: assets, edges, watchers.
+    Raises `Conflict` if a uri belongs to an asset that is not configured. Meanwhile nobody appends events, and nobody
+    else applies. The rest follows the order in which the transaction of a detection takes its locks: assets, edges,
+    watchers.
     """
     await configuration_lock.exclude(connection)
-    await _remember_hash(connection, declared.hash, dialect)
+    await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
     await _apply_jobs(connection, declared.jobs)
@@ -134,23 +133,6 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued)
-
-
-async def applied_hash(connection: AsyncConnection) -> str | None:
-    """The hash of the configuration that was applied last."""
-    result = await connection.execute(select(setting.c.value).where(setting.c.key == "configuration_hash"))
-    return result.scalar_one_or_none()
-
-
-async def lock_hash(connection: AsyncConnection) -> str | None:
-    """The same, and until this transaction ends no other one is applied."""
-    await configuration_lock.exclude(connection)
-    return await applied_hash(connection)
-
-
-async def _remember_hash(connection: AsyncConnection, hash_: str, dialect: str) -> None:
-    row = upsert(setting, dialect).values(key="configuration_hash", value=hash_)
-    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -175,7 +157,10 @@ async def _apply_assets(connection: AsyncConnection, declared: Sequence[Declared
 
 
 def _matched(declared: Sequence[DeclaredAsset], present: Iterable[RowMapping]) -> dict[str, int]:
-    """Which stored asset each declared one is: the one of its name, else the one of its uri that no other's name claims."""
+    """Return which stored asset each declared one is.
+
+    The one of its name, or of its uri if no other's name claims it.
+    """
     by_name = {row["name"]: row["id"] for row in present}
     by_uri = {row["uri"]: row["id"] for row in present}
     ids = {a.name: by_name[a.name] for a in declared if a.name in by_name}
@@ -206,13 +191,13 @@ def _moves(row: RowMapping, declared: DeclaredAsset) -> bool:
 
 
 async def _make_way(connection: AsyncConnection, moving: Collection[int]) -> None:
-    """Names and uris are unique at every moment, and two assets may have exchanged theirs: first let go of all."""
+    """Free names and uris: they are unique at every moment, and two assets may have exchanged theirs."""
     nobody = literal("~moving/") + cast(asset.c.id, Text)
     await connection.execute(update(asset).where(asset.c.id.in_(moving)).values(name=nobody, uri=nobody))
 
 
 async def _apply_aliases(connection: AsyncConnection, groups: Mapping[str, str]) -> Mapping[str, int]:
-    """An alias that went keeps its associations, in case it comes back."""
+    """Mirror the aliases. One that was removed keeps its associations, in case it comes back."""
     rows = {name: {"group": group} for name, group in groups.items()}
     change = update(asset_alias)
     await _mirror(connection, asset_alias.c.name, rows, new=insert(asset_alias), changed=change, gone=change)
@@ -234,9 +219,9 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
     created = await _mirror(connection, job.c.dag_id, rows, new=new, changed=changed, gone=changed)
-    taken_out = and_(job.c.cron.is_(None), job.c.clock.is_not(None))  # put back it is a clock that is first seen
+    taken_out = and_(job.c.cron.is_(None), job.c.clock.is_not(None))  # if it comes back, its clock begins anew
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
-    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # from then on people decide
+    begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
 
 
@@ -249,7 +234,7 @@ async def _mirror(
     changed: Update,
     gone: Update,
 ) -> Collection[str]:
-    """Insert what is missing, update what differs, make inactive what is configured no more; returns what was missing."""
+    """Insert what is missing, update what differs, deactivate what is no longer configured; return what was missing."""
     rows = await connection.execute(select(key.table).order_by(key))
     present = {row[key]: row for row in rows.mappings()}
     missing = [{key.name: name, **values} for name, values in configured.items() if name not in present]
@@ -266,7 +251,7 @@ async def _mirror(
 async def _update_each(
     connection: AsyncConnection, key: Column[Any], rows: Mapping[Any, Mapping[str, Any]], change: Update
 ) -> None:
-    """Of rows that all have the same columns, each by its key."""
+    """Update rows that all have the same columns, each by its key."""
     if rows:
         columns = next(iter(rows.values()))
         one = change.where(key == bindparam("which")).values({name: bindparam(f"to_{name}") for name in columns})
@@ -293,6 +278,6 @@ async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    owed = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-    dropped = await connection.execute(delete(queued_event).where(~owed).returning(q.event_id))
+    due = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
+    dropped = await connection.execute(delete(queued_event).where(~due).returning(q.event_id))
     return len(dropped.all())

@@ -1,4 +1,4 @@
-"""What leads to what: watchers to assets, assets and aliases to jobs, jobs to assets and aliases. Reads only."""
+"""The graph of what is configured: watchers to assets, assets and aliases to jobs, jobs to theirs. Reads only."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Kind: TypeAlias = Literal["watcher", "asset", "alias", "job"]
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """Something configured; `id` is an asset's or an alias's number, a watcher's or a job's name."""
+    """A configured object; `id` is an asset's or an alias's number, a watcher's or a job's name."""
 
     kind: Kind
     id: str
     name: str
     state: str
-    """A watcher's, `paused` of a job; '' of all else."""
+    """A watcher's state, `paused` for a job that is, '' for all others."""
 
     @property
     def key(self) -> Key:
@@ -37,7 +37,7 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Edge:
-    """From one node to another; `role`: how the job names it, `watches`, or `stands for` of an alias."""
+    """An edge between two nodes. `role`: how the job names it, `watches`, or `stands for` from an alias."""
 
     source: Key
     target: Key
@@ -45,7 +45,7 @@ class Edge:
 
 
 async def of_all(connection: AsyncConnection) -> tuple[Sequence[Node], Sequence[Edge]]:
-    """All that is configured, in two statements."""
+    """Return everything that is configured, in two statements."""
     nodes = await all_of(connection, _NODES, Node)
     known = {node.key for node in nodes}
     edges = await all_of(connection, _EDGES, _edge)
@@ -53,7 +53,7 @@ async def of_all(connection: AsyncConnection) -> tuple[Sequence[Node], Sequence[
 
 
 def around(nodes: Sequence[Node], edges: Sequence[Edge], name: str) -> tuple[Sequence[Node], Sequence[Edge]]:
-    """What lies before and behind the nodes of this name, and they themselves."""
+    """Return the nodes of this name with everything before and behind them."""
     starts = {node.key for node in nodes if node.name == name}
     forwards, backwards = defaultdict(set), defaultdict(set)
     for edge in edges:

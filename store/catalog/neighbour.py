@@ -1,6 +1,7 @@
-"""What the configuration says of a neighbouring Airflow, mirrored: the assets that are forwarded, and those listened to.
+"""The mirror of a neighbouring Airflow's configuration: the assets that are forwarded, and those listened to.
 
-Whether an event is owed to Airflow is decided in the transaction that commits it, by these rows, whoever commits it.
+Whether an event is forwarded to Airflow is decided by these rows, in the transaction that commits it, whoever commits
+it.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ async def apply(
 ) -> None:
     """Make the mirror equal, in a transaction in which nobody appends events.
 
-    What was owed to an asset that is forwarded no more is dropped, as queue rows of jobs that went are. So is where
-    reading stood of what is listened to no more: listening again begins anew.
+    Messages for an asset that is no longer forwarded are dropped, like queue rows of removed jobs. So is the reading
+    position of an asset that is no longer listened to: listening again begins anew.
     """
     configured = {ids[each.asset]: each.target for each in forwards}
     rows = await connection.execute(select(asset_forward.c.asset_id, asset_forward.c.target))
@@ -49,7 +50,7 @@ async def apply(
 
 
 async def instance(connection: AsyncConnection, dialect: str) -> str:
-    """By what Airflow's events are known as ours: an id of this database, made when it is first asked for."""
+    """Return the id of this database, made on first use, by which Airflow's events are known to be ours."""
     new = upsert(setting, dialect).values(key=_INSTANCE, value=str(uuid.uuid4()))
     await connection.execute(new.on_conflict_do_nothing())
     value: str = (await connection.execute(select(setting.c.value).where(setting.c.key == _INSTANCE))).scalar_one()

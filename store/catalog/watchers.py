@@ -23,7 +23,7 @@ from store.values import to_json
 class WatcherRow:
     """A configured watcher as everybody sees it; `watermark` is JSON text or None.
 
-    `up_to_now` is what the clock has made of the watermark's `up_to` since it was written, as `up_to_version`.
+    `up_to_now` is the watermark's `up_to` as the clock has moved it since it was written, as `up_to_version`.
     """
 
     name: str
@@ -48,12 +48,12 @@ class WatcherRow:
 
     @property
     def findings_now(self) -> Sequence[Mapping[str, Any]]:
-        """Of a watcher that is hosted: nobody looks after the others."""
+        """The findings of a watcher that is hosted; nobody checks the others."""
         return [] if self.findings is None else json.loads(self.findings)
 
     @property
-    def is_left_out(self) -> bool:
-        """No triggerer hosts it although one should; `error` says why."""
+    def is_unassigned(self) -> bool:
+        """It is unassigned: no triggerer hosts it although one should; `error` says why."""
         return self.state == "stopped" and self.error is not None
 
     @property
@@ -63,7 +63,7 @@ class WatcherRow:
 
     @property
     def watermark_now(self) -> str | None:
-        """With where the clock has moved its `up_to`."""
+        """The watermark, with its `up_to` as the clock has moved it."""
         if self.watermark is None or self.up_to_now is None or self.up_to_version != self.position_version:
             return self.watermark
         watermark = json.loads(self.watermark)
@@ -73,7 +73,7 @@ class WatcherRow:
 
     @property
     def lag_seconds(self) -> float | None:
-        """Since the last whole poll that is committed, or found nothing, began; None before there was any."""
+        """Seconds since the start of the last whole poll that was committed or found nothing; None before the first."""
         if self.last_poll_at is None or self.lag_at_poll is None:
             return None
         return max((self.seen_at - self.last_poll_at).total_seconds(), 0) + self.lag_at_poll
@@ -81,9 +81,9 @@ class WatcherRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Polled:
-    """A watcher looked at its source so long `ago`; its last whole poll had begun `lag` seconds before that look.
+    """A watcher polled its source this long `ago`; its last whole poll had begun `lag` seconds before that.
 
-    `up_to` is JSON text: where the clock has moved that of the watermark which is the position's `version`.
+    `up_to` is JSON text: the `up_to`, as the clock has moved it, of the watermark that is the position's `version`.
     """
 
     ago: timedelta
@@ -93,12 +93,12 @@ class Polled:
 
 
 async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
-    """The configured watchers, by name."""
+    """Return the configured watchers, by name."""
     return await all_of(connection, _watchers(), WatcherRow)
 
 
 async def get(connection: AsyncConnection, name: str) -> WatcherRow:
-    """One configured watcher. Raises `NotFound`."""
+    """Return one configured watcher. Raises `NotFound`."""
     return await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow, no_watcher(name))
 
 
@@ -108,7 +108,7 @@ async def is_configured(connection: AsyncConnection, name: str) -> bool:
 
 
 async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
-    """The asset that a watcher is configured for. Raises `NotFound`."""
+    """Return the asset that a watcher is configured for. Raises `NotFound`."""
     query = select(asset.c.id, asset.c.name, asset.c.uri).join(watcher, watcher.c.asset_id == asset.c.id)
     return await one_of(connection, query.where(watcher.c.name == name), AssetRef, no_watcher(name))
 
@@ -155,7 +155,7 @@ class WatcherState:
 
 
 async def set_states(connection: AsyncConnection, owner: str, states: Mapping[str, WatcherState]) -> None:
-    """Record how watchers are doing, in order of name; of one whose position another holds by now, nothing."""
+    """Record how watchers are doing, in order of name; skip those whose position another owner holds by now."""
     if states:
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
         new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count", "findings")})
@@ -163,15 +163,15 @@ async def set_states(connection: AsyncConnection, owner: str, states: Mapping[st
 
 
 async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:
-    """Record of watchers, in order of name, that their triggerer ended."""
+    """Record, in order of name, that the triggerer of these watchers ended."""
     if names:
         row = update(watcher).where(watcher.c.name == bindparam("which"))
         stopped = row.values(state="stopped", error=None, error_count=0, findings=None)
         await connection.execute(stopped, [{"which": name} for name in sorted(names)])
 
 
-async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:
-    """Record why nobody hosts these watchers; of one that a living triggerer holds, nothing."""
+async def set_unassigned(connection: AsyncConnection, reasons: Mapping[str, str]) -> None:
+    """Record why nobody hosts these watchers; skip those that a living triggerer holds."""
     w, p, t = watcher.c, watcher_position.c, triggerer.c
     hosted = exists().where(p.watcher == w.name, t.id == p.owner, t.expires_at > database_now())
     same = and_(w.state == "stopped", w.error.is_not_distinct_from(bindparam("error")))
@@ -181,7 +181,10 @@ async def set_left_out(connection: AsyncConnection, reasons: Mapping[str, str]) 
 
 
 async def set_polled(connection: AsyncConnection, owner: str, polled: Mapping[str, Polled]) -> None:
-    """Record when watchers last looked at their source, many at once, by the database's clock; likewise."""
+    """Record when watchers last polled their sources, many at once, by the database's clock.
+
+    Those whose position another owner holds by now are skipped.
+    """
     if not polled:
         return
     now = await now_of(connection)
@@ -207,7 +210,7 @@ async def set_polls(connection: AsyncConnection, owner: str, polls: Mapping[str,
 
 
 async def stored_polls(connection: AsyncConnection, names: Collection[str]) -> Mapping[str, str]:
-    """The histories of these watchers, of those that have one."""
+    """Return the poll histories of these watchers, of those that have one."""
     w = watcher.c
     rows = await connection.execute(select(w.name, w.polls).where(w.name.in_(names), w.polls.is_not(None)))
     return {row.name: row.polls for row in rows}
@@ -226,7 +229,7 @@ _POLLED: Final = _OWN.values(
 
 
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:
-    """A person pauses or resumes a watcher, whatever it has failed at so far; survives restarts. Raises `NotFound`."""
+    """Pause or resume a watcher for a person, whatever it has failed at; survives restarts. Raises `NotFound`."""
     configured = update(watcher).where(watcher.c.name == name, watcher.c.active).returning(watcher.c.name)
     changed = configured.values(paused=paused, error=None, error_count=0)
     if (await connection.execute(changed)).one_or_none() is None:
@@ -234,19 +237,22 @@ async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) ->
 
 
 async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: str, error_count: int) -> bool:
-    """Pause a watcher that does nothing but fail; False when its position is not the owner's any more."""
+    """Pause a watcher that only fails; return False if its position is not the owner's any more."""
     paused = _OWN.values(paused=True, error=bindparam("why"), error_count=bindparam("count"))
     row = {"which": name, "whose": owner, "why": error, "count": error_count}
     return (await connection.execute(paused, row)).rowcount == 1
 
 
 async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
-    """The configured watchers, each with the hash of the definition that was applied; None: an older program applied it."""
+    """Return the configured watchers, each with the hash of its applied definition; None.
+
+    An older program applied it.
+    """
     result = await connection.execute(select(watcher.c.name, watcher.c.definition).where(watcher.c.active))
     return {row.name: row.definition for row in result}
 
 
 async def paused_watchers(connection: AsyncConnection) -> frozenset[str]:
-    """Names of the configured watchers that people, or their own failures, have paused."""
+    """Return the names of the configured watchers that people, or their own failures, have paused."""
     result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.paused))
     return frozenset(result.scalars())

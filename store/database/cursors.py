@@ -1,7 +1,7 @@
-"""Pages that go on where another ended, however many rows come or go in between: keyset pagination.
+"""Keyset pagination: a page continues where another ended, however many rows come or go in between.
 
-A cursor holds the values by which its row is ordered, so that the page after it is found by an index, at any depth
-(https://use-the-index-luke.com/no-offset). Nulls come last, first in descending order, on either database.
+A cursor holds the values by which its row is ordered, so an index finds the page after it at any depth
+(https://use-the-index-luke.com/no-offset). Nulls come last, and first in descending order, on either database.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import BigInteger, Column, ColumnElement, Float, Integer, Row, Select, String, Text, and_, false, or_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Window, ordering, page
+from store.database.paging import PageRequest, ordering, page, shaped
 from store.database.schema import UtcDateTime, in_utc
 from store.errors import InvalidCursor
 
@@ -28,7 +28,7 @@ _NAME: Final = "order_{}"
 
 @dataclass(frozen=True, kw_only=True)
 class CursorPage(Generic[T]):
-    """A part of a list. Of one that was asked for by a cursor nobody counts the whole."""
+    """A part of a list. `total` is None if the part was requested by a cursor: the whole is not counted then."""
 
     rows: Sequence[T]
     total: int | None
@@ -38,7 +38,7 @@ class CursorPage(Generic[T]):
 
 @dataclass(frozen=True, kw_only=True)
 class _Key:
-    """What a list is ordered by; reversed for the way back."""
+    """A column that a list is ordered by; reversed for the way back."""
 
     column: ColumnElement[Any]
     descending: bool
@@ -67,19 +67,15 @@ class _Key:
 async def cursor_page(
     connection: AsyncConnection,
     query: Select[Any],
-    window: Window,
+    window: PageRequest,
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
 ) -> CursorPage[T]:
-    """As `page`; by the window's cursor if it has one. Raises `InvalidCursor`."""
+    """Return `page`, or the part behind the window's cursor if it has one. Raises `InvalidCursor`."""
     if window.cursor is None:
         by_offset = await page(connection, query, window, columns, shape)
         return CursorPage(rows=by_offset.rows, total=by_offset.total)
-    for name in window.order_by:
-        if isinstance(columns[name.removeprefix("-")].type, Text):
-            raise InvalidCursor(
-                f"by {name!r} there are no cursors, which would be as long as its values; give `offset`"
-            )
+    _refuse_texts(window, columns)
     backward, values = _decoded(window)
     keys = _keys(window, columns, backward=backward)
     named = (key.column.label(_NAME.format(place)) for place, key in enumerate(keys))
@@ -98,7 +94,15 @@ async def cursor_page(
     )
 
 
-def _keys(window: Window, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:
+def _refuse_texts(window: PageRequest, columns: Mapping[str, ColumnElement[Any]]) -> None:
+    for name in window.order_by:
+        if isinstance(columns[name.removeprefix("-")].type, Text):
+            raise InvalidCursor(
+                f"a list ordered by {name!r} has no cursors, because they would be as long as its values; give `offset`"
+            )
+
+
+def _keys(window: PageRequest, columns: Mapping[str, ColumnElement[Any]], *, backward: bool) -> Sequence[_Key]:
     return [
         _Key(column=columns[name.removeprefix("-")], descending=name.startswith("-") is not backward)
         for name in ordering(window, columns)
@@ -107,7 +111,7 @@ def _keys(window: Window, columns: Mapping[str, ColumnElement[Any]], *, backward
 
 def _after(keys: Sequence[_Key], values: Sequence[Any]) -> ColumnElement[bool]:
     if len(keys) != len(values):
-        raise InvalidCursor("the cursor is of a list in another order; ask for it by the same order_by")
+        raise InvalidCursor("the cursor belongs to a list in another order; request it with the same order_by")
     condition: ColumnElement[bool] = false()
     for key, value in reversed([*zip(keys, map(_typed, keys, values), strict=True)]):
         condition = or_(key.beyond(value), and_(key.at(value), condition))
@@ -115,7 +119,10 @@ def _after(keys: Sequence[_Key], values: Sequence[Any]) -> ColumnElement[bool]:
 
 
 def _typed(key: _Key, value: Any) -> Any:
-    """The value as the column's type has it: a database that is asked otherwise fails."""
+    """Return the value in the column's type.
+
+    Raises `InvalidCursor`, because a database fails on a value of another type.
+    """
     of = key.column.type
     try:
         match value:
@@ -138,17 +145,17 @@ def _typed(key: _Key, value: Any) -> Any:
 
 def _shaped(row: Row[Any], keys: int, shape: Callable[..., T]) -> T:
     ordered_by = {_NAME.format(place) for place in range(keys)}
-    return shape(**{name: value for name, value in row._mapping.items() if name not in ordered_by})  # noqa: SLF001
+    return shaped({name: value for name, value in row._mapping.items() if name not in ordered_by}, shape)  # noqa: SLF001
 
 
-def _encoded(window: Window, row: Row[Any], keys: int) -> str:
+def _encoded(window: PageRequest, row: Row[Any], keys: int) -> str:
     values = [row._mapping[_NAME.format(place)] for place in range(keys)]  # noqa: SLF001  SQLAlchemy's public name
     text = json.dumps([*window.order_by, values], default=datetime.isoformat)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _decoded(window: Window) -> tuple[bool, Sequence[Any]]:
-    """Whether it leads back, and the values it holds. Raises `InvalidCursor`."""
+def _decoded(window: PageRequest) -> tuple[bool, Sequence[Any]]:
+    """Return whether the cursor leads back, and the values that it holds. Raises `InvalidCursor`."""
     cursor = window.cursor or ""
     token = cursor.removeprefix(_BACKWARD)
     if not token:
@@ -168,4 +175,4 @@ def _is_text(value: str) -> bool:
 
 
 def _unreadable() -> InvalidCursor:
-    return InvalidCursor("this is no cursor of this list in this order; begin with an empty one, `cursor=`")
+    return InvalidCursor("this is not a cursor of this list in this order; start with an empty one, `cursor=`")

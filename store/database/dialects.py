@@ -1,4 +1,4 @@
-"""The few words in which SQLite and PostgreSQL differ."""
+"""The few constructs in which SQLite and PostgreSQL differ."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ Upsert: TypeAlias = postgresql.Insert | sqlite.Insert
 T = TypeVar("T")
 
 MANY: Final = 5_000
-"""Values in one statement: far below the 32,766 parameters that both databases take."""
+"""The most values in one statement, far below the 32,766 parameters that both databases accept."""
 
 
 def upsert(table: Table, dialect: str) -> Upsert:
-    """An INSERT that knows ON CONFLICT; both databases spell it alike, SQLAlchemy keeps it per dialect."""
+    """Return an INSERT that supports ON CONFLICT. Both databases spell it alike.
+
+    SQLAlchemy keeps one class per dialect.
+    """
     return postgresql.insert(table) if dialect == "postgresql" else sqlite.insert(table)
 
 
 def each_pair(parameter: str, dialect: str) -> TableValuedAlias:
-    """The members (`key`, `value`) of a JSON object, given as one parameter's text."""
+    """Return the members (`key`, `value`) of a JSON object as rows; the object is one parameter's text."""
     given = bindparam(parameter, type_=Text())
     if dialect == "postgresql":
         return func.json_each_text(cast(given, postgresql.JSON)).table_valued("key", "value", name="asked")
@@ -30,12 +33,15 @@ def each_pair(parameter: str, dialect: str) -> TableValuedAlias:
 
 
 def chunks(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """The values in pieces that fit one statement."""
+    """Yield the values in pieces that fit one statement."""
     for start in range(0, len(values), MANY):
         yield values[start : start + MANY]
 
 
 def rows_of(name: str, columns: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
-    """PostgreSQL's table of rows given as parameters, an array `<name>_<column>` for each column, and their `place`."""
+    """Return PostgreSQL's table of rows that are given as parameters.
+
+    The parameters are an array `<name>_<column>` for each column; the table has their `place` as well.
+    """
     arrays = (bindparam(f"{name}_{column}", type_=postgresql.ARRAY(type_)) for column, type_ in columns.items())
     return func.unnest(*arrays).table_valued(*columns, with_ordinality="place", name=name).render_derived()

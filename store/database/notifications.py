@@ -1,6 +1,6 @@
-"""PostgreSQL's LISTEN and NOTIFY: short texts between the processes of one database, on a session of their own.
+"""PostgreSQL's LISTEN and NOTIFY: short texts between the processes of one database, on sessions of their own.
 
-A notification is a hint: one that is lost, while a session is made anew, costs time and nothing else.
+A notification is a hint: one that is lost while a session reconnects costs time and nothing else.
 https://www.postgresql.org/docs/current/sql-notify.html
 """
 
@@ -19,16 +19,16 @@ from store.database.engine import Database
 from store.errors import ConnectionLost
 
 LONGEST: Final = 7_900
-"""Bytes of a text: PostgreSQL takes less than 8,000."""
+"""The most bytes of a text: PostgreSQL takes less than 8,000."""
 PROBE_EVERY: Final = 30.0
-"""Seconds: a network that is gone says nothing by itself."""
+"""Seconds between two probes, because a network that is gone reports nothing by itself."""
 
 _TEXTS: Final = func.unnest(bindparam("b_texts", type_=ARRAY(Text()))).column_valued("texts")
 _NOTIFY: Final = select(func.pg_notify(bindparam("b_channel", type_=Text()), _TEXTS))
 
 
 async def notify(database: Database, channel: str, texts: Sequence[str]) -> None:
-    """Send texts to whoever listens; never in the transaction that gave the reason.
+    """Send texts to all listeners; never in the transaction that gave the reason.
 
     There it would hold one lock of the whole cluster while COMMIT reaches the disk.
     """
@@ -37,10 +37,12 @@ async def notify(database: Database, channel: str, texts: Sequence[str]) -> None
 
 
 @asynccontextmanager
-async def listening(database: Database, channel: str, receive: Callable[[str], None]) -> AsyncIterator[Listener]:
-    """A session that listens until the block ends, beside those of the pool. Raises `ConnectionLost`."""
+async def listening(
+    database: Database, channel: str, receive: Callable[[str], None]
+) -> AsyncIterator[NotificationListener]:
+    """Open a session that listens until the block ends, outside the pool. Raises `ConnectionLost`."""
     async with database.session_of_its_own() as driver:
-        listener = Listener(driver)
+        listener = NotificationListener(driver)
         try:
             await driver.add_listener(channel, lambda *arguments: receive(arguments[-1]))
         except (InterfaceError, PostgresError) as error:
@@ -48,7 +50,7 @@ async def listening(database: Database, channel: str, receive: Callable[[str], N
         yield listener
 
 
-class Listener:
+class NotificationListener:
     """A session that listens, on asyncpg's connection."""
 
     def __init__(self, driver: Any) -> None:
@@ -57,7 +59,7 @@ class Listener:
         driver.add_termination_listener(lambda _: self._lost.set())
 
     async def wait_until_lost(self) -> None:
-        """Which a question now and then finds out, too."""
+        """Return when the session is lost, which a query now and then finds out as well."""
         while not self._lost.is_set():
             with anyio.move_on_after(PROBE_EVERY):
                 await self._lost.wait()

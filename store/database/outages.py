@@ -1,6 +1,6 @@
-"""Which errors are the database's own: it is gone, starting, full, read-only, locked or out of connections.
+"""Errors that are the database's own: it is gone, starting, full, read-only, locked or out of connections.
 
-Everything else, as a constraint that is broken, belongs to whoever sent the statement.
+Every other error, such as a violated constraint, belongs to whoever sent the statement.
 """
 
 from __future__ import annotations
@@ -31,13 +31,16 @@ _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
         DatabaseUnavailable,
         "the database has no connection left for us; raise its max_connections or end other sessions",
     ),
-    "53": (DatabaseUnavailable, "the database is out of resources; look into its log"),
-    "55000": (DatabaseUnavailable, "the database takes no connections now; look into its log"),
+    "53": (DatabaseUnavailable, "the database is out of resources; check its log"),
+    "55000": (DatabaseUnavailable, "the database takes no connections now; check its log"),
     "57P": (ConnectionLost, "the database is being stopped or started; nothing of the transaction was kept"),
-    "58": (DatabaseUnavailable, "the database cannot read or write its files; look into its log"),
-    "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; look into its log"),
+    "58": (DatabaseUnavailable, "the database cannot read or write its files; check its log"),
+    "XX": (DatabaseUnavailable, "the database reports damage or a fault of its own; check its log"),
 }
-"""By the beginning of PostgreSQL's error code. https://www.postgresql.org/docs/current/errcodes-appendix.html"""
+"""Meanings by the beginning of PostgreSQL's error code.
+
+Https://www.postgresql.org/docs/current/errcodes-appendix.html
+"""
 _CONNECTING: Final = frozenset({"55000"})
 """Codes that mean this only while a connection is made."""
 _WRITING: Final = frozenset({"25006", 8})
@@ -48,35 +51,38 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     5: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     6: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
     8: (DatabaseUnavailable, "{place} is read-only; let this account write the file and its folder"),
-    10: (DatabaseUnavailable, "{place} cannot be read or written; look after its disk"),
-    11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to begin anew"),
+    10: (DatabaseUnavailable, "{place} cannot be read or written; check its disk"),
+    11: (DatabaseUnusable, "{place} is damaged; put a backup in its place, or move it away to start over"),
     13: (DatabaseUnavailable, "the disk of {place} is full; free some space there"),
     14: (DatabaseUnusable, "{place} cannot be opened; make its folder, and let this account write there"),
     15: (DatabaseUnavailable, "another program has {place} locked; end it, or let it finish"),
-    26: (DatabaseUnusable, "{place} is no SQLite database; put a backup in its place, or move it away to begin anew"),
+    26: (
+        DatabaseUnusable,
+        "{place} is not a SQLite database; put a backup in its place, or move it away to start over",
+    ),
 }
-"""By SQLite's primary result code. https://www.sqlite.org/rescode.html"""
+"""Meanings by SQLite's primary result code. https://www.sqlite.org/rescode.html"""
 _CODES: Final = {**_SQLSTATES, **_SQLITE}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outages:
-    """Judges errors of one database; `place` is what sentences call it: SQLite's file."""
+    """Judges errors of one database; `place` is its name in sentences: SQLite's file."""
 
     place: str
     writing: bool
 
     def named(self, error: BaseException, *, connecting: bool = False) -> StoreError | None:
-        """What an error says of the database itself; None when it is the caller's own.
+        """Return what an error says about the database itself; None if it is the caller's own.
 
-        While `connecting`, what the operating system reports is the database's as well.
+        While `connecting`, errors of the operating system are the database's as well.
         """
         if isinstance(error, PoolTimeout):
-            return DatabaseUnavailable("all connections to the database are in use; look who holds them so long")
+            return DatabaseUnavailable("all connections to the database are in use; find out who holds them so long")
         known = self._known(error.orig if isinstance(error, DBAPIError) and error.orig else error, connecting)
         if known is None and isinstance(error, DBAPIError) and error.connection_invalidated:
             return ConnectionLost("the connection to the database broke; nothing of the transaction was kept")
-        if known is None and connecting and isinstance(error, OSError):  # also asyncpg's word for "nobody listens"
+        if known is None and connecting and isinstance(error, OSError):  # asyncpg raises it as well if nobody listens
             reason = str(error) or "it does not answer"
             return ConnectionLost(
                 f"the database cannot be reached: {reason}; start it, or correct settings.database.url"

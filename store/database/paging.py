@@ -1,7 +1,8 @@
-"""What lists have in common: pages, orders, and Airflow's patterns for names.
+"""What lists share: pages, orders, and Airflow's patterns for names.
 
-A `*_pattern` is found anywhere in the text, whatever the case: `%` stands for any characters, `_` for one, `a|b` means
-either, `~` all. A `*_prefix_pattern` is the text's beginning, taken literally and with its case; `|` and `~` likewise.
+A `*_pattern` matches anywhere in the text, whatever the case: `%` stands for any characters, `_` for one, `a|b` means
+either, `~` all. A `*_prefix_pattern` matches the text's beginning, literally and with its case; `|` and `~` have the
+same meaning.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from datetime import datetime
 from operator import ge, gt, le, lt
 from typing import Any, Final, Generic, TypeVar
 
-from sqlalchemy import ColumnElement, Executable, Select, and_, false, func, or_, select, true
+from sqlalchemy import ColumnElement, Executable, RowMapping, Select, and_, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now
@@ -24,19 +25,19 @@ _BOUNDS: Final = {"gte": ge, "gt": gt, "lte": le, "lt": lt}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class PageRequest:
     """Which part of a list, in which order: names of the list's columns, `-` before one that descends."""
 
     limit: int
     offset: int = 0
     order_by: Sequence[str] = ()
     cursor: str | None = None
-    """Of lists that have cursors: where to go on, in place of `offset`; "" is the beginning."""
+    """Where to continue in a list that has cursors, in place of `offset`; "" is the beginning."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Page(Generic[T]):
-    """A part of a list, and how long all of it is."""
+class ResultPage(Generic[T]):
+    """A part of a list, and the length of the whole list."""
 
     rows: Sequence[T]
     total: int
@@ -45,36 +46,44 @@ class Page(Generic[T]):
 async def all_of(
     connection: AsyncConnection, query: Executable, shape: Callable[..., T], parameters: Mapping[str, Any] | None = None
 ) -> Sequence[T]:
-    """What the query finds, each made by `shape` of the row's columns as keywords."""
-    return [shape(**row) for row in (await connection.execute(query, parameters)).mappings()]
+    """Return the rows of a query, each made by `shape` of the row's columns as keywords."""
+    return [shaped(row, shape) for row in (await connection.execute(query, parameters)).mappings()]
 
 
-async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T], missing: StoreError) -> T:
-    """Likewise, of a query that finds at most one row. Raises `missing` when there is none."""
-    row = (await connection.execute(query)).mappings().one_or_none()
-    if row is None:
-        raise missing
+def shaped(row: RowMapping | Mapping[str, Any], shape: Callable[..., T]) -> T:
+    """Return what `shape` makes of a row's columns, each a keyword with the name of a field.
+
+    This is the one place where rows become our values without their columns written out.
+    """
     return shape(**row)
 
 
+async def one_of(connection: AsyncConnection, query: Executable, shape: Callable[..., T], missing: StoreError) -> T:
+    """Return the only row of a query, made by `shape`. Raises `missing` if there is none."""
+    row = (await connection.execute(query)).mappings().one_or_none()
+    if row is None:
+        raise missing
+    return shaped(row, shape)
+
+
 async def now_of(connection: AsyncConnection) -> datetime:
-    """The database's clock."""
+    """Return the database's time."""
     return (await connection.execute(select(database_now()))).scalar_one()
 
 
 async def page(
     connection: AsyncConnection,
     query: Select[Any],
-    window: Window,
+    window: PageRequest,
     columns: Mapping[str, ColumnElement[Any]],
     shape: Callable[..., T],
     *,
     numbered: Select[Any] | None = None,
-) -> Page[T]:
-    """Run a list's query; `columns` are what it may be ordered by, and the first of them settles ties, as `ordering` says.
+) -> ResultPage[T]:
+    """Run a list's query. `columns` are what it may be ordered by; the first settles ties, as in `ordering`.
 
-    `numbered`: the same rows, of each only what settles ties, for a list that grows long: it is counted by an index alone,
-    and by that one, too, an offset passes over the rows before the page.
+    `numbered` selects the same rows, but only the column that settles ties, for a list that grows long: an index alone
+    counts it and skips the rows before the page.
     """
     rows_of_all = (query.order_by(None) if numbered is None else numbered).subquery()
     total = (await connection.execute(select(func.count()).select_from(rows_of_all))).scalar_one()
@@ -82,7 +91,7 @@ async def page(
     order = [_direction(columns, name) for name in ordering(window, columns)]
     part = (query if numbered is None else numbered).order_by(*order).limit(window.limit).offset(window.offset)
     rows = await all_of(connection, part if numbered is None else query.where(tie.in_(part)).order_by(*order), shape)
-    return Page(rows=rows, total=total)
+    return ResultPage(rows=rows, total=total)
 
 
 async def newest(
@@ -94,13 +103,19 @@ async def newest(
     limit: int,
     before: int | None,
 ) -> Sequence[T]:
-    """The highest of a list by a `number` that rows get as they come, below `before`; costs the same however long it is."""
+    """Return the rows with the highest `number` below `before`, at the same cost however long the list is.
+
+    Rows get their number as they come.
+    """
     below = true() if before is None else number < before
     return await all_of(connection, query.where(below).order_by(number.desc()).limit(limit), shape)
 
 
-def ordering(window: Window, columns: Mapping[str, ColumnElement[Any]]) -> Sequence[str]:
-    """The names that a list is in the order of. What settles ties comes last, and descends where the first does, as in Airflow."""
+def ordering(window: PageRequest, columns: Mapping[str, ColumnElement[Any]]) -> Sequence[str]:
+    """Return the names by which a list is ordered.
+
+    The column that settles ties comes last, and descends if the first does, as in Airflow.
+    """
     sign = "-" if window.order_by and window.order_by[0].startswith("-") else ""
     return [*window.order_by, sign + next(iter(columns))]
 
@@ -111,18 +126,18 @@ def _direction(columns: Mapping[str, ColumnElement[Any]], name: str) -> ColumnEl
 
 
 def equal(column: ColumnElement[T], value: T | None) -> ColumnElement[bool]:
-    """The condition of a plain filter; None means all."""
+    """Return the condition of a plain filter; None means all."""
     return true() if value is None else column == value
 
 
 def among(column: ColumnElement[T], values: Collection[T] | None) -> ColumnElement[bool]:
-    """The condition of a filter by several values; None and nothing mean all."""
+    """Return the condition of a filter by several values; None and an empty collection mean all."""
     return column.in_(values) if values else true()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Range:
-    """Bounds of times or numbers; None is none."""
+    """Bounds of times or numbers; None is no bound."""
 
     gte: Any = None
     gt: Any = None
@@ -134,23 +149,23 @@ NO_BOUNDS: Final = Range()
 
 
 def within(column: ColumnElement[Any], bounds: Range) -> ColumnElement[bool]:
-    """The condition of a filter by bounds. What is null lies within none."""
+    """Return the condition of a filter by bounds. Null lies within no bounds."""
     given = ((_BOUNDS[name], value) for name, value in vars(bounds).items() if value is not None)
     return and_(true(), *(keeps(column, value) for keeps, value in given))
 
 
 def contains(column: ColumnElement[str], text: str | None) -> ColumnElement[bool]:
-    """The condition of a filter by what is somewhere in the text, whatever its case, and nothing else; None means all."""
+    """Return the condition that the column contains the text literally, whatever the case; None means all."""
     return true() if text is None else column.icontains(text, autoescape=True)
 
 
 def like(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
-    """The condition of a `*_pattern`; None means all."""
+    """Return the condition of a `*_pattern`; None means all."""
     return _either(pattern, lambda term: column.ilike(f"%{_literal(term)}%", escape="\\"))
 
 
 def begins(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
-    """The condition of a `*_prefix_pattern`; None means all."""
+    """Return the condition of a `*_prefix_pattern`; None means all."""
     return _either(pattern, lambda term: func.substr(column, 1, len(term)) == term)
 
 

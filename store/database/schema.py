@@ -7,16 +7,12 @@ big integers and decimals come back as they were given.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
-    DateTime,
-    Dialect,
-    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -30,12 +26,30 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.schema import SchemaItem
-from sqlalchemy.sql.functions import FunctionElement
-from sqlalchemy.types import TypeDecorator
 
-from store.keys import ROLES, JobDefinition, Role
+from store.database import column_types
+from store.database.lifecycle import (
+    LIFECYCLE,
+    DeletedWith,
+    Follows,
+    HandedOver,
+    Horizon,
+    KeptForEver,
+    Lifecycle,
+    NameRule,
+    RemovedBy,
+    RowOwner,
+    Swept,
+)
+from store.keys import ROLES, Role
+
+# Migrations, which are never edited, and the store's rooms import these from here.
+UtcDateTime = column_types.UtcDateTime
+database_now = column_types.database_now
+database_time_in = column_types.database_time_in
+in_utc = column_types.in_utc
+seconds_between = column_types.seconds_between
 
 metadata = MetaData(
     naming_convention={
@@ -47,118 +61,39 @@ metadata = MetaData(
 )
 
 
-def in_utc(moment: datetime) -> datetime:
-    """The moment, which has a zone, in UTC. Raises `ValueError` where UTC's year is none of 1 to 9999."""
-    try:
-        return moment.astimezone(UTC)
-    except OverflowError:
-        raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
-
-
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC datetime in and out; SQLite keeps it as naive text that sorts."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.utcoffset() is None:
-            raise ValueError("a time without a time zone names no moment")
-        utc = in_utc(value)
-        return utc.replace(tzinfo=None) if dialect.name == "sqlite" else utc
-
-    def process_result_value(self, value: datetime | None, _dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Definition(TypeDecorator[JobDefinition]):
-    """A `JobDefinition` in and out."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: JobDefinition | None, _dialect: Dialect) -> str | None:
-        return None if value is None else value.to_json()
-
-    def process_result_value(self, value: str | None, _dialect: Dialect) -> JobDefinition | None:
-        return None if value is None else JobDefinition.from_json(value)
-
-
-class database_now(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is
-    """The database's clock at this statement; leases and ages never use a process's clock."""
-
-    type = UtcDateTime()
-    inherit_cache = True
-
-
-@compiles(database_now, "postgresql")
-def _postgresql_now(_element: Any, _compiler: Any, **_options: Any) -> str:
-    return "clock_timestamp()"
-
-
-@compiles(database_now, "sqlite")
-def _sqlite_now(_element: Any, _compiler: Any, **_options: Any) -> str:
-    return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"
-
-
-class database_time_in(FunctionElement[datetime]):  # noqa: N801  likewise
-    """So many seconds (a float) after `database_now`."""
-
-    type = UtcDateTime()
-    inherit_cache = True
-
-
-@compiles(database_time_in, "postgresql")
-def _postgresql_time_in(element: Any, compiler: Any, **options: Any) -> str:
-    return f"(clock_timestamp() + make_interval(secs => {compiler.process(element.clauses, **options)}))"
-
-
-@compiles(database_time_in, "sqlite")
-def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
-    seconds = compiler.process(element.clauses, **options)
-    return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
-
-
-class seconds_between(FunctionElement[float]):  # noqa: N801  likewise
-    """From one time to a later one; null while either is null."""
-
-    type = Float()
-    inherit_cache = True
-
-
-@compiles(seconds_between, "postgresql")
-def _postgresql_seconds(element: Any, compiler: Any, **options: Any) -> str:
-    start, end = (compiler.process(time, **options) for time in element.clauses)
-    return f"EXTRACT(EPOCH FROM {end} - {start})::double precision"
-
-
-@compiles(seconds_between, "sqlite")
-def _sqlite_seconds(element: Any, compiler: Any, **options: Any) -> str:
-    start, end = (compiler.process(time, **options) for time in element.clauses)
-    return f"round((julianday({end}) - julianday({start})) * 86400.0, 3)"  # it counts milliseconds
-
-
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
 NAME = String(250)
 UUID = String(36)
 
 
-def _table(name: str, *parts: SchemaItem, **options: Any) -> Table:
-    return Table(name, metadata, *parts, **options)
+UNDO_SUFFIX: Final = "@previous"
+"""The suffix of a watcher's name (which holds no @) for the large set of the position before its last rewind."""
+
+_BY_CONFIGURATION: Final = KeptForEver(
+    reason="What is no longer configured is marked as not active; others refer to it."
+)
+_APPLYING: Final = RemovedBy(function="store.catalog.catalog_sync.apply")
+_ASSET_ID: Final = {"asset_id": NameRule.BY_ID}
+_DAG_ID: Final = {"dag_id": NameRule.ANOTHER_JOB}
+
+
+def _table(name: str, lifecycle: Lifecycle, *parts: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
+    return Table(name, metadata, *parts, info={LIFECYCLE: lifecycle}, sqlite_autoincrement=sqlite_autoincrement)
+
+
+def _deleted_with(table: str, *, by_database: bool = False, **columns: str) -> DeletedWith:
+    return DeletedWith(table=table, columns=columns, by_database=by_database)
 
 
 def _only_of_tasks(*columns: str, table: str) -> Index:
-    """An index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
+    """Return an index over what tasks wrote; rows of watchers and people are not in it, and cost nothing."""
     where = text(f"{columns[0]} IS NOT NULL")
     return Index(f"ix_{table}_{'_'.join(columns)}", *columns, postgresql_where=where, sqlite_where=where)
 
 
 asset = _table(
     "asset",
+    Lifecycle(owner=RowOwner.ASSET, kept=(_BY_CONFIGURATION,), names={"name": NameRule.IN_PLACE}),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", String(1500), nullable=False, unique=True),
     Column("uri", String(1500), nullable=False, unique=True),
@@ -174,6 +109,7 @@ asset = _table(
 
 asset_alias = _table(
     "asset_alias",
+    Lifecycle(owner=RowOwner.ALIAS, kept=(_BY_CONFIGURATION,)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
@@ -183,12 +119,43 @@ asset_alias = _table(
 
 asset_alias_asset = _table(  # the assets that got an event through the alias
     "asset_alias_asset",
+    Lifecycle(
+        owner=RowOwner.ALIAS,
+        kept=(KeptForEver(reason="An alias that is configured again still has its associations."),),
+        names=_ASSET_ID,
+    ),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 watcher = _table(
     "watcher",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(_BY_CONFIGURATION,),
+        names={
+            **_ASSET_ID,
+            "name": HandedOver(
+                columns=("paused",),
+                stays=(
+                    "asset_id",
+                    "trigger",
+                    "active",
+                    "state",
+                    "error",
+                    "error_count",
+                    "last_poll_at",
+                    "last_event_at",
+                    "lag_seconds",
+                    "up_to",
+                    "up_to_version",
+                    "definition",
+                    "findings",
+                    "polls",
+                ),
+            ),
+        },
+    ),
     Column("name", NAME, primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("trigger", String(1000), nullable=False),
@@ -200,57 +167,89 @@ watcher = _table(
     Column("last_poll_at", UtcDateTime),
     Column("last_event_at", UtcDateTime),
     Column("lag_seconds", Integer),
-    Column("up_to", Text),  # JSON: where the clock has moved that of the watermark, which is version `up_to_version`
+    Column("up_to", Text),  # JSON: the `up_to` of the watermark in version `up_to_version`, as the clock has moved it
     Column("up_to_version", BigInteger),
-    Column("definition", String(64)),  # a hash by which its host must know it; null: applied by an older program
-    Column("findings", Text),  # JSON: what its host found that a person should look at; null: nothing
+    Column("definition", String(64)),  # the hash that its host must know it by; null: applied by an older program
+    Column("findings", Text),  # JSON: what its host found that a person should check; null: nothing
     Column("polls", Text),  # JSON: its last polls that found something, or failed
 )
 
 watcher_position = _table(
     "watcher_position",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(KeptForEver(reason="A version never goes back under any name: event ids are made from it."),),
+        names={
+            "watcher": HandedOver(
+                columns=("source_identity", "format", "state", "watermark", "previous", "undo_ended", "updated_at"),
+                stays=("owner", "epoch", "version"),
+            )
+        },
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("source_identity", Text),  # JSON; null until the first commit
     Column("owner", UUID),  # triggerer.id
     Column("epoch", BigInteger, nullable=False, server_default="0"),  # +1 at every take-over
     Column("version", BigInteger, nullable=False, server_default="0"),  # +1 at every commit and rewind; never back
     Column("watermark", Text),
-    Column("format", Integer, nullable=False, server_default="1"),  # of `state`, by the count of its trigger's class
+    Column(
+        "format", Integer, nullable=False, server_default="1"
+    ),  # the format of `state`, as its trigger's class counts them
     Column("state", Text),  # JSON object; null until the first commit
-    Column("previous", Text),  # JSON: the position before a rewind, as long as that can be undone
+    Column("previous", Text),  # JSON: the position before a rewind, while that can be undone
     Column("undo_ended", Text),  # why it cannot be undone any more
     Column("updated_at", UtcDateTime),
 )
 
 watcher_position_row = _table(
     "watcher_position_row",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(
+            RemovedBy(function="store.detection.position_rows.change_rows"),
+            Swept(sweep="rows of past rewinds", horizon=Horizon.UNDO_ENDED),
+        ),
+        names={"watcher": Follows(suffixes=("", UNDO_SUFFIX))},
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
 )
 
-rejected_item = _table(  # what cannot be told, kept aside in the transaction of the position that passes it
+rejected_item = _table(  # what cannot be reported, written in the transaction of the position that passes it
     "rejected_item",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(RemovedBy(function="store.detection.rejections.change"),),
+        names={"watcher": Follows()},
+    ),
     Column("watcher", NAME, primary_key=True),
     Column("digest", String(64), primary_key=True),  # SHA-256 hex of key and version
-    Column("key", Text, nullable=False),  # JSON, as the event's `rejected` names it
-    Column("version", Text, nullable=False),  # tells contents of one key apart; empty where there is one
-    Column("column_name", Text),  # the column that fails; null where it is not one alone
-    Column("code", String(16), nullable=False),  # SQLSTATE; empty where PostgreSQL did not refuse it
+    Column("key", Text, nullable=False),  # JSON, as in the event's `rejected`
+    Column("version", Text, nullable=False),  # distinguishes contents of one key; empty if there is one
+    Column("column_name", Text),  # the column that fails; null if several do
+    Column("code", String(16), nullable=False),  # SQLSTATE; empty if PostgreSQL did not refuse it
     Column("reason", Text, nullable=False),
     Column("rejected_at", UtcDateTime, nullable=False),
-    Column("retry_at", UtcDateTime),  # somebody asked for it to be told
+    Column("retry_at", UtcDateTime),  # when somebody asked for a retry
 )
 
 triggerer = _table(
     "triggerer",
+    Lifecycle(
+        owner=RowOwner.PROCESS,
+        kept=(
+            RemovedBy(function="store.processes.triggerers.leave"),
+            RemovedBy(function="store.processes.triggerers.forget_dead"),
+        ),
+    ),
     Column("id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("capacity", Integer, nullable=False, server_default="10000"),  # most watchers that it hosts
-    Column("configuration", String(64)),  # the hash of the one that it runs
-    Column("definitions", Text),  # by watcher the hash by which it knows it, as JSON
+    Column("capacity", Integer, nullable=False, server_default="10000"),  # the most watchers that it hosts
+    Column("configuration", String(64)),  # the hash of the configuration that it runs
+    Column("definitions", Text),  # JSON: by watcher, the hash by which it knows it
     Column("started_at", UtcDateTime, nullable=False),
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
@@ -258,16 +257,20 @@ triggerer = _table(
 
 dispatcher = _table(
     "dispatcher",
+    Lifecycle(
+        owner=RowOwner.PROCESS, kept=(KeptForEver(reason="A home that comes back finds its tries again by its id."),)
+    ),
     Column("home_id", UUID, primary_key=True),
     Column("host", String(255), nullable=False),
     Column("pid", Integer, nullable=False),
-    Column("configuration", String(64)),  # the hash of the one that it runs
+    Column("configuration", String(64)),  # the hash of the configuration that it runs
     Column("heartbeat_at", UtcDateTime, nullable=False),
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-leader = _table(  # one row: who schedules and starts runs
+leader = _table(  # one row: the process that schedules and starts runs
     "leader",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("owner", UUID, nullable=False),
     Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
@@ -276,6 +279,15 @@ leader = _table(  # one row: who schedules and starts runs
 
 asset_store = _table(
     "asset_store",
+    Lifecycle(
+        owner=RowOwner.ASSET,
+        kept=(Swept(sweep="orphaned asset entries", horizon=Horizon.ORPHAN),),
+        names={
+            **_ASSET_ID,
+            "last_updated_by_dag_id": NameRule.AS_WRITTEN,
+            "last_updated_by_watcher": NameRule.AS_WRITTEN,
+        },
+    ),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("value", Text, nullable=False),
@@ -294,6 +306,11 @@ asset_store = _table(
 
 asset_store_history = _table(
     "asset_store_history",
+    Lifecycle(
+        owner=RowOwner.ASSET,
+        kept=(Swept(sweep="history", horizon=Horizon.HISTORY),),
+        names={**_ASSET_ID, "dag_id": NameRule.AS_WRITTEN, "watcher": NameRule.AS_WRITTEN},
+    ),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("key", String(512), primary_key=True),
     Column("version", BigInteger, primary_key=True, autoincrement=False),
@@ -316,6 +333,14 @@ asset_store_history = _table(
 
 task_store = _table(
     "task_store",
+    Lifecycle(
+        owner=RowOwner.RUN,
+        kept=(
+            Swept(sweep="expired task entries", horizon=Horizon.OWN_EXPIRY),
+            Swept(sweep="task entries past the default", horizon=Horizon.TASK_ENTRY),
+        ),
+        names=_DAG_ID,
+    ),
     Column("dag_id", NAME, primary_key=True),
     Column("run_id", NAME, primary_key=True),
     Column("task_id", NAME, primary_key=True),
@@ -330,6 +355,11 @@ task_store = _table(
 
 asset_event = _table(
     "asset_event",
+    Lifecycle(
+        owner=RowOwner.ASSET,
+        kept=(Swept(sweep="events", horizon=Horizon.EVENT),),
+        names={**_ASSET_ID, "source_dag_id": NameRule.AS_WRITTEN, "source_watcher": NameRule.AS_WRITTEN},
+    ),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False),
     Column("extra", Text, nullable=False, server_default="{}"),
@@ -343,31 +373,33 @@ asset_event = _table(
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index("ix_asset_event_trace_id", "trace_id"),  # looked up whole, and in no order
+    Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
 )
 
 asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
+    Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
 )
 
-outbox = _table(  # what is owed to other systems, written in the transaction that made it true
+outbox = _table(  # messages to other systems, written in the transaction that gave the reason
     "outbox",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
-    Column("lane", NAME, nullable=False),  # of the destination: what is sent in order
-    Column("message_id", NAME),  # the same over retries; null: that of the event
+    Column("lane", NAME, nullable=False),  # what is sent in order within the destination
+    Column("message_id", NAME),  # the same for all retries; null: the event's
     Column("asset_event_id", ForeignKey("asset_event.id"), index=True),
-    Column("body", Text),  # JSON; null: that of the event
+    Column("body", Text),  # JSON; null: the event's
     Column("created_at", UtcDateTime, nullable=False),
     Column("attempts", Integer, nullable=False, server_default="0"),
     Column("first_attempt_at", UtcDateTime),
-    Column("attempt_at", UtcDateTime),  # of the last attempt, while nobody knows what became of it
+    Column("attempt_at", UtcDateTime),  # the last attempt, while its outcome is unknown
     Column("not_before", UtcDateTime),  # the next attempt waits until then
-    Column("refused", Boolean, nullable=False, server_default=false()),  # the last answer was that it is wrong
+    Column("refused", Boolean, nullable=False, server_default=false()),  # the last response said that it is wrong
     Column("error", Text),
     Index("ix_outbox_destination_lane_id", "destination", "lane", "id"),
     sqlite_autoincrement=True,
@@ -375,45 +407,56 @@ outbox = _table(  # what is owed to other systems, written in the transaction th
 
 alert = _table(  # what was seen by which rule of `settings.alerts`
     "alert",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
     Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
     Column("rule", String(64), nullable=False),
     Column("alert", String(32), nullable=False),
     Column("subject", Text, nullable=False),  # JSON
     Column("message", Text, nullable=False),
     Column("since", UtcDateTime, nullable=False),
-    Column("is_fired", Boolean, nullable=False, server_default=false()),  # somebody was told
+    Column("is_fired", Boolean, nullable=False, server_default=false()),  # its message was handed over
 )
 
-listen_position = _table(  # where reading the events of one of Airflow's assets stands
+listen_position = _table(  # how far the events of one of Airflow's assets were read
     "listen_position",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
 )
 
 listen_seen = _table(  # Airflow's events that were read and may be read again
     "listen_seen",
+    Lifecycle(
+        owner=RowOwner.INSTALLATION,
+        kept=(
+            RemovedBy(function="store.detection.listening.advance"),
+            _deleted_with("listen_position", source="source", by_database=True),
+        ),
+    ),
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("timestamp", UtcDateTime, primary_key=True),  # ids of a database that was made anew begin again
+    Column("timestamp", UtcDateTime, primary_key=True),  # ids start again in a new database
 )
 
 asset_alias_event = _table(  # the events that came through the alias
     "asset_alias_event",
+    Lifecycle(owner=RowOwner.ALIAS, kept=(_deleted_with("asset_event", event_id="id", by_database=True),)),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
 job = _table(
     "job",
+    Lifecycle(owner=RowOwner.JOB, kept=(_BY_CONFIGURATION,), names=_DAG_ID),
     Column("dag_id", NAME, primary_key=True),
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("definition", Definition, nullable=False),
+    Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
-    Column("clock", String(1000)),  # the cron that `next_tick` was reckoned by
+    Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
-    Column("rest_to", BigInteger),  # queued events up to this one are decided on: runs of them follow at once
+    Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -422,6 +465,7 @@ job = _table(
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
+        Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
     )
@@ -432,6 +476,7 @@ job_schedule_asset, job_inlet, job_outlet = ASSET_EDGES.values()
 ALIAS_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
+        Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
     )
@@ -441,15 +486,25 @@ job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 
 queued_event = _table(
     "queued_event",
+    Lifecycle(
+        owner=RowOwner.JOB,
+        kept=(
+            RemovedBy(function="store.runs.runs.create_triggered_run"),
+            RemovedBy(function="store.runs.queues.remove"),
+            _APPLYING,
+        ),
+        names={**_DAG_ID, **_ASSET_ID},
+    ),
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
-    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # a look's probes
+    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
 )
 
 run = _table(
     "run",
+    Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -476,6 +531,14 @@ run = _table(
 
 run_asset_event = _table(
     "run_asset_event",
+    Lifecycle(
+        owner=RowOwner.RUN,
+        kept=(
+            _deleted_with("run", dag_id="dag_id", run_id="run_id"),
+            Swept(sweep="events of deleted runs", horizon=Horizon.EVENT),
+        ),
+        names=_DAG_ID,
+    ),
     Column("dag_id", NAME, primary_key=True),
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),  # the primary key is guarantee 2
     Column("run_id", NAME, nullable=False),
@@ -486,6 +549,14 @@ run_asset_event = _table(
 
 task_instance = _table(
     "task_instance",
+    Lifecycle(
+        owner=RowOwner.RUN,
+        kept=(
+            _deleted_with("run", dag_id="dag_id", run_id="run_id"),
+            Swept(sweep="foreign tasks", horizon=Horizon.RUN),
+        ),
+        names=_DAG_ID,
+    ),
     Column("id", UUID, primary_key=True),
     Column("dag_id", NAME, nullable=False),
     Column("run_id", NAME, nullable=False),
@@ -494,7 +565,7 @@ task_instance = _table(
     Column("origin", String(8), nullable=False, server_default="own"),  # own | foreign
     Column("try_number", Integer, nullable=False, server_default="0"),
     Column("state", String(24), nullable=False),
-    Column("detail", Text),  # ours, in words: submitting, cancelled, lost…
+    Column("detail", Text),  # our detail in words: submitting, cancelled, lost…
     Column("not_before", UtcDateTime),  # a retry waits until then
     Column("start_date", UtcDateTime),
     Column("end_date", UtcDateTime),
@@ -504,6 +575,7 @@ task_instance = _table(
 
 task_try = _table(
     "task_try",
+    Lifecycle(owner=RowOwner.RUN, kept=(_deleted_with("task_instance", task_instance_id="id"),)),
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
     Column("try_number", Integer, primary_key=True, autoincrement=False),
     Column("home_id", UUID, nullable=False),  # only this home may submit again or attach
@@ -512,33 +584,41 @@ task_try = _table(
     Column("token_hash", String(64), nullable=False),  # SHA-256 hex of the try's first token
     Column("handle", Text),  # the submitter's JSON; null until submitted
     Column("nonce", String(64)),  # set by the one process that claimed the try
-    Column("finish_state", String(16)),  # what the job said of itself: success | failed | skipped
+    Column("finish_state", String(16)),  # what the job reported: success | failed | skipped
     Column("message", Text),
     Column("progress", Text),
     Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
     Column("exit_code", Integer),
-    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended through our own stop
+    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended because we stopped it
     Column("intent_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("claimed_at", UtcDateTime),
     Column("first_action_at", UtcDateTime),  # its first Spark job began, by Spark's own clock
-    Column("cancelled_at", UtcDateTime),  # somebody decided what becomes of its run: the process is to be stopped
+    Column("cancelled_at", UtcDateTime),  # somebody decided the outcome of its run: the process must be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
 )
 
-execution_answer = _table(  # to a job's write with an Idempotency-Key; rows go by age, whatever becomes of the run
-    "execution_answer",
-    Column("task_instance_id", UUID, primary_key=True),
-    Column("key", String(255), primary_key=True),
-    Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
-    Column("status", Integer, nullable=False),
-    Column("body", Text),  # JSON; null: no content
-    Column("created_at", UtcDateTime, nullable=False, index=True),
+execution_answer = (
+    _table(  # responses to jobs' writes with an Idempotency-Key; rows are removed by age, whatever becomes of the run
+        "execution_answer",
+        Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
+        Column("task_instance_id", UUID, primary_key=True),
+        Column("key", String(255), primary_key=True),
+        Column("request", String(64), nullable=False),  # SHA-256 hex of method, address and body
+        Column("status", Integer, nullable=False),
+        Column("body", Text),  # JSON; null: no content
+        Column("created_at", UtcDateTime, nullable=False, index=True),
+    )
 )
 
-asset_store_increment = _table(  # the increments of a transaction were applied, by whichever try
+asset_store_increment = _table(  # the increments of a transaction were applied, by any try
     "asset_store_increment",
+    Lifecycle(
+        owner=RowOwner.RUN,
+        kept=(_deleted_with("task_instance", task_instance_id="id", by_database=True),),
+        names=_ASSET_ID,
+    ),
     Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
@@ -546,6 +626,9 @@ asset_store_increment = _table(  # the increments of a transaction were applied,
 
 api_token = _table(
     "api_token",
+    Lifecycle(
+        owner=RowOwner.PERSON, kept=(KeptForEver(reason="The audit and the history name tokens that are revoked."),)
+    ),
     Column("id", UUID, primary_key=True),
     Column("subject", NAME, nullable=False),
     Column("role", String(16), nullable=False),
@@ -553,20 +636,28 @@ api_token = _table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("revoked_at", UtcDateTime),
     Column("name", NAME),
-    Column("lifetime_seconds", Integer),  # as it was asked for; null: until it is revoked
+    Column("lifetime_seconds", Integer),  # as requested; null: until it is revoked
     Column("expires_at", UtcDateTime),
     Column("last_used_at", UtcDateTime),  # to the minute
 )
 
 api_session = _table(
     "api_session",
+    Lifecycle(
+        owner=RowOwner.PERSON,
+        kept=(
+            RemovedBy(function="store.processes.tokens.begin_session"),
+            RemovedBy(function="store.processes.tokens.end_session"),
+        ),
+    ),
     Column("id_hash", String(64), primary_key=True),
-    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # which ends it when it ends
+    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # the session ends with this token
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
 audit = _table(
     "audit",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
     Column("id", _big_id, primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False, index=True),
     Column("actor", NAME, nullable=False),
@@ -577,4 +668,9 @@ audit = _table(
     sqlite_autoincrement=True,
 )
 
-setting = _table("setting", Column("key", String(64), primary_key=True), Column("value", Text, nullable=False))
+setting = _table(
+    "setting",
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+)

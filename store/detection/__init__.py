@@ -1,1 +1,1 @@
-"""Where watchers stand, what they detected, and the transaction that makes both true."""
+"""Where watchers stand, what they detected, and the transaction that stores both."""

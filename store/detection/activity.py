@@ -1,4 +1,4 @@
-"""How many events came in each of the last hours: from indexes alone, whatever the table holds."""
+"""How many events came in each of the last hours: from indexes alone, whatever the size of the table."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ _e = asset_event.c
 
 
 async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, Sequence[int]]:
-    """Of each asset, oldest hour first; the last one is not over. Assets without events are left out.
+    """Return the counts of each asset, oldest hour first; the last hour is not over.
 
-    Ids are given as events come, so the first id of each hour stands for its beginning.
+    Assets without events are not in the result. Ids are given as events come, so the first id of each hour stands for
+    its beginning.
     """
     counts: dict[int, list[int]] = defaultdict(lambda: [0] * HOURS)
     firsts = (await connection.execute(_FIRST_IDS)).one()
@@ -34,9 +35,9 @@ async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Ma
 
 @cache
 def _first_ids() -> Select[Any]:
-    """The first event since each hour's beginning; none where nothing came since.
+    """Select the first event since each hour's beginning; null if none came since.
 
-    The time is a query of its own: PostgreSQL looks nothing up by a function that may answer otherwise for each row.
+    The time is a query of its own: PostgreSQL uses no index for a function whose result may differ for each row.
     """
     since = (select(database_time_in(-3600.0 * back)).scalar_subquery() for back in range(HOURS, 0, -1))
     firsts = (select(_e.id).where(_e.timestamp >= moment).order_by(_e.timestamp).limit(1) for moment in since)

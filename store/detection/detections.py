@@ -1,26 +1,26 @@
-"""The one transaction of detections: positions, working states, events, queue rows, watermark entries and their history."""
+"""The one transaction of detections.
+
+It holds positions, working states, events, queue rows, watermark entries and their history.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import ARRAY, Select, Text, bindparam, func, select, true, update
+from sqlalchemy import bindparam, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
-from store.database import configuration_lock
-from store.database.dialects import rows_of
-from store.database.schema import asset, database_now, watcher, watcher_position
-from store.detection import events, outbox, positions, rejections, rewind
+from store.database.schema import database_now, watcher
+from store.detection import commit_statements, events, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost, StoreError, no_asset
+from store.scopes import Writer
 from store.state import statements
 from store.state.attributed import AttributedEntries
 from store.values import WATERMARK_SUFFIX
@@ -28,7 +28,7 @@ from store.values import WATERMARK_SUFFIX
 
 @dataclass(frozen=True, kw_only=True)
 class Detection:
-    """What a watcher detected on its asset, and where that leaves it."""
+    """What a watcher detected on its asset, and the position after it."""
 
     held: HeldPosition
     asset_id: int
@@ -36,15 +36,15 @@ class Detection:
     writer: Writer
     events: Sequence[NewEvent] = ()
     rejected: Sequence[Rejection] = ()
-    """Kept aside from here on, as it cannot be told."""
+    """Items that are rejected from here on, because they cannot be reported."""
     settled: Sequence[Rejection] = ()
-    """Kept aside no more."""
+    """Items that are no longer rejected."""
     ends_undo: str | None = None
     """Why the last rewind cannot be undone once this is committed; None: it can be, if it could be before."""
 
     @property
     def key(self) -> str:
-        """Of the watermark's entry."""
+        """The key of the watermark's entry."""
         return self.held.watcher + WATERMARK_SUFFIX
 
     @property
@@ -63,14 +63,17 @@ class Detection:
 
     @property
     def row(self) -> dict[str, Any]:
-        """As PostgreSQL's statements take it."""
+        """The values that PostgreSQL's statements take."""
         watermark = {"asset_id": self.asset_id, "key": self.key, "value": self.position.watermark}
         return {**vars(self.held), **self.position.columns, **watermark, "write_id": self.writer.write_id}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Committed:
-    """The position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages."""
+    """The result of a commit.
+
+    It names the position as it is held now, the jobs that got queue rows, and whether the outbox may have got messages.
+    """
 
     held: HeldPosition
     dag_ids: frozenset[str]
@@ -78,17 +81,20 @@ class Committed:
 
 
 Answer: TypeAlias = Committed | PositionLost | IntegrityError | StoreError | None
-"""What became of a detection. An error: nothing of it is written. None: nothing either, since its position was locked."""
+"""The outcome of a detection. An error: nothing of it was written. None.
+
+Nothing either, because its position was locked.
+"""
 
 
 async def commit(
     connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool = False
 ) -> Sequence[Answer]:
-    """Write detections, of different watchers, in the caller's transaction, and answer for each.
+    """Write detections of different watchers in the caller's transaction, and answer each.
 
-    PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then none
-    can be committed. SQLite leaves a detection out that is refused, unless it is the only one; and it may answer for the
-    first ones only, when writing takes long: the others were not begun.
+    PostgreSQL waits for whoever has locked one of the positions, or skips those. What it refuses is raised, and then
+    none can be committed. SQLite omits a detection that is refused, unless it is the only one; and it may answer only
+    the first ones, if writing takes long: the others were not begun.
     """
     if connection.dialect.name == "postgresql":
         return await _commit_postgresql(connection, detections, skip_locked=skip_locked)
@@ -103,7 +109,7 @@ async def keep(connection: AsyncConnection, held: HeldPosition, position: NewPos
     version = moved.scalar_one_or_none()
     if version is None:
         raise _lost(held)
-    await positions.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
+    await position_rows.change_rows(connection, held.watcher, position.rows, connection.dialect.name)
     return replace(held, version=version)
 
 
@@ -112,7 +118,10 @@ def _lost(held: HeldPosition) -> PositionLost:
 
 
 def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
-    """Unless the watcher was applied under the detection's asset: jobs that wait elsewhere would never get the events."""
+    """Raise `StoreError` if the applied configuration has this watcher under another asset.
+
+    That asset's jobs would never see these events.
+    """
     if asset_id not in {None, detection.asset_id}:
         raise StoreError(
             f"the configuration that was applied has {detection.held.watcher} under another asset than this process; "
@@ -121,7 +130,7 @@ def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
 
 
 LONGEST_WRITING: Final = 0.05
-"""Seconds after which a group of SQLite's ends: other writers wait for it."""
+"""Seconds after which a group of SQLite's commits ends, because other writers wait for it."""
 _SEE: Final = (
     update(watcher)
     .where(watcher.c.name == bindparam("b_watcher"))
@@ -146,13 +155,13 @@ async def _commit_in_savepoints(connection: AsyncConnection, detections: Sequenc
 
 
 async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> Committed | PositionLost:
-    """One writer: nothing is locked, and each statement sees everything."""
+    """Commit one detection. SQLite has one writer: nothing is locked, and each statement sees everything."""
     held = detection.held
     parameters = positions.parameters(held, detection.position)
     version = (await connection.execute(positions.advance(), parameters)).scalar_one_or_none()
     if version is None:
         return _lost(held)
-    await positions.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
+    await position_rows.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
     await _change_beside(connection, detection)
     appended = await events.append(connection, detection.events)
     await _ENTRIES.write(connection, detection.entry, detection.writer)
@@ -166,58 +175,63 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
 async def _commit_postgresql(
     connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
 ) -> Sequence[Answer]:
-    """Two statements, each a chain whose links wait for one another.
+    """Commit by two statements, each a chain of parts that wait for one another.
 
-    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and stores the events; the
-    second sees what these waits let through.
+    The first locks in the order of all transactions (positions, configuration, assets, keys of the watermarks) and
+    stores the events. The second sees what was committed during these waits.
     """
+    moved = await _advance_and_store(connection, detections, skip_locked=skip_locked)
+    written = [each for each in detections if each.held.watcher in moved.versions]
+    rows = {each.held.watcher: each.position.rows for each in written}
+    await position_rows.change_all_rows(connection, rows)
+    for each in written:
+        await _change_beside(connection, each)
+    woken = await _queue_and_write(connection, written, moved.event_ids)
+    committed = {each.held.watcher: _committed(each, moved.versions[each.held.watcher], woken) for each in written}
+    return [committed.get(each.held.watcher, None if skip_locked else _lost(each.held)) for each in detections]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Moved:
+    """The new versions of the positions that moved, by watcher, and the ids of the events that were stored."""
+
+    versions: Mapping[str, int]
+    event_ids: Sequence[int]
+
+
+async def _advance_and_store(
+    connection: AsyncConnection, detections: Sequence[Detection], *, skip_locked: bool
+) -> _Moved:
+    """Send the first statement. Raises `NotFound` if a watcher's asset is gone: its position must not move either."""
     new = events.parameters([event for detection in detections for event in detection.events])
     by = [detection.held.watcher for detection in detections for _ in detection.events]
-    rows = {detection.held.watcher: detection.row for detection in detections}
-    given = {**_columns("held", rows.values()), **new, "new_detected_by": by}
-    first = (await connection.execute(_advance_and_append(skip_locked=skip_locked), given)).one()
+    given = {**commit_statements.columns("held", [each.row for each in detections]), **new, "new_detected_by": by}
+    first = (await connection.execute(commit_statements.advance_and_append(skip_locked=skip_locked), given)).one()
     versions = dict(zip(first.watchers or (), first.versions or (), strict=True))
-    waited = frozenset(first.waited or ())
-    written = {d.held.watcher: d for d in detections if d.held.watcher in versions}
-    for name, detection in written.items():
-        if name not in waited:  # no asset was locked, so nothing was stored: it must not move either
-            raise no_asset(detection.asset_id)
-    await positions.change_all_rows(connection, {name: each.position.rows for name, each in written.items()})
-    for each in written.values():
-        await _change_beside(connection, each)
-    seen = [name for name, each in written.items() if each.events]
-    woken = await _queue_and_write(connection, [rows[name] for name in written], first.ids or (), seen)
-    committed: dict[str, Answer] = {}
-    for name, detection in written.items():
-        _refuse_moved(detection, woken.asset_ids.get(name))
-        dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
-        held = replace(detection.held, version=versions[name])
-        committed[name] = Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
-    return [committed.get(d.held.watcher, None if skip_locked else _lost(d.held)) for d in detections]
+    without_asset = versions.keys() - set(first.waited or ())  # nothing of theirs was locked or stored
+    if without_asset:
+        raise no_asset(next(each.asset_id for each in detections if each.held.watcher in without_asset))
+    return _Moved(versions=versions, event_ids=first.ids or ())
+
+
+def _committed(detection: Detection, version: int, woken: _Woken) -> Committed:
+    """What a detection came to. Raises `StoreError` if its watcher was applied under another asset."""
+    _refuse_moved(detection, woken.asset_ids.get(detection.held.watcher))
+    dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
+    held = replace(detection.held, version=version)
+    return Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
 
 
 async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
-    """What few detections change beside their positions."""
+    """Change what only few detections change in addition to their positions."""
     await rejections.change(connection, detection.held.watcher, detection.rejected, detection.settled)
     if detection.ends_undo is not None:
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
 
 
-_COLUMNS: Final = {
-    "held": {name: watcher_position.c[name].type for name in ("watcher", "epoch", "version", *NewPosition.COLUMNS)}
-    | {name: statements.WATERMARKS[name] for name in ("asset_id", "key")},
-    "written": statements.WATERMARKS,
-}
-"""What each statement is given of detections."""
-
-
-def _columns(name: str, rows: Collection[Mapping[str, Any]]) -> dict[str, Any]:
-    return {f"{name}_{column}": [row[column] for row in rows] for column in _COLUMNS[name]}
-
-
 @dataclass(frozen=True, kw_only=True)
 class _Woken:
-    """The jobs that got queue rows, by asset, whether the outbox got messages, and the assets of the watchers as applied."""
+    """The jobs that got queue rows, by asset; whether the outbox got messages; the watchers' assets as applied."""
 
     dag_ids: Mapping[int, frozenset[str]]
     outbox: bool
@@ -225,53 +239,18 @@ class _Woken:
 
 
 async def _queue_and_write(
-    connection: AsyncConnection, rows: Sequence[Mapping[str, Any]], event_ids: Sequence[int], seen: Sequence[str]
+    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
 ) -> _Woken:
-    """`seen` are the watchers that told of an event."""
-    if not rows:
+    """Send the second statement, for the detections whose positions moved."""
+    if not written:
         return _Woken(dag_ids={}, outbox=False, asset_ids={})
-    parameters = {**_columns("written", rows), "b_ids": event_ids, "b_seen": seen}
-    woken = (await connection.execute(_queue_and_write_statement(), parameters)).all()
+    seen = [each.held.watcher for each in written if each.events]
+    parameters = {
+        **commit_statements.columns("written", [each.row for each in written]),
+        "b_ids": event_ids,
+        "b_seen": seen,
+    }
+    woken = (await connection.execute(commit_statements.queue_and_write(), parameters)).all()
     dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
     return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0, asset_ids=asset_ids)
-
-
-@cache
-def _advance_and_append(*, skip_locked: bool) -> Select[Any]:
-    fenced = positions.advance_all(rows_of("held", _COLUMNS["held"]), skip_locked=skip_locked).cte("fenced")
-    moved = select(fenced).where(configuration_lock.shared_for_each_row()).cte("moved")
-    home = select(moved.c.watcher, moved.c.asset_id, moved.c.key).join_from(
-        moved, asset, asset.c.id == moved.c.asset_id
-    )
-    home = home.order_by(moved.c.asset_id, moved.c.key)
-    locked_asset = home.with_for_update(read=True, key_share=True, of=asset).cte("locked_asset").c
-    lock = statements.key_lock(locked_asset.asset_id, locked_asset.key)
-    locked_key = select(locked_asset.watcher, lock.label("lock")).cte("locked_key")
-    new = events.given(detected_by=watcher.c.name.type)
-    event = events.insertion(new, only=new.c.detected_by == locked_key.c.watcher).cte("event")
-    ids = select(func.array_agg(event.c.id)).scalar_subquery()
-    waited = select(func.array_agg(locked_key.c.watcher)).scalar_subquery()
-    watchers, versions = (func.array_agg(column) for column in (moved.c.watcher, moved.c.version))
-    return select(watchers.label("watchers"), versions.label("versions"), waited.label("waited"), ids.label("ids"))
-
-
-@cache
-def _queue_and_write_statement() -> Select[Any]:
-    """The edges are locked before the watchers' rows, as a reload does."""
-    queued = events.queue("postgresql").cte("queued")
-    dag_ids = func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")
-    woken = select(queued.c.asset_id, dag_ids).group_by(queued.c.asset_id).cte("woken")
-    history = statements.write_watermarks(rows_of("written", _COLUMNS["written"])).cte("history")
-    after_edges = select(func.count()).select_from(woken).scalar_subquery() >= 0
-    this = watcher.c.name == func.any(bindparam("b_seen", type_=ARRAY(Text)))
-    in_order = select(watcher.c.name, watcher.c.asset_id).where(this, after_edges).order_by(watcher.c.name)
-    mine = in_order.with_for_update(key_share=True).cte("mine")
-    seen = update(watcher).where(watcher.c.name == mine.c.name).values(last_event_at=database_now()).cte("seen")
-    owed = outbox.forwarding("postgresql").cte("owed")
-    messages = select(func.count().label("messages")).select_from(owed).subquery()
-    watchers, asset_ids = func.array_agg(mine.c.name), func.array_agg(mine.c.asset_id)
-    places = select(watchers.label("watchers"), asset_ids.label("asset_ids")).subquery()
-    joined = messages.join(places, true()).outerjoin(woken, true())
-    answer = (woken.c.asset_id, woken.c.dag_ids, messages.c.messages, places.c.watchers, places.c.asset_ids)
-    return select(*answer).select_from(joined).add_cte(history, seen)

@@ -1,28 +1,24 @@
-"""Asset events, and the queue rows that come with them in the same transaction.
+"""Asset events, and the queue rows that are made with them in the same transaction.
 
-An event is owed to every job scheduled on its asset, and to every job scheduled on an alias that had resolved to its
-asset before: see `store.catalog.aliases` for what "before" means.
+Every job scheduled on an event's asset gets it, and every job scheduled on an alias that had resolved to the asset
+before: see `store.catalog.aliases` for what "before" means.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
-from operator import ge, gt, le, lt
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
     FromClause,
-    Row,
     Select,
     TableValuedAlias,
-    and_,
     bindparam,
     func,
     insert,
@@ -38,23 +34,17 @@ from sqlalchemy.types import TypeEngine
 
 from store.database import configuration_lock
 from store.database.dialects import chunks, rows_of
-from store.database.paging import Page, Window, begins, equal, like, newest, one_of, page
 from store.database.schema import (
-    asset,
     asset_alias_asset,
-    asset_alias_event,
     asset_event,
     database_now,
     job_schedule_alias,
     job_schedule_asset,
     queued_event,
-    run,
 )
 from store.detection import outbox
-from store.errors import NotFound, no_asset
-from store.keys import AssetId, EventId, TaskInstanceKey
 
-_a, _e = asset.c, asset_event.c
+_e = asset_event.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +63,7 @@ _GIVEN: Final = {
 
 
 async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
-    """The second never falls while a database lives, whatever is cleaned up."""
+    """Return the highest ids. `given` never falls while a database lives, whatever is cleaned up."""
     committed = await connection.scalar(_COMMITTED)
     given = await connection.scalar(_GIVEN[dialect])
     return EventNumbers(committed=committed or 0, given=given or 0)
@@ -81,9 +71,9 @@ async def numbers(connection: AsyncConnection, dialect: str) -> EventNumbers:
 
 @dataclass(frozen=True, kw_only=True)
 class NewEvent:
-    """An event to be: `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
+    """A new event. `extra` is a JSON object's text; the source is a watcher, a task, or an actor of the API.
 
-    `trace_id` follows what happened to whatever comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
+    `trace_id` follows everything that comes of it: 32 hexadecimal digits, as in a W3C `traceparent`.
     """
 
     asset_id: int
@@ -99,33 +89,39 @@ class NewEvent:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Appended:
-    """Ids and times of new events in the order given, and who has work now: the jobs that got queue rows, and the outbox."""
+class AppendedEvents:
+    """New events, and who has work now.
+
+    `rows` has ids and times in the order given, `dag_ids` the jobs that got queue rows; `fills_outbox`: the outbox got
+    messages.
+    """
 
     rows: Sequence[tuple[int, datetime]]
     dag_ids: frozenset[str]
     fills_outbox: bool = False
 
 
-async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> Appended:
-    """Store events in the order given, with a queue row for every job and a message to whoever they are owed to.
+async def append(connection: AsyncConnection, events: Sequence[NewEvent], *, forward: bool = True) -> AppendedEvents:
+    """Store events in the order given, with a queue row for every job and a message for every receiver.
 
-    Without `forward` they go to jobs only: they came from there. Who locked an asset before has taken
-    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the events: an
-    event is owed to associations committed before it.
+    Without `forward` they go to jobs only, because they came from the receiver. A caller that locked an asset has taken
+    `configuration_lock.share` before that. The queue rows and the messages are made by a later statement than the
+    events: an event goes to associations that were committed before it.
     """
     if not events:
-        return Appended(rows=(), dag_ids=frozenset())
+        return AppendedEvents(rows=(), dag_ids=frozenset())
     if connection.dialect.name == "postgresql":
         inserted = (await connection.execute(_INSERT_ARRAYS, parameters(events))).all()
     else:
         inserted = (await connection.execute(_INSERT_ROWS, [vars(event) for event in events])).all()
         forward = forward and any(row.forwarded for row in inserted)
-    return await owe(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
+    return await queue_and_forward(connection, [(row.id, row.timestamp) for row in inserted], forward=forward)
 
 
-async def owe(connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True) -> Appended:
-    """Make the queue rows and messages of events that a statement before this one stored, in this transaction."""
+async def queue_and_forward(
+    connection: AsyncConnection, stored: Sequence[tuple[int, datetime]], *, forward: bool = True
+) -> AppendedEvents:
+    """Make the queue rows and messages of events that an earlier statement of this transaction stored."""
     rows = sorted(stored)
     dialect = connection.dialect.name
     dag_ids: set[str] = set()
@@ -133,15 +129,15 @@ async def owe(connection: AsyncConnection, stored: Sequence[tuple[int, datetime]
     for some in chunks([event_id for event_id, _ in rows]):
         ids = {"b_ids": list(some)}
         if dialect == "postgresql" and forward:
-            owed = (await connection.execute(_owe(), ids)).all()
-            dag_ids.update(row.dag_id for row in owed if row.dag_id is not None)
-            fills_outbox |= owed[0].messages > 0
+            due = (await connection.execute(_queueing_and_forwarding(), ids)).all()
+            dag_ids.update(row.dag_id for row in due if row.dag_id is not None)
+            fills_outbox |= due[0].messages > 0
         else:
             dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
             if forward:
                 await connection.execute(outbox.forwarding("sqlite"), ids)
                 fills_outbox = True
-    return Appended(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
+    return AppendedEvents(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
 
 
 _NAMES: Final = [field.name for field in fields(NewEvent)]
@@ -152,7 +148,7 @@ _INSERT_ROWS: Final = (
     .returning(
         _e.id,
         _e.timestamp,
-        # SQLite has one writer: nobody forwards or stops to before this transaction ends.
+        # SQLite has one writer: nobody starts or stops forwarding before this transaction ends.
         literal_column(_IS_FORWARDED, Boolean).label("forwarded"),
         sort_by_parameter_order=True,
     )
@@ -160,18 +156,18 @@ _INSERT_ROWS: Final = (
 
 
 def parameters(events: Sequence[NewEvent]) -> Mapping[str, Sequence[Any]]:
-    """Those of `given`: an array for each field."""
+    """Return the parameters of `given`: an array for each field."""
     values = [vars(event) for event in events]
     return {f"new_{name}": [value[name] for value in values] for name in _NAMES}
 
 
 def given(**more: TypeEngine[Any]) -> TableValuedAlias:
-    """PostgreSQL's table of the events that `parameters` holds, and of `more` arrays beside them."""
+    """Return PostgreSQL's table of the events in `parameters`, and of `more` arrays beside them."""
     return rows_of("new", {**{name: _e[name].type for name in _NAMES}, **more})
 
 
 def insertion(new: FromClause, only: ColumnElement[bool] | None = None) -> ReturningInsert[Any]:
-    """Store the events of `given`, in the order of their places; `only` where that holds."""
+    """Store the events of `given` in the order of their places, where `only` holds."""
     names = [*_NAMES, "timestamp"]
     source = select(*(new.c[name] for name in _NAMES), database_now()).order_by(new.c.place)
     if only is not None:
@@ -183,39 +179,42 @@ _INSERT_ARRAYS: Final = insertion(given(), only=configuration_lock.shared())
 
 
 @cache
-def _owe() -> Select[Any]:
-    """PostgreSQL's queue rows and messages of the events `b_ids`, in one statement: at least one row, with their number."""
-    queued, owed = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("owed")
-    messages = select(func.count().label("messages")).select_from(owed).subquery()
+def _queueing_and_forwarding() -> Select[Any]:
+    """Return PostgreSQL's statement that makes queue rows and messages of the events `b_ids`.
+
+    It returns at least one row, with the number of messages.
+    """
+    queued, due = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("message")
+    messages = select(func.count().label("messages")).select_from(due).subquery()
     return select(queued.c.dag_id, messages.c.messages).select_from(messages.outerjoin(queued, true()))
 
 
 @cache
 def queue(dialect: str) -> ReturningInsert[Any]:
-    """Queue rows of the events `b_ids`; returns job and asset of each."""
+    """Insert queue rows of the events `b_ids`; return job and asset of each."""
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
-    owed = _by_asset(here).union(_by_alias(here))
+    due = _by_asset(here).union(_by_alias(here))
     columns = ["dag_id", "event_id", "asset_id", "created_at"]
-    return insert(queued_event).from_select(columns, owed).returning(queued_event.c.dag_id, queued_event.c.asset_id)
+    return insert(queued_event).from_select(columns, due).returning(queued_event.c.dag_id, queued_event.c.asset_id)
 
 
 def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
     s = job_schedule_asset.c
-    owed = (
+    due = (
         select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
         .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
         .where(here)
         .order_by(s.dag_id, s.asset_id)
-        # A reload that takes an edge away waits for us and then finds our rows, or we find the edge gone.
+        # A reload that removes an edge waits for us and then finds our rows, or we find the edge gone.
         .with_for_update(read=True, key_share=True, of=job_schedule_asset)
     )
-    return select(owed.subquery())  # PostgreSQL locks no rows of a UNION, but those of its subqueries
+    return select(due.subquery())  # PostgreSQL does not lock rows of a UNION, but it locks those of its subqueries
 
 
 def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     s, r = job_schedule_alias.c, asset_alias_asset.c
-    owed = (
+    due = (
         select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
         .join_from(asset_event, asset_alias_asset, r.asset_id == _e.asset_id)
         .join(job_schedule_alias, s.alias_id == r.alias_id)
@@ -223,166 +222,4 @@ def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
         .order_by(s.dag_id, s.alias_id)
         .with_for_update(read=True, key_share=True, of=job_schedule_alias)
     )
-    return select(owed.subquery())
-
-
-_SOURCE: Final = ("source_dag_id", "source_task_id", "source_run_id", "source_map_index")
-EVENT_ORDERS: Final = {name: _e[name] for name in ("id", "timestamp", *_SOURCE)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventFilter:
-    """Which events; None means all. `not_before` and `not_after` are inclusive, `after` and `before` are not."""
-
-    asset_id: int | None = None
-    alias_id: int | None = None
-    source_dag_id: str | None = None
-    source_task_id: str | None = None
-    source_run_id: str | None = None
-    source_map_index: int | None = None
-    source_watcher: str | None = None
-    trace_id: str | None = None
-    name_pattern: str | None = None
-    name_prefix: str | None = None
-    not_before: datetime | None = None
-    after: datetime | None = None
-    not_after: datetime | None = None
-    before: datetime | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventFields:
-    """What everybody may know of an event: the columns of its table but for `WITHHELD`; `extra` is a JSON object."""
-
-    id: EventId
-    asset_id: AssetId
-    timestamp: datetime
-    extra: Mapping[str, Any]
-    source_dag_id: str | None
-    source_run_id: str | None
-    source_task_id: str | None
-    source_map_index: int
-    source_watcher: str | None
-    trace_id: str
-
-
-WITHHELD: Final = frozenset({"event_id", "source_actor"})
-
-
-@dataclass(frozen=True, kw_only=True)
-class EventAsset:
-    """An asset as jobs see it."""
-
-    name: str
-    uri: str
-    group: str
-    extra: Mapping[str, Any]
-
-
-@dataclass(frozen=True, kw_only=True)
-class SourceRun:
-    """The run of ours whose task made an event."""
-
-    dag_id: str
-    run_id: str
-    data_interval_start: datetime | None
-    data_interval_end: datetime | None
-
-
-@dataclass(frozen=True, kw_only=True)
-class AssetEvent(EventFields):
-    """An event as it is stored and as the Execution API sends it; `source_*` objects are there when a job of ours made it."""
-
-    asset: EventAsset
-    source_dag_run: SourceRun | None
-    source_task_instance: TaskInstanceKey | None
-    created_dagruns: Sequence[Mapping[str, Any]] = ()
-    """Always empty: Airflow's client insists on it."""
-    partition_key: str | None = None
-    """Always null, likewise."""
-
-    @classmethod
-    def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
-        """An event of no task of ours, as `append` stored it."""
-        values = vars(new)
-        known = {field.name: values[field.name] for field in fields(EventFields) if field.name in values}
-        own = {"id": event_id, "timestamp": timestamp, "extra": json.loads(new.extra)}
-        return cls(**{**known, **own}, asset=asset, source_dag_run=None, source_task_instance=None)
-
-    @classmethod
-    def stored(
-        cls, *, extra: str, name: str, uri: str, group: str, asset_extra: str, made_by: int | None, **row: Any
-    ) -> Self:
-        """From a row of `with_assets`."""
-        interval = {side: row.pop(side) for side in ("data_interval_start", "data_interval_end")}
-        run_of, task = None, None
-        if made_by is not None:
-            source = {"dag_id": row["source_dag_id"], "run_id": row["source_run_id"]}
-            run_of = SourceRun(**source, **interval)
-            task = TaskInstanceKey(**source, task_id=row["source_task_id"], map_index=row["source_map_index"])
-        return cls(
-            extra=json.loads(extra),
-            asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
-            source_dag_run=run_of,
-            source_task_instance=task,
-            **row,
-        )
-
-
-@cache
-def with_assets() -> Select[Any]:
-    """Events with what `AssetEvent` needs: their assets, and the runs of ours that made them."""
-    shown = (column for column in _e if column.name not in WITHHELD)
-    of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
-    of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
-    source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
-    events = asset_event.join(asset, _a.id == _e.asset_id).outerjoin(run, source)
-    return select(*shown, *of_asset, *of_run).select_from(events)
-
-
-def _matching(which: EventFilter) -> Sequence[ColumnElement[bool]]:
-    times = {ge: which.not_before, gt: which.after, le: which.not_after, lt: which.before}
-    through = select(asset_alias_event.c.event_id).where(asset_alias_event.c.alias_id == which.alias_id)
-    return [
-        true() if which.alias_id is None else _e.id.in_(through),
-        *(equal(_e[name], value) for name, value in vars(which).items() if name in _e),
-        *(compare(_e.timestamp, time) for compare, time in times.items() if time is not None),
-        like(_a.name, which.name_pattern),
-        begins(_a.name, which.name_prefix),
-    ]
-
-
-async def listed(connection: AsyncConnection, which: EventFilter, window: Window) -> Page[AssetEvent]:
-    """A part of the events; a million are counted, and passed over, by an index alone, where no asset's name is asked for."""
-    conditions = _matching(which)
-    names_matter = which.name_pattern is not None or which.name_prefix is not None
-    numbered = None if names_matter else select(_e.id).where(*conditions)
-    query = with_assets().where(*conditions)
-    return await page(connection, query, window, EVENT_ORDERS, AssetEvent.stored, numbered=numbered)
-
-
-async def latest(
-    connection: AsyncConnection, which: EventFilter, *, limit: int, before: int | None = None
-) -> Sequence[AssetEvent]:
-    """The newest of these events with ids below `before`."""
-    query = with_assets().where(*_matching(which))
-    return await newest(connection, query, _e.id, AssetEvent.stored, limit=limit, before=before)
-
-
-TOLD_OF: Final = select(_a.id, _a.name, _a.uri, _a["group"], _a.extra, _a.active)
-"""What `active_asset` judges."""
-
-
-def active_asset(row: Row[Any] | None, asset_id: int) -> EventAsset:
-    """The asset that an event is told of, from a row of `TOLD_OF`. Raises `NotFound`."""
-    if row is None:
-        raise no_asset(asset_id)
-    if not row.active:
-        raise NotFound(f"the asset {row.name!r} is not active; configure it again to tell of its events")
-    return EventAsset(name=row.name, uri=row.uri, group=row.group, extra=json.loads(row.extra))
-
-
-async def get(connection: AsyncConnection, event_id: int) -> AssetEvent:
-    """One event. Raises `NotFound`."""
-    query = with_assets().where(_e.id == event_id)
-    return await one_of(connection, query, AssetEvent.stored, NotFound(f"no event {event_id}"))
+    return select(due.subquery())

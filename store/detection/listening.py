@@ -1,7 +1,7 @@
-"""Where reading the events of Airflow's assets stands, moved in the transaction that stores the events it led to.
+"""How far the events of Airflow's assets were read, updated in the transaction that stores the resulting events.
 
-An event that was read is remembered by its id for as long as it can be read again. Only the leader writes here, in its own
-transactions.
+An event that was read is remembered by its id for as long as it can be read again. Only the leader writes here, in its
+own transactions.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _p, _s = listen_position.c, listen_seen.c
 
 @dataclass(frozen=True, kw_only=True)
 class StoredReading:
-    """`newest` is a timestamp of Airflow's up to which nothing new comes but late; `seen` are timestamps by event id."""
+    """`newest` is a timestamp of Airflow's, up to which only late events are new; `seen` has timestamps by event id."""
 
     newest: datetime | None
     seen: Mapping[int, datetime]
 
 
 async def load(connection: AsyncConnection, source: str) -> StoredReading | None:
-    """None before the first look."""
+    """Return where reading stands; None before the first poll."""
     position = (await connection.execute(select(_p.newest).where(_p.source == source))).one_or_none()
     if position is None:
         return None
@@ -38,26 +38,26 @@ async def load(connection: AsyncConnection, source: str) -> StoredReading | None
 
 
 async def begin(connection: AsyncConnection, source: str, reading: StoredReading) -> None:
-    """Read from here on."""
+    """Start reading from here."""
     await connection.execute(insert(listen_position).values(source=source, newest=reading.newest))
     await remember(connection, source, reading.seen)
 
 
 async def remember(connection: AsyncConnection, source: str, events: Mapping[int, datetime]) -> None:
-    """These were read. An event that was read before is refused by the database."""
+    """Record events that were read. The database refuses an event that was read before."""
     rows = [{"source": source, "event_id": event_id, "timestamp": at} for event_id, at in events.items()]
     if rows:
         await connection.execute(insert(listen_seen), rows)
 
 
 async def advance(connection: AsyncConnection, source: str, newest: datetime, lateness: timedelta) -> None:
-    """Nothing from before `lateness` behind `newest` is read again."""
+    """Move on: nothing from before `lateness` behind `newest` is read again."""
     await connection.execute(update(listen_position).where(_p.source == source).values(newest=newest))
     await connection.execute(delete(listen_seen).where(_s.source == source, _s.timestamp < newest - lateness))
 
 
 async def target(connection: AsyncConnection, name: str) -> AssetId:
-    """The asset that the events become those of. Raises `NotFound`."""
+    """Return the id of the asset that the events are stored for. Raises `NotFound`."""
     of_name = select(asset.c.id).where(asset.c.name == name, asset.c.active)
     asset_id = (await connection.execute(of_name)).scalar_one_or_none()
     if asset_id is None:

@@ -1,8 +1,8 @@
-"""What is owed to other systems: rows written in the transaction that made them true, each sent until it has arrived.
+"""Messages to other systems: rows written in the transaction that gave the reason, each sent until it has arrived.
 
-A destination has lanes; within one, messages go in the order of their ids, so what one transaction after another writes
-arrives in that order. Whoever sends is the leader, and notes each attempt before it makes it: after a crash an attempt of
-which no answer is known is there to be looked up.
+A destination has lanes. Within a lane, messages go in the order of their ids, so what one transaction after another
+writes arrives in that order. The leader sends, and notes each attempt before it makes it: after a crash, an attempt
+with an unknown answer can be looked up.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _o, _e, _f = outbox.c, asset_event.c, asset_forward.c
 
 @dataclass(frozen=True, kw_only=True)
 class NewMessage:
-    """A message to be: `message_id` tells its repeats, `body` is JSON text."""
+    """A message to send: `message_id` identifies its repeats, `body` is JSON text."""
 
     destination: str
     lane: str
@@ -60,7 +60,10 @@ class NewMessage:
 
 @dataclass(frozen=True, kw_only=True)
 class OutboxMessage:
-    """The next message of a lane, at `now`. Of an event, `body` is its `extra`, and `message_id` None unless a watcher made it."""
+    """The next message of a lane, at `now`.
+
+    For an event, `body` is its `extra`, and `message_id` is None unless a watcher made it.
+    """
 
     id: int
     destination: str
@@ -69,17 +72,17 @@ class OutboxMessage:
     body: str
     asset_event_id: int | None
     target: str | None
-    """The asset of Airflow's that an event goes to; None of other messages."""
+    """The asset of Airflow's that an event goes to; None for other messages."""
     attempts: int
     first_attempt_at: datetime | None
     attempt_at: datetime | None
-    """The last attempt, while nobody knows what became of it."""
+    """The last attempt, while its outcome is unknown."""
     not_before: datetime | None
     now: datetime
 
 
 async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> None:
-    """Owe these from the caller's transaction on. Wake the sender once it is committed."""
+    """Add messages in the caller's transaction. Wake the sender once it is committed."""
     if messages:
         rows = [vars(message) for message in messages]
         await connection.execute(insert(outbox).values(created_at=database_now()), rows)
@@ -87,21 +90,24 @@ async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> No
 
 @cache
 def forwarding(dialect: str) -> ReturningInsert[Any]:
-    """Messages of those of the events `b_ids` whose assets are forwarded; by a later statement than the events."""
+    """Insert messages for those of the events `b_ids` whose assets are forwarded.
+
+    Run it after the events' statement.
+    """
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
-    owed = (
+    due = (
         select(literal(AIRFLOW), cast(_e.asset_id, Text), _e.id, _e.event_id, database_now())
         .join_from(asset_event, asset_forward, _f.asset_id == _e.asset_id)
         .where(here)
         .order_by(_e.id)
     )
     columns = ["destination", "lane", "asset_event_id", "message_id", "created_at"]
-    return insert(outbox).from_select(columns, owed).returning(_o.id)
+    return insert(outbox).from_select(columns, due).returning(_o.id)
 
 
 async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:
-    """The lanes that have messages, each with the seconds until its first may be sent."""
+    """Return the lanes that have messages, each with the seconds until its first may be sent."""
     lowest, later, inner = (outbox.alias(name).c for name in ("lowest", "later", "inner"))
     first = select(func.min(lowest.lane).label("lane")).where(lowest.destination == destination)
     lanes = first.cte("lanes", recursive=True)
@@ -130,10 +136,9 @@ def _first() -> Select[Any]:
 
 
 async def first(connection: AsyncConnection, destination: str, lane: str) -> OutboxMessage | None:
-    """The message that is to be sent before all others of the lane."""
-    rows = await connection.execute(_first(), {"b_destination": destination, "b_lane": lane})
-    row = rows.mappings().one_or_none()
-    return None if row is None else OutboxMessage(**row)
+    """Return the message that must be sent before all others of the lane."""
+    which = {"b_destination": destination, "b_lane": lane}
+    return next(iter(await all_of(connection, _first(), OutboxMessage, which)), None)
 
 
 async def begin(connection: AsyncConnection, message_id: int) -> None:
@@ -144,14 +149,14 @@ async def begin(connection: AsyncConnection, message_id: int) -> None:
 
 
 async def remove(connection: AsyncConnection, message_id: int) -> None:
-    """It has arrived."""
+    """Remove a message that has arrived."""
     await connection.execute(delete(outbox).where(_o.id == message_id))
 
 
 async def postpone(
     connection: AsyncConnection, message_id: int, pause: timedelta, error: str, *, refused: bool, is_unclear: bool
 ) -> None:
-    """It has not arrived, or, when that `is_unclear`, nobody knows; after `pause` it is tried, or looked up, again."""
+    """Retry a message after `pause`: it has not arrived, or its outcome `is_unclear` and must be looked up."""
     attempt = {} if is_unclear else {"attempt_at": None}
     again = database_time_in(pause.total_seconds())
     postponed = update(outbox).where(_o.id == message_id)
@@ -159,20 +164,20 @@ async def postpone(
 
 
 async def defer(connection: AsyncConnection, message_id: int, pause: timedelta) -> None:
-    """Leave it alone for so long."""
+    """Leave a message alone for this long."""
     again = database_time_in(pause.total_seconds())
     await connection.execute(update(outbox).where(_o.id == message_id).values(not_before=again))
 
 
 async def depths(connection: AsyncConnection) -> Mapping[str, int]:
-    """How many messages each destination is owed."""
+    """Return how many messages each destination has."""
     counted = select(_o.destination, func.count().label("messages")).group_by(_o.destination)
     return {row.destination: row.messages for row in await connection.execute(counted)}
 
 
 @dataclass(frozen=True, kw_only=True)
 class StuckLane:
-    """A lane whose first message does not arrive: why, since when it is owed, and whether it was refused as wrong."""
+    """A lane whose first message does not arrive: why, since when it waits, and whether it was refused as wrong."""
 
     destination: str
     lane: str
@@ -184,7 +189,7 @@ class StuckLane:
 
 
 async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Sequence[StuckLane]:
-    """The lanes that wait after a failure, in order; of one asset, or all."""
+    """Return the lanes that wait after a failure, in order; of one asset, or all."""
     earlier = outbox.alias("earlier").c
     is_first = (
         ~select(earlier.id)

@@ -1,26 +1,24 @@
-"""Positions: where each watcher stands, who owns it, and the fence that keeps everybody else from moving it.
+"""Positions: where each watcher stands, who owns it, and the fence that keeps others from moving it.
 
-The first statement of every commit is `advance`: a conditional update on (epoch, version). It is the lock and the fence.
-Take-over raises the epoch before anyone reads the position; a rewind raises the version.
+The first statement of every commit is `advance`: a conditional update on (epoch, version). It is the lock and the
+fence. Take-over raises the epoch before anyone reads the position; a rewind raises the version.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
     ColumnElement,
-    Executable,
     FromClause,
     Integer,
     and_,
     bindparam,
     cast,
-    delete,
     exists,
     literal,
     literal_column,
@@ -31,15 +29,16 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningUpdate
 
-from store.database.dialects import Upsert, chunks, each_pair, rows_of, upsert
-from store.database.schema import database_now, triggerer, watcher_position, watcher_position_row
+from store.database.dialects import each_pair, upsert
+from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position
 from store.detection import rejections
+from store.detection.position_rows import UNCHANGED, RowDifferences, stored_rows
 from store.detection.rejections import Rejection
 
 
 @dataclass(frozen=True, kw_only=True)
 class HeldPosition:
-    """A position as its owner last saw it; (epoch, version) is what the next commit must still find."""
+    """A position as its owner last saw it; the next commit must still find its (epoch, version)."""
 
     watcher: str
     owner: str
@@ -48,15 +47,12 @@ class HeldPosition:
 
 
 FIRST_FORMAT: Final = 1
-"""Of the states that were stored before formats were counted."""
-
-
-KEPT: Final = "@previous"  # no watcher's name holds an @
+"""The format of states that were stored before formats were counted."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptPosition:
-    """The position before a rewind, as long as that can be undone; `state` is JSON text, None where nothing was committed."""
+    """The position before a rewind, while that can be undone. `state` is JSON text, None if nothing was committed."""
 
     state: str | None
     rows: Mapping[int, int]
@@ -71,14 +67,14 @@ class LoadedPosition:
     state: str | None
     rows: Mapping[int, int]
     rejected: Sequence[Rejection] = ()
-    """What is kept aside, as it could not be told."""
+    """Items that could not be reported."""
     kept: KeptPosition | None = None
 
 
 async def claim(
     connection: AsyncConnection, watcher: str, owner: str, dialect: str, format_: int = FIRST_FORMAT
 ) -> LoadedPosition | None:
-    """`claim_all` of one position."""
+    """Call `claim_all` for one position."""
     return (await claim_all(connection, {watcher: format_}, owner, dialect)).get(watcher)
 
 
@@ -87,10 +83,10 @@ async def claim_all(
 ) -> Mapping[str, LoadedPosition]:
     """Take positions over for a triggerer and read them: those that no other living triggerer owns.
 
-    `formats` gives for each watcher the newest format of a state that its class reads; what was stored in a newer one is
-    left to others. Every claim raises the epoch, also of a position that was ours: a commit of the past whose outcome is
-    unknown can never land after it. One statement claims; the large sets may be read after it, whether in its transaction
-    or not, because whatever moves a position loses our epoch or changes its version.
+    `formats` gives for each watcher the newest format of a state that its class reads; what was stored in a newer one
+    is left to other triggerers. Every claim raises the epoch, also of a position that was ours: a past commit whose
+    outcome is unknown can never land after it. One statement claims. The large sets may be read after it, in its
+    transaction or not, because whatever moves a position loses our epoch or changes its version.
     """
     p, asked = watcher_position.c, each_pair("b_formats", dialect)
     format_ = cast(asked.c.value, Integer)
@@ -108,7 +104,10 @@ async def claim_all(
 
 
 def _is_kept(owner: str) -> ColumnElement[bool]:
-    """Another living triggerer has it. In an upsert's condition SQLAlchemy correlates nothing: the column is named."""
+    """Another living triggerer owns it.
+
+    In an upsert's condition SQLAlchemy correlates nothing, so the column is named.
+    """
     p, t = watcher_position.c, triggerer.c
     of_position = t.id == literal_column("watcher_position.owner")
     return and_(p.owner.is_not(None), p.owner != owner, exists().where(of_position, t.expires_at > database_now()))
@@ -119,16 +118,16 @@ def _is_newer(format_: ColumnElement[int]) -> ColumnElement[bool]:
 
 
 async def formats(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, int]:
-    """In which format the states of these watchers are stored, of those that have one."""
+    """Return the format in which the states of these watchers are stored, of those that have one."""
     p = watcher_position.c
     query = select(p.watcher, p.format).where(p.watcher.in_(watchers), p.state.is_not(None))
     return {row.watcher: row.format for row in await connection.execute(query)}
 
 
 async def release(connection: AsyncConnection, owner: str, watchers: Collection[str] | None = None) -> frozenset[str]:
-    """Give positions up, so that another triggerer may take them at once; None: all that this owner holds.
+    """Release positions, so that another triggerer may take them at once; return whose they were.
 
-    Returns whose they were.
+    `watchers` None: all that this owner holds.
     """
     p = watcher_position.c
     mine = p.owner == owner if watchers is None else and_(p.owner == owner, p.watcher.in_(watchers))
@@ -137,21 +136,8 @@ async def release(connection: AsyncConnection, owner: str, watchers: Collection[
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowDifferences:
-    """How a watcher's large set changes; see `triggers.base.RowChanges`."""
-
-    clear: bool = False
-    delete_below: int | None = None
-    delete: Collection[int] = ()
-    insert: Mapping[int, int] = field(default_factory=dict)
-
-
-UNCHANGED: Final = RowDifferences()
-
-
-@dataclass(frozen=True, kw_only=True)
 class NewPosition:
-    """Where a watcher goes on; the texts are JSON, `format` counts how its class has written `state`."""
+    """Where a watcher continues. The texts are JSON; `format` counts how its class has written `state`."""
 
     COLUMNS: ClassVar = ("source_identity", "format", "state", "watermark")
 
@@ -170,14 +156,15 @@ class NewPosition:
 def advance() -> ReturningUpdate[Any]:
     """Move a position one version on, if it is the one that is held (`b_watcher`, `b_epoch`, `b_version`).
 
-    The first statement of a commit: the lock and the fence. What an undo goes back to stays; see `rewind.end_undo`.
+    It is the first statement of a commit: the lock and the fence. What an undo goes back to stays; see
+    `rewind.end_undo`.
     """
     return _fenced({name: bindparam(f"b_{name}") for name in NewPosition.COLUMNS})
 
 
 @cache
 def keep() -> ReturningUpdate[Any]:
-    """Like `advance`, for a newer state at the same place: the watermark stays, and what an undo goes back to."""
+    """Store a newer state at the same place, like `advance`. The watermark stays, and what an undo goes back to."""
     return _fenced({name: bindparam(f"b_{name}") for name in ("format", "state")})
 
 
@@ -188,9 +175,9 @@ def _fenced(content: Mapping[str, Any]) -> ReturningUpdate[Any]:
 
 
 def advance_all(given: FromClause, *, skip_locked: bool) -> ReturningUpdate[Any]:
-    """`advance` for the positions of `given`, PostgreSQL's; returns what is given of those that are held, and new versions.
+    """Return PostgreSQL's `advance` for the positions of `given`; it returns the columns of those that moved.
 
-    Positions are locked in order of name. One that somebody else has locked is waited for, or left out.
+    Positions are locked in order of name. One that somebody else has locked is waited for, or skipped.
     """
     p = watcher_position.c
     held = (p.watcher == given.c.watcher, p.epoch == given.c.epoch, p.version == given.c.version)
@@ -206,80 +193,23 @@ def _moved() -> dict[str, Any]:
 
 
 def parameters(held: HeldPosition, position: NewPosition) -> dict[str, Any]:
-    """Those of `advance` and `keep`."""
+    """Return the parameters of `advance` and `keep`."""
     place = {"b_watcher": held.watcher, "b_epoch": held.epoch, "b_version": held.version}
     return {**place, **{f"b_{name}": text for name, text in position.columns.items()}}
 
 
-async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDifferences, dialect: str) -> None:
-    """Apply differences to the watcher's large set, after `advance` in the same transaction."""
-    if rows == UNCHANGED:
-        return
-    if dialect == "postgresql":
-        await change_all_rows(connection, {watcher: rows})
-        return
-    r = watcher_position_row.c
-    mine = r.watcher == watcher
-    if rows.clear:
-        await connection.execute(delete(watcher_position_row).where(mine))
-    if rows.delete_below is not None:
-        await connection.execute(delete(watcher_position_row).where(mine, r.value < rows.delete_below))
-    for some in chunks(list(rows.delete)):
-        await connection.execute(delete(watcher_position_row).where(mine, r.member.in_(some)))
-    if rows.insert:
-        members = [{"watcher": watcher, "member": member, "value": value} for member, value in rows.insert.items()]
-        await connection.execute(_replacing(upsert(watcher_position_row, dialect)), members)
-
-
-def _replacing(new: Upsert) -> Executable:
-    return new.on_conflict_do_update(index_elements=["watcher", "member"], set_={"value": new.excluded.value})
-
-
-async def change_all_rows(connection: AsyncConnection, changes: Mapping[str, RowDifferences]) -> None:
-    """PostgreSQL's `change_rows` of many watchers: a statement for each kind of difference that there is."""
-    changed = [(watcher, rows) for watcher, rows in changes.items() if rows != UNCHANGED]
-    given: Mapping[_Kind, list[tuple[Any, ...]]] = {
-        "clear": [(watcher,) for watcher, rows in changed if rows.clear],
-        "delete_below": [(watcher, rows.delete_below) for watcher, rows in changed if rows.delete_below is not None],
-        "delete": [(watcher, member) for watcher, rows in changed for member in rows.delete],
-        "insert": [(watcher, *pair) for watcher, rows in changed for pair in rows.insert.items()],
-    }
-    for kind, values in given.items():
-        if values:
-            arrays = zip(_CHANGED_BY[kind], zip(*values, strict=True), strict=True)
-            await connection.execute(_change(kind), {f"row_{name}": list(array) for name, array in arrays})
-
-
-_Kind: TypeAlias = Literal["clear", "delete_below", "delete", "insert"]
-_CHANGED_BY: Final[Mapping[_Kind, Sequence[str]]] = {
-    "clear": ("watcher",),
-    "delete_below": ("watcher", "value"),
-    "delete": ("watcher", "member"),
-    "insert": ("watcher", "member", "value"),
-}
-"""The columns that each kind of difference is given."""
-
-
-@cache
-def _change(kind: _Kind) -> Executable:
-    r = watcher_position_row.c
-    given = rows_of("row", {name: r[name].type for name in _CHANGED_BY[kind]})
-    by = {name: given.c[name] for name in _CHANGED_BY[kind]}
-    if kind == "insert":
-        return _replacing(upsert(watcher_position_row, "postgresql").from_select(list(by), select(*by.values())))
-    same = (r[name] < value if name == "value" else r[name] == value for name, value in by.items())
-    return delete(watcher_position_row).where(*same)
-
-
 async def held_by(connection: AsyncConnection, owner: str) -> Mapping[str, HeldPosition]:
-    """All positions that a triggerer holds, by watcher."""
+    """Return all positions that a triggerer holds, by watcher."""
     p = watcher_position.c
     rows = await connection.execute(select(p.watcher, p.owner, p.epoch, p.version).where(p.owner == owner))
-    return {row["watcher"]: HeldPosition(**row) for row in rows.mappings()}
+    return {
+        row.watcher: HeldPosition(watcher=row.watcher, owner=row.owner, epoch=row.epoch, version=row.version)
+        for row in rows
+    }
 
 
 async def unbegun(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, str | None]:
-    """Those of these watchers that have committed nothing so far, each with whoever has claimed it."""
+    """Return those of these watchers that have committed nothing so far, each with its owner."""
     p = watcher_position.c
     rows = await connection.execute(select(p.watcher, p.owner, p.state.is_not(None).label("has_begun")))
     owners: dict[str, str | None] = dict.fromkeys(watchers)
@@ -292,14 +222,14 @@ async def unbegun(connection: AsyncConnection, watchers: Collection[str]) -> Map
 
 
 async def unowned(connection: AsyncConnection, configured: Collection[str]) -> Sequence[str]:
-    """The watchers, by name, that have a position and are not among the `configured` ones."""
+    """Return the watchers that have a position and are not among the `configured` ones, by name."""
     p = watcher_position.c
     names = await connection.execute(select(p.watcher).where(p.state.is_not(None)).order_by(p.watcher))
     return [name for name in names.scalars() if name not in configured]
 
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
-    """A position as it stands, whoever holds it; None when the watcher has never been started."""
+    """Return a position as it stands, whoever holds it; None if the watcher has never been started."""
     p = watcher_position.c
     query = select(p.owner, p.epoch, p.version, p.source_identity, p.state, p.previous).where(p.watcher == watcher)
     row = (await connection.execute(query)).one_or_none()
@@ -311,10 +241,13 @@ async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | No
 async def _whole(
     connection: AsyncConnection, rows: Mapping[str, Any], owners: Mapping[str, str]
 ) -> Mapping[str, LoadedPosition]:
-    """The positions of these rows, with what is stored beside them."""
+    """Return the positions of these rows, with what is stored beside them."""
     previous = {name: json.loads(row.previous) for name, row in rows.items() if row.previous is not None}
-    sets = await _sets(connection, [*rows, *(name + KEPT for name in previous)])
-    kept = {name: KeptPosition(state=each["state"], rows=sets.get(name + KEPT, {})) for name, each in previous.items()}
+    sets = await stored_rows(connection, [*rows, *(name + UNDO_SUFFIX for name in previous)])
+    kept = {
+        name: KeptPosition(state=each["state"], rows=sets.get(name + UNDO_SUFFIX, {}))
+        for name, each in previous.items()
+    }
     rejected = await rejections.of_watchers(connection, rows)
     return {
         name: LoadedPosition(
@@ -327,14 +260,3 @@ async def _whole(
         )
         for name, row in rows.items()
     }
-
-
-async def _sets(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Mapping[int, int]]:
-    """The large sets of those that have one."""
-    if not watchers:
-        return {}
-    r = watcher_position_row.c
-    sets: dict[str, dict[int, int]] = {}
-    for row in await connection.execute(select(r.watcher, r.member, r.value).where(r.watcher.in_(watchers))):
-        sets.setdefault(row.watcher, {})[row.member] = row.value
-    return sets

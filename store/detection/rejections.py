@@ -1,8 +1,8 @@
-"""Dead letters: rows and files that cannot be told, kept aside until they can be, or are gone.
+"""Rejected items: rows and files that cannot be reported, kept until they can be, or are gone.
 
-They are written and removed in the transaction of a detection, behind the fence of its position, by the watcher's owner
-alone. A person who wants them tried again marks them and moves the position one version on: the owner starts anew, finds
-the marks, and a commit of before loses.
+Only the watcher's owner writes and removes them, in the transaction of a detection, behind the fence of its position. A
+person who wants a retry marks them and moves the position one version on: the owner starts anew and finds the marks,
+and an earlier commit that is in flight loses.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from sqlalchemy import ColumnElement, Select, bindparam, delete, exists, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
-from store.database.paging import Page, Window, all_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, page
 from store.database.schema import database_now, rejected_item, watcher_position
 
 MOST_CHARACTERS: Final = 200
-"""Of a reason."""
+"""The most characters of a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rejection:
-    """`key` is JSON text, as the event's `rejected` names it; `version` tells contents of one key apart.
+    """A rejected item. `key` is JSON text, as in the event's `rejected`; `version` distinguishes contents of one key.
 
-    `column_name` is that of the column that fails; `code` PostgreSQL's SQLSTATE.
+    `column_name` is the column that fails; `code` is PostgreSQL's SQLSTATE.
     """
 
     key: str
@@ -37,7 +37,7 @@ class Rejection:
     code: str = ""
     reason: str = ""
     is_retried: bool = False
-    """Somebody asked for it to be told."""
+    """Somebody asked for a retry."""
 
     @property
     def digest(self) -> str:
@@ -46,7 +46,7 @@ class Rejection:
 
 @dataclass(frozen=True, kw_only=True)
 class RejectedRow:
-    """A dead letter as people see it; `retry_at` is when somebody asked for it to be told, and it was not tried since."""
+    """A rejected item as people see it; `retry_at` is when somebody asked for a retry that has not happened since."""
 
     key: str
     version: str
@@ -70,7 +70,7 @@ _NAMES: Final = [column.name for column in _CONTENT]
 async def change(
     connection: AsyncConnection, watcher: str, kept: Sequence[Rejection], settled: Sequence[Rejection]
 ) -> None:
-    """Keep and remove a watcher's dead letters, after its position was advanced in the same transaction."""
+    """Add and remove a watcher's rejected items, after its position was advanced in the same transaction."""
     for some in chunks([each.digest for each in settled]):
         r = rejected_item.c
         await connection.execute(delete(rejected_item).where(r.watcher == watcher, r.digest.in_(some)))
@@ -95,28 +95,35 @@ def _row(watcher: str, rejection: Rejection) -> dict[str, Any]:
 
 
 async def of_watchers(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Sequence[Rejection]]:
-    """All dead letters of those that have some, oldest first."""
+    """Return all rejected items of those watchers that have some, oldest first."""
     if not watchers:
         return {}
     r = rejected_item.c
     columns = (r.watcher, *_CONTENT, r.retry_at.is_not(None).label("is_retried"))
     query = select(*columns).where(r.watcher.in_(watchers)).order_by(r.rejected_at, r.digest)
     by_watcher: dict[str, list[Rejection]] = {}
-    for row in (await connection.execute(query)).mappings():
-        content = {name: value for name, value in row.items() if name != "watcher"}
-        by_watcher.setdefault(row["watcher"], []).append(Rejection(**content))
+    for row in await connection.execute(query):
+        rejection = Rejection(
+            key=row.key,
+            version=row.version,
+            column_name=row.column_name,
+            code=row.code,
+            reason=row.reason,
+            is_retried=row.is_retried,
+        )
+        by_watcher.setdefault(row.watcher, []).append(rejection)
     return by_watcher
 
 
-async def listed(connection: AsyncConnection, watcher: str, window: Window) -> Page[RejectedRow]:
-    """A watcher's dead letters, oldest first."""
+async def listed(connection: AsyncConnection, watcher: str, window: PageRequest) -> ResultPage[RejectedRow]:
+    """Return a part of a watcher's rejected items, oldest first."""
     r = rejected_item.c
     order: Mapping[str, ColumnElement[Any]] = {"digest": r.digest}
     return await page(connection, _rows(watcher), window, order, RejectedRow)
 
 
 async def oldest(connection: AsyncConnection, watcher: str, *, limit: int) -> Sequence[RejectedRow]:
-    """The first of them, uncounted."""
+    """Return the first of a watcher's rejected items, uncounted."""
     return await all_of(connection, _rows(watcher).order_by(rejected_item.c.digest).limit(limit), RejectedRow)
 
 
@@ -126,7 +133,7 @@ def _rows(watcher: str) -> Select[Any]:
 
 
 async def retry(connection: AsyncConnection, watcher: str) -> int:
-    """Have a watcher's dead letters told by its owner if they can be by now; how many there are."""
+    """Have the owner retry a watcher's rejected items; return how many there are."""
     p, r = watcher_position.c, rejected_item.c
     some = exists().where(r.watcher == watcher)
     moved = update(watcher_position).where(p.watcher == watcher, p.state.is_not(None), some)
@@ -135,12 +142,3 @@ async def retry(connection: AsyncConnection, watcher: str) -> int:
         return 0
     marked = update(rejected_item).where(r.watcher == watcher).values(retry_at=database_now())
     return len((await connection.execute(marked.returning(r.digest))).all())
-
-
-async def rename(connection: AsyncConnection, old: str, new: str) -> None:
-    """They go with the position."""
-    r = rejected_item.c
-    await connection.execute(
-        delete(rejected_item).where(r.watcher == new)
-    )  # which has no position, so none are its own
-    await connection.execute(update(rejected_item).where(r.watcher == old).values(watcher=new))

@@ -1,1 +1,1 @@
-"""Who lives and leads, who may ask, what was done, and what is past its time."""
+"""Which processes live and lead, who may call the API, what was done, and what is past its retention."""

@@ -1,18 +1,20 @@
-"""The alerts that are known: what was seen by which rule, since when, and whether somebody was told."""
+"""Known alerts (what was seen by which rule, since when, whether it was sent), and the conditions that raise them."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import datetime, timedelta
+from typing import Any, Final
 
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.dialects import chunks
-from store.database.schema import alert
+from store.database.dialects import chunks, upsert
+from store.database.paging import all_of
+from store.database.schema import alert, database_now, job, run, setting
+from store.keys import JobDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,27 +31,82 @@ class KnownAlert:
 
 
 async def listed(connection: AsyncConnection) -> Sequence[KnownAlert]:
-    """All."""
+    """Return all known alerts."""
     a = alert.c
     query = select(a.key, a.rule, a.alert, a.subject, a.message, a.since, a.is_fired)
     rows = await connection.execute(query.order_by(a.key))
-    return [KnownAlert(**{**row._mapping, "subject": json.loads(row.subject)}) for row in rows]  # noqa: SLF001
+    return [
+        KnownAlert(
+            key=row.key,
+            rule=row.rule,
+            alert=row.alert,
+            subject=json.loads(row.subject),
+            message=row.message,
+            since=row.since,
+            is_fired=row.is_fired,
+        )
+        for row in rows
+    ]
 
 
 async def add(connection: AsyncConnection, known: Sequence[KnownAlert]) -> None:
-    """Keep these from now on."""
+    """Keep these alerts from now on."""
     rows: list[dict[str, Any]] = [{**vars(each), "subject": json.dumps(each.subject)} for each in known]
     if rows:
         await connection.execute(insert(alert), rows)
 
 
 async def set_fired(connection: AsyncConnection, keys: Collection[str]) -> None:
-    """Their messages are handed over in this transaction."""
+    """Record that their messages are handed over in this transaction."""
     for some in chunks(sorted(keys)):
         await connection.execute(update(alert).where(alert.c.key.in_(some)).values(is_fired=True))
 
 
 async def remove(connection: AsyncConnection, keys: Collection[str]) -> None:
-    """They hold no more."""
+    """Remove alerts that no longer hold."""
     for some in chunks(sorted(keys)):
         await connection.execute(delete(alert).where(alert.c.key.in_(some)))
+
+
+MOST_FAILED: Final = 1000
+"""The newest failed runs that are checked."""
+_SINCE: Final = "alerts_since"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run whose last try has failed; runs that people cancelled or marked are none."""
+
+    dag_id: str
+    run_id: str
+    reason: str | None
+    end_date: datetime
+
+
+async def failed_runs(connection: AsyncConnection, since: datetime) -> Sequence[FailedRun]:
+    """Return the failed runs of configured jobs that ended since then; the newest `MOST_FAILED`."""
+    r = run.c
+    query = (
+        select(r.dag_id, r.run_id, r.reason, r.end_date)
+        .join(job, job.c.dag_id == r.dag_id)
+        .where(r.state == "failed", r.end_date >= since, job.c.active)
+        .where(r.reason.is_(None) | r.reason.not_in(("cancelled", "marked as failed")))
+    )
+    return await all_of(connection, query.order_by(r.id.desc()).limit(MOST_FAILED), FailedRun)
+
+
+async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefinition, timedelta]]:
+    """Return the configured jobs that have a deadline, paused ones too, by dag_id."""
+    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.active).order_by(job.c.dag_id))
+    return {
+        row.dag_id: (row.definition, row.definition.deadline) for row in rows if row.definition.deadline is not None
+    }
+
+
+async def alerting_since(connection: AsyncConnection, dialect: str) -> datetime:
+    """Return when this database was first checked for alerts: nobody is notified of anything before that."""
+    now: datetime = (await connection.execute(select(database_now()))).scalar_one()
+    new = upsert(setting, dialect).values(key=_SINCE, value=now.isoformat())
+    await connection.execute(new.on_conflict_do_nothing())
+    value: str = (await connection.execute(select(setting.c.value).where(setting.c.key == _SINCE))).scalar_one()
+    return datetime.fromisoformat(value)

@@ -1,4 +1,4 @@
-"""Who did what through the API or the command line; every entry stands in the transaction of what it tells of."""
+"""The audit: who did what through the API or the command line, written in the transaction of the act itself."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from sqlalchemy import Select, Text, bindparam, insert, null, select, true
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
 from store.catalog import assets
-from store.database.paging import Page, Window, equal, newest, page
+from store.database.paging import PageRequest, ResultPage, equal, newest, page
 from store.database.schema import asset, audit, database_now
 from store.keys import AssetRef
+from store.scopes import Writer
 from store.state import statements
 from store.state.entries import KeyLock
 from store.values import check_json, check_key
@@ -57,20 +57,20 @@ async def record(
 def entry(
     actor: str, action: str, target: str, detail: Mapping[str, Any] | None = None, write_id: str | None = None
 ) -> Mapping[str, Any]:
-    """One of those that `record_all` adds."""
+    """Return an entry for `record_all`."""
     text = json.dumps(detail or {})
     return {"actor": actor, "action": action, "target": target, "write_id": write_id, "detail": text}
 
 
 async def record_all(connection: AsyncConnection, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Add entries, of none or of many acts."""
+    """Add entries, of no act or of many."""
     if entries:
         await connection.execute(_RECORD, entries)
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreToChange:
-    """An asset whose store is about to be changed, as the audit says; with the lock on one of its keys if that was asked for."""
+    """An asset whose store is about to be changed, with the lock on one of its keys if that was requested."""
 
     asset: AssetRef
     lock: KeyLock | None
@@ -86,9 +86,10 @@ async def store_to_change(
     key: str | None,
     active: bool,
 ) -> StoreToChange:
-    """Look at the asset, lock the key, and add an entry that names the asset: on PostgreSQL in one round trip.
+    """Read the asset, lock the key, and add an entry that names the asset: on PostgreSQL in one round trip.
 
-    Raises `NotFound`, and `Conflict` for an asset that is configured no more if it must be `active`: the caller commits nothing.
+    Raises `NotFound`, and `Conflict` if the asset must be `active` and is no longer configured: the caller commits
+    nothing.
     """
     act = entry(actor, f"asset_store.{action}", "", {} if key is None else {"key": key}, write_id)
     which = {"b_asset_id": asset_id, "b_key": key}
@@ -104,10 +105,10 @@ async def store_to_change(
 async def set_entry(
     connection: AsyncConnection, asset_id: int, key: str, value: str, writer: Writer, *, expected_version: int | None
 ) -> AssetRef | None:
-    """Set an entry of an active asset, with its history and an entry in the audit, in one round trip: PostgreSQL's.
+    """Set an entry of an active asset, with history and audit, in one round trip (PostgreSQL).
 
-    None when nothing was written: the asset or the version is not what it must be, or somebody deleted the entry just then;
-    `store_to_change`, and what follows it, finds out. Raises `InvalidValue`.
+    Return None if nothing was written: the asset or the version is not what it must be, or somebody deleted the entry
+    just then; `store_to_change`, and what follows it, finds out. Raises `InvalidValue`.
     """
     content = {"b_asset_id": asset_id, "b_key": check_key(key), "b_value": check_json(value), "b_is_ref": False}
     act = entry(writer.actor or "", "asset_store.set", "", {"key": key}, writer.write_id)
@@ -139,16 +140,16 @@ def _locking_and_recording(*, with_key: bool) -> Select[Any]:
     return select(changed, lock.label("key_lock")).add_cte(recorded.cte("recorded"))
 
 
-async def listed(connection: AsyncConnection, write_id: str | None, window: Window) -> Page[AuditEntry]:
-    """Entries, newest first; those of one write, if it is given."""
+async def listed(connection: AsyncConnection, write_id: str | None, window: PageRequest) -> ResultPage[AuditEntry]:
+    """Return entries, newest first; only those of one write, if it is given."""
     query = select(audit).where(equal(audit.c.write_id, write_id))
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-id",))
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-id",))
     return await page(connection, query, newest_first, {"id": audit.c.id}, AuditEntry)
 
 
 async def latest(
     connection: AsyncConnection, *, limit: int, before: int | None = None, write_id: str | None = None
 ) -> Sequence[AuditEntry]:
-    """The newest entries with ids below `before`; those of one write, if it is given."""
+    """Return the newest entries with ids below `before`; only those of one write, if it is given."""
     query = select(audit).where(equal(audit.c.write_id, write_id))
     return await newest(connection, query, audit.c.id, AuditEntry, limit=limit, before=before)

@@ -1,15 +1,15 @@
-"""What is past its time, found and removed a batch at a time.
+"""Find and remove what is past its retention, a batch at a time.
 
 A batch is one short transaction: nobody waits for a clean-up for longer than a batch takes. On PostgreSQL the rows of a
-batch are locked first and locked ones are left for the next time; a lock that belongs to the transaction keeps two
+batch are locked first, and locked rows are left for the next time; a lock that belongs to the transaction keeps two
 clean-ups from working at the same time, however either ends.
 """
 
-# ruff: noqa: ARG002  sweeps differ in what they need
+# ruff: noqa: ARG001, ARG002  sweeps differ in what they need
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -26,19 +26,21 @@ from sqlalchemy import (
     literal,
     literal_column,
     select,
-    tuple_,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
 from store.database import Database
+from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
 from store.database.schema import (
+    UNDO_SUFFIX,
     asset,
     asset_event,
     asset_store,
     asset_store_history,
     execution_answer,
+    metadata,
     outbox,
     queued_event,
     run,
@@ -50,7 +52,6 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection.positions import KEPT
 from store.runs.answers import KEPT_HOURS
 from store.runs.foreign_tasks import FOREIGN
 from store.runs.runs import DELETED
@@ -59,9 +60,9 @@ from store.values import WATERMARK_SUFFIX
 
 SQLITE_BATCH: Final = 1_000
 POSTGRESQL_BATCH: Final = 5_000
-_LOCK: Final = 7_305_811_464_228_961_111  # any number nobody else takes
+_LOCK: Final = 7_305_811_464_228_961_111  # an arbitrary number that nothing else uses
 _ROWS_OF_A_RUN: Final = 100
-"""A run counts for so many: it takes its tries and the events it consumed along."""
+"""The rows that a run counts for, because its tries and consumed events are removed with it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,10 +75,27 @@ class Retention:
     run_days: int
     orphan_days: int
 
+    def before(self, horizon: Horizon, now: datetime) -> datetime | None:
+        """Return the moment before which rows with this horizon are removed; None: they are kept for ever."""
+        if horizon is Horizon.TASK_ENTRY and not self.task_days:
+            return None
+        ages = {
+            Horizon.TASK_ENTRY: timedelta(days=self.task_days),
+            Horizon.HISTORY: timedelta(days=self.history_days),
+            Horizon.EVENT: timedelta(days=self.event_days),
+            Horizon.RUN: timedelta(days=self.run_days),
+            Horizon.ORPHAN: timedelta(days=self.orphan_days),
+            Horizon.REQUEST_REPEATED: timedelta(hours=KEPT_HOURS),
+        }
+        return now - ages.get(horizon, timedelta(0))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Removed:
-    """What a batch removed; `after` is where the next one goes on. References lead to values that only a job can remove."""
+    """What a batch removed; the next batch continues from `after`.
+
+    `references` lead to values that only a job can remove.
+    """
 
     rows: int
     references: int = 0
@@ -85,34 +103,28 @@ class Removed:
 
 
 def batch_size(configured: int, dialect: str) -> int:
-    """Rows of one transaction; SQLite, where everybody waits for the one writer, always takes small ones."""
+    """Return the rows of one transaction; always few on SQLite, where everybody waits for the one writer."""
     return SQLITE_BATCH if dialect == "sqlite" else configured or POSTGRESQL_BATCH
 
 
 async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
-    """All of them, by the database's clock; runs before events, which runs hold."""
+    """Return all sweeps that tables declare, by the database's clock; runs come before the events that they keep."""
     async with database.reading() as connection:
         now = await now_of(connection)
-
-    def ago(days: int) -> datetime:
-        return now - timedelta(days=days)
-
-    return [
-        _expired_task_entries(now),
-        *([_undated_task_entries(ago(retention.task_days))] if retention.task_days else []),
-        _orphaned_entries(ago(retention.orphan_days)),
-        _old_history(ago(retention.history_days)),
-        _old_runs(ago(retention.run_days)),
-        _old_foreign_tasks(ago(retention.run_days)),
-        _events_of_deleted_runs(ago(retention.event_days)),
-        _old_events(ago(retention.event_days)),
-        _leftovers_of_rewinds(),
-        _old_answers(now - timedelta(hours=KEPT_HOURS)),
-    ]
+    declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(metadata.tables, Swept)}
+    prepared: list[Sweep] = []
+    for name, prepare in _SWEEPS.items():
+        table, horizon = declared[name]
+        if (before := retention.before(horizon, now)) is not None:
+            prepared.append(prepare(name, table, before))
+    return prepared
 
 
 async def acquire(connection: AsyncConnection, dialect: str) -> bool:
-    """Whether this transaction is the one clean-up; until it ends no other may be. SQLite has one writer anyway."""
+    """Return whether this transaction is the one clean-up; no other may be until it ends.
+
+    SQLite has one writer anyway.
+    """
     if dialect != "postgresql":
         return True
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
@@ -120,7 +132,7 @@ async def acquire(connection: AsyncConnection, dialect: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
-    """One kind of things past their time: rows that fulfil a condition, by an indexed column where they may be many.
+    """One kind of rows past their retention: those that fulfil a condition, by an indexed column if there may be many.
 
     Each batch begins where the one before ended, so that none reads again through what others have removed.
     """
@@ -131,7 +143,7 @@ class Sweep:
     order: Column[Any] | None = None
 
     async def count(self, connection: AsyncConnection) -> int:
-        """How many there are now."""
+        """Return how many there are now."""
         counted = select(func.count()).select_from(self.table).where(self.condition)
         return (await connection.execute(counted)).scalar_one()
 
@@ -154,83 +166,86 @@ class Sweep:
 
 
 def _place(dialect: str) -> ColumnElement[Any]:
-    """Where a row lies: the quickest way back to it within one statement."""
+    """Return where a row lies: the quickest way back to it within one statement."""
     return literal_column("ctid" if dialect == "postgresql" else "rowid")
 
 
 def _at(some: Select[Any], dialect: str) -> ColumnElement[bool]:
-    if dialect == "postgresql":  # an array, because only then is every planner sure to go straight to the rows
+    if dialect == "postgresql":  # an array, because then every planner goes straight to the rows
         return _place(dialect) == func.any(func.array(some.scalar_subquery()))
     return _place(dialect).in_(some)
 
 
-def _expired_task_entries(now: datetime) -> Sweep:
+def _expired_task_entries(name: str, table: Table, now: datetime) -> Sweep:
     t = task_store.c
-    return Sweep(name="expired task entries", table=task_store, condition=t.expires_at < now, order=t.expires_at)
+    return Sweep(name=name, table=table, condition=t.expires_at < now, order=t.expires_at)
 
 
-def _undated_task_entries(before: datetime) -> Sweep:
-    """Of callers that left the expiry to us."""
+def _undated_task_entries(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove task entries whose writers left the expiry to the default."""
     t = task_store.c
     old = and_(t.expires_at.is_(None), ~t.never_expire, t.updated_at < before)
-    return Sweep(name="task entries past the default", table=task_store, condition=old)
+    return Sweep(name=name, table=table, condition=old)
 
 
-def _old_history(before: datetime) -> Sweep:
-    """But never the newest row of a key: versions go on from it, and it tells who wrote the entry."""
+def _old_history(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove old history, except the newest row of a key.
+
+    Versions continue from it, and it says who wrote the entry.
+    """
     h, newer = asset_store_history.c, asset_store_history.alias("newer").c
     superseded = exists().where(newer.asset_id == h.asset_id, newer.key == h.key, newer.version > h.version)
     old = and_(h.written_at < before, superseded)
-    return Sweep(name="history", table=asset_store_history, condition=old, order=h.written_at)
+    return Sweep(name=name, table=table, condition=old, order=h.written_at)
 
 
-def _old_events(before: datetime) -> Sweep:
-    """Never one that waits in a queue, that a run which is kept has consumed, or that another system is owed."""
+def _old_events(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove old events, except those that a queue, a kept run or the outbox still refers to."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
-    owed = exists().where(outbox.c.asset_event_id == e.id)
-    old = and_(e.timestamp < before, ~waits, ~consumed, ~owed)
-    return Sweep(name="events", table=asset_event, condition=old, order=e.timestamp)
+    due = exists().where(outbox.c.asset_event_id == e.id)
+    old = and_(e.timestamp < before, ~waits, ~consumed, ~due)
+    return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 
 
-def _events_of_deleted_runs(before: datetime) -> Sweep:
-    """That they were consumed, which kept them from being consumed again."""
+def _events_of_deleted_runs(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove the record that deleted runs consumed old events, which kept them from being consumed again."""
     r, e = run_asset_event.c, asset_event.c
     deleted = exists().where(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id, run.c.state == DELETED)
     old = exists().where(e.id == r.event_id, e.timestamp < before)
-    return Sweep(name="events of deleted runs", table=run_asset_event, condition=and_(deleted, old))
+    return Sweep(name=name, table=table, condition=and_(deleted, old))
 
 
-def _leftovers_of_rewinds() -> Sweep:
-    """Rows kept for an undo that a commit since then has made impossible."""
+def _leftovers_of_rewinds(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove rows that were kept for an undo, once a commit has made it impossible."""
     p, r = watcher_position.c, watcher_position_row.c
-    over = select(p.watcher.concat(KEPT)).where(p.previous.is_(None))
-    return Sweep(name="rows of past rewinds", table=watcher_position_row, condition=r.watcher.in_(over))
+    over = select(p.watcher.concat(UNDO_SUFFIX)).where(p.previous.is_(None))
+    return Sweep(name=name, table=table, condition=r.watcher.in_(over))
 
 
-def _old_answers(before: datetime) -> Sweep:
-    """By then no client repeats its request any more."""
+def _old_answers(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove kept responses that no client will ask for again."""
     old = execution_answer.c.created_at < before
-    return Sweep(name="kept answers", table=execution_answer, condition=old, order=execution_answer.c.created_at)
+    return Sweep(name=name, table=table, condition=old, order=execution_answer.c.created_at)
 
 
-def _orphaned_entries(before: datetime) -> Sweep:
-    """Store entries of assets that are configured no more; watermarks of configured watchers are no orphans."""
+def _orphaned_entries(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove entries of assets that are no longer configured, but no watermarks of configured watchers."""
     e, w = asset_store.c, watcher.c
     own = exists().where(w.active, w.asset_id == e.asset_id, w.name.concat(WATERMARK_SUFFIX) == e.key)
     gone = and_(~asset.c.active, asset.c.updated_at < before)
     orphaned = and_(exists().where(asset.c.id == e.asset_id, gone), ~own)
-    return _OrphanedEntries(name="orphaned asset entries", table=asset_store, condition=orphaned, gone=gone)
+    return _OrphanedEntries(name=name, table=table, condition=orphaned, gone=gone)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _OrphanedEntries(Sweep):
     gone: ColumnElement[bool]
-    """Of an asset: it is configured no more."""
+    """The condition that the asset is no longer configured."""
 
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
-        """Of one asset, whose row is locked: nobody makes it active until the batch ends."""
+        """Remove entries of one asset, whose row is locked: nobody activates it until the batch ends."""
         orphan = select(asset_store.c.asset_id).where(self.condition).limit(1)
         asset_id = (await connection.execute(orphan)).scalar_one_or_none()
         if asset_id is None:
@@ -246,33 +261,39 @@ class _OrphanedEntries(Sweep):
         return Removed(rows=rows, references=min(references, rows))
 
 
-def _old_runs(before: datetime) -> Sweep:
-    """Finished runs with their task instances and tries, once every process of theirs is known to be gone."""
+def _old_runs(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove finished runs with their task instances and tries, once all their processes are known to be gone."""
     r, t, a = run.c, task_instance.c, task_try.c
     of_run = and_(t.dag_id == r.dag_id, t.run_id == r.run_id)
     open_try = exists().where(of_run, a.task_instance_id == t.id, a.ended_at.is_(None))
     over = and_(r.state.in_(("success", "failed")), r.end_date < before, ~open_try)
-    return _OldRuns(name="runs", table=run, condition=over)
+    return _OldRuns(name=name, table=table, condition=over)
 
 
-def _old_foreign_tasks(before: datetime) -> Sweep:
-    """Task instances of another scheduler, whose tokens ended long ago; what they wrote stays, with their ids."""
+def _old_foreign_tasks(name: str, table: Table, before: datetime) -> Sweep:
+    """Remove task instances of another scheduler whose tokens ended long ago; what they wrote stays, with their ids."""
     t = task_instance.c
-    return Sweep(name="foreign tasks", table=task_instance, condition=and_(t.origin == FOREIGN, t.end_date < before))
+    return Sweep(name=name, table=table, condition=and_(t.origin == FOREIGN, t.end_date < before))
 
 
 class _OldRuns(Sweep):
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
         some = select(run.c.id).where(self.condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
         ids = (await connection.execute(some.with_for_update(skip_locked=True))).scalars().all()
-        runs = select(run.c.dag_id, run.c.run_id).where(run.c.id.in_(ids))
-
-        def of_runs(table: Table) -> ColumnElement[bool]:
-            return tuple_(table.c.dag_id, table.c.run_id).in_(runs)
-
-        tasks = select(task_instance.c.id).where(of_runs(task_instance))
-        await connection.execute(delete(run_asset_event).where(of_runs(run_asset_event)))
-        await connection.execute(delete(task_try).where(task_try.c.task_instance_id.in_(tasks)))
-        await connection.execute(delete(task_instance).where(of_runs(task_instance)))
-        await connection.execute(delete(run).where(run.c.id.in_(ids)))
+        await delete_whole(connection, run, run.c.id.in_(ids))
         return Removed(rows=len(ids))
+
+
+_SWEEPS: Final[Mapping[str, Callable[[str, Table, datetime], Sweep]]] = {
+    "expired task entries": _expired_task_entries,
+    "task entries past the default": _undated_task_entries,
+    "orphaned asset entries": _orphaned_entries,
+    "history": _old_history,
+    "runs": _old_runs,
+    "foreign tasks": _old_foreign_tasks,
+    "events of deleted runs": _events_of_deleted_runs,
+    "events": _old_events,
+    "rows of past rewinds": _leftovers_of_rewinds,
+    "kept answers": _old_answers,
+}
+"""How each declared sweep is prepared, in the order in which they run."""

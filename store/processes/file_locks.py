@@ -1,4 +1,4 @@
-"""Locks on files: what only one process of this machine may have open, as the home and the embedded database."""
+"""Locks on files that only one process of this machine may have open, such as the home and the embedded database."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from store.errors import HeldElsewhere
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the lock on a file, made where it is missing, until the block or the process ends. Raises `HeldElsewhere`.
+    """Hold the lock on a file, made if it is missing, until the block or the process ends. Raises `HeldElsewhere`.
 
     The lock is flock's: it ends with the process, however that ends, and no program started meanwhile inherits it (a
-    JVM that held it would bar the restart). It means nothing on a file system that is shared between machines. The file
-    stays and holds the process id of whoever holds the lock, for people.
+    JVM that held it would block the restart). It means nothing on a file system that machines share. The file stays and
+    holds the process id of the lock's holder, for people.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -30,7 +30,9 @@ def exclusive(path: Path) -> Iterator[None]:
             yield
         finally:
             _write(descriptor, b"")
-            fcntl.flock(descriptor, fcntl.LOCK_UN)  # now, even if a program just being started still has the file open
+            fcntl.flock(
+                descriptor, fcntl.LOCK_UN
+            )  # at once, even if a program that is just being started still has the file open
     finally:
         os.close(descriptor)
 
@@ -40,8 +42,8 @@ def exclusive_database(path: Path) -> Iterator[None]:
     """Hold an embedded database for one daemon, whatever path leads there. Raises `HeldElsewhere`.
 
     The second lock is on the file itself, which symbolic and hard links and other homes share; SQLite's own locks are
-    fcntl's and do not meet flock's. They would end if this process closed a descriptor of the file while it uses the
-    database, so the block encloses that use.
+    fcntl's and do not conflict with flock's. They would end if this process closed a descriptor of the file while it
+    uses the database, so the block encloses that use.
     """
     with exclusive(Path(f"{path}.lock")):
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -70,7 +72,7 @@ def _sentence(path: Path, holder: bytes) -> str:
 
 
 def is_held(path: Path) -> bool:
-    """Whether some process holds the lock at this moment."""
+    """Return whether some process holds the lock at this moment."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

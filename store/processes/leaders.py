@@ -1,4 +1,7 @@
-"""Who schedules and starts runs: one row, an epoch that grows at every take-over, and the database's clock only."""
+"""The leader, which schedules and starts runs.
+
+One row, an epoch that grows at every take-over, the database's clock.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _HOLD: Final = select(leader.c.id).where(leader.c.epoch == bindparam("b_epoch"))
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """The new epoch of who leads from now on; without one, after how long the other's lease ends."""
+    """The new leader's epoch; without one, how long until the other's lease ends."""
 
     epoch: int | None = None
     expires_in: timedelta = timedelta(0)
@@ -28,8 +31,8 @@ class Campaign:
 async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialect: str) -> Campaign:
     """Lead from now on, if nobody does or `owner` itself did before it was restarted.
 
-    Waits for the transactions that hold the epoch before. One statement changes the row, so that no time of ours passes
-    while it is locked.
+    It waits for the transactions that hold the previous epoch. One statement changes the row, so the row is never
+    locked while this process is busy.
     """
     free = or_(leader.c.owner == owner, leader.c.expires_at <= database_now())
     values = {"owner": owner, "epoch": leader.c.epoch + 1, "expires_at": database_time_in(lease.total_seconds())}
@@ -47,18 +50,18 @@ async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialec
 
 
 async def renew(connection: AsyncConnection, epoch: int, lease: timedelta) -> bool:
-    """Lead on; False when somebody took over."""
+    """Continue to lead; return False if somebody took over."""
     renewed = database_time_in(lease.total_seconds())
     ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=renewed)
     return (await connection.execute(ours.returning(leader.c.epoch))).scalar_one_or_none() is not None
 
 
 async def hold(connection: AsyncConnection, epoch: int) -> None:
-    """Nobody takes over before this transaction ends. Its first statement. Raises `NotLeading`."""
+    """Keep others from taking over until this transaction ends; it must be the first statement. Raises `NotLeading`."""
     if (await connection.execute(_HOLD, {"b_epoch": epoch})).one_or_none() is None:
         raise NotLeading("another process schedules and starts runs now; this one stands by")
 
 
 async def resign(connection: AsyncConnection, epoch: int) -> None:
-    """A leader ends on purpose: another may take over at once."""
+    """End the leadership on purpose: another process may take over at once."""
     await connection.execute(update(leader).where(leader.c.epoch == epoch).values(expires_at=database_now()))

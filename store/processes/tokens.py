@@ -1,4 +1,9 @@
-"""Bearer tokens of people and tools: stored as hashes, shown once, valid until they expire or are revoked."""
+"""Bearer tokens of people and tools, and the sessions of browsers that begin with one.
+
+Tokens are stored as hashes, shown once, and valid until they expire or are revoked. A session ends with its token, by
+itself after eight hours, or when its user signs out. A session's id is as good as its token while it lasts, so it is
+stored as a hash only.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +13,41 @@ import secrets
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, insert, or_, select, update
+from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.paging import Page, Window, all_of, equal, one_of, page
-from store.database.schema import api_token, database_now, database_time_in
+from store.database.paging import PageRequest, ResultPage, all_of, equal, one_of, page
+from store.database.schema import api_session, api_token, database_now, database_time_in
 from store.errors import Conflict, InvalidValue, NotFound
 
 ROLES: Final = ("viewer", "operator", "admin")
 LONGEST_LIFE: Final = 68 * 365 * 86_400
-"""Seconds."""
+"""The longest lifetime in seconds."""
 _USE_IS_NEWS_AFTER: Final = 60.0
 """Seconds for which one use of a token stands for all."""
 _t = api_token.c
 
 
 def is_valid() -> ColumnElement[bool]:
-    """Of a row of tokens: neither revoked nor expired."""
+    """Return the condition that a token is neither revoked nor expired."""
     return and_(_t.revoked_at.is_(None), or_(_t.expires_at.is_(None), _t.expires_at > database_now()))
 
 
 _used_long_ago: Final = or_(_t.last_used_at.is_(None), _t.last_used_at < database_time_in(-_USE_IS_NEWS_AFTER))
 _use_is_news: Final = case((_used_long_ago, True), else_=False).label("use_is_news")
 IDENTITY: Final[Select[Any]] = select(_t.id.label("token_id"), _t.subject, _t.role, _use_is_news).where(is_valid())
-"""What an `Identity` is made from, of all valid tokens."""
+"""The columns of an `Identity`, for all valid tokens."""
 _VALID: Final = IDENTITY.add_columns(_t.token_hash).where(_t.token_hash == bindparam("b_hash"))
 _USED: Final = update(api_token).where(_t.id == bindparam("b_id"), _used_long_ago).values(last_used_at=database_now())
 
 
 @dataclass(frozen=True, kw_only=True)
 class Identity:
-    """Who a token speaks for; `use_is_news`: its last use was a while ago."""
+    """The user that a token speaks for; `use_is_news`: its last use was a while ago."""
 
     token_id: str
     subject: str
@@ -52,7 +57,7 @@ class Identity:
 
 @dataclass(frozen=True, kw_only=True)
 class Token:
-    """All that is known of a token."""
+    """Everything that is known of a token."""
 
     id: str
     subject: str
@@ -65,13 +70,13 @@ class Token:
 
 @dataclass(frozen=True, kw_only=True)
 class CreatedToken(Token):
-    """With the token itself, which is never shown again."""
+    """A new token with its secret, which is never shown again."""
 
     token: str
 
 
 def digest(token: str) -> str:
-    """SHA-256 in hex; the tokens are 256 random bits, so a slow hash would add nothing."""
+    """Return the SHA-256 in hex. The tokens are 256 random bits, so a slow hash would add nothing."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
@@ -90,11 +95,21 @@ async def create(
     if expires_in is not None:
         times["expires_at"] = database_time_in(float(expires_in))
     await connection.execute(insert(api_token).values(token_hash=digest(token), **row, **times))
-    return CreatedToken(token=token, **vars(await get(connection, token_id)))
+    stored = await get(connection, token_id)
+    return CreatedToken(
+        token=token,
+        id=stored.id,
+        subject=stored.subject,
+        role=stored.role,
+        name=stored.name,
+        created_at=stored.created_at,
+        expires_at=stored.expires_at,
+        last_used_at=stored.last_used_at,
+    )
 
 
 async def get(connection: AsyncConnection, token_id: str) -> Token:
-    """One that is not revoked. Raises `NotFound`."""
+    """Return one token that is not revoked. Raises `NotFound`."""
     return await one_of(connection, _tokens().where(_t.id == token_id), Token, _no_token(token_id))
 
 
@@ -108,44 +123,44 @@ def _no_token(token_id: str) -> NotFound:
     return NotFound(f"no token {token_id!r}; `watcher token list` shows the ones there are")
 
 
-async def listed(connection: AsyncConnection, window: Window, *, subject: str | None = None) -> Page[Token]:
-    """Those that are not revoked, newest first."""
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-created_at",))
+async def listed(connection: AsyncConnection, window: PageRequest, *, subject: str | None = None) -> ResultPage[Token]:
+    """Return a part of the tokens that are not revoked, newest first."""
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-created_at",))
     columns = {"id": _t.id, "created_at": _t.created_at}
     return await page(connection, _tokens().where(equal(_t.subject, subject)), newest_first, columns, Token)
 
 
 async def of_subject(connection: AsyncConnection, subject: str) -> Sequence[Token]:
-    """The valid ones of a subject, oldest first."""
+    """Return the valid tokens of a subject, oldest first."""
     return await all_of(connection, _tokens().where(_t.subject == subject, is_valid()).order_by(_t.created_at), Token)
 
 
 async def identify(connection: AsyncConnection, token: str) -> Identity | None:
-    """Who this token speaks for; None when it is unknown, revoked or expired."""
+    """Return the user that this token speaks for; None if it is unknown, revoked or expired."""
     hashed = digest(token)
     row = (await connection.execute(_VALID, {"b_hash": hashed})).one_or_none()
     return None if row is None or not hmac.compare_digest(row.token_hash, hashed) else as_identity(row)
 
 
 def as_identity(row: Row[Any]) -> Identity:
-    """From a row of `IDENTITY`."""
+    """Return the identity of a row of `IDENTITY`."""
     return Identity(token_id=row.token_id, subject=row.subject, role=row.role, use_is_news=bool(row.use_is_news))
 
 
 async def remember_use(connection: AsyncConnection, token_id: str) -> None:
-    """It was used now; of several at once, in whatever processes, one writes."""
+    """Record that the token was used now; of several processes at once, one writes."""
     await connection.execute(_USED, {"b_id": token_id})
 
 
 async def revoke(connection: AsyncConnection, token_id: str) -> Token:
-    """End a token at once; returns what it was. Raises `NotFound`."""
+    """End a token at once; return what it was. Raises `NotFound`."""
     token = await get(connection, token_id)
     await connection.execute(update(api_token).where(_t.id == token_id).values(revoked_at=database_now()))
     return token
 
 
 async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -> CreatedToken:
-    """A new token of the same subject, role, name and lifetime; the old one ends after `overlap` seconds.
+    """Return a new token with the same subject, role, name and lifetime; the old one ends after `overlap` seconds.
 
     Raises `NotFound`, and `Conflict` for one that has expired.
     """
@@ -155,7 +170,7 @@ async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -
     if row is None:
         raise _no_token(token_id)
     if not row.valid:
-        raise Conflict("the token has expired, so there is nothing to go on from; create a new one")
+        raise Conflict("the token has expired, so it cannot be rotated; create a new one")
     this = update(api_token).where(_t.id == token_id)
     if overlap:
         ends = database_time_in(float(overlap))
@@ -164,3 +179,34 @@ async def rotate(connection: AsyncConnection, token_id: str, overlap: int = 0) -
     else:
         await connection.execute(this.values(revoked_at=database_now()))
     return await create(connection, row.subject, row.role, name=row.name, expires_in=row.lifetime_seconds)
+
+
+SESSION_LIFETIME: Final = timedelta(hours=8)
+_s = api_session.c
+_VALID_SESSION: Final = IDENTITY.join(api_session, _s.token_id == api_token.c.id).where(
+    _s.id_hash == bindparam("b_hash"), _s.expires_at > database_now()
+)
+
+
+async def begin_session(connection: AsyncConnection, token_id: str) -> str:
+    """Begin a session of the token's subject and role; return its id, which is not stored.
+
+    Sessions that have expired are removed.
+    """
+    session_id = secrets.token_urlsafe(32)
+    await connection.execute(delete(api_session).where(_s.expires_at <= database_now()))
+    ends = database_time_in(SESSION_LIFETIME.total_seconds())
+    row = {"id_hash": digest(session_id), "token_id": token_id, "expires_at": ends}
+    await connection.execute(insert(api_session).values(row))
+    return session_id
+
+
+async def identify_session(connection: AsyncConnection, session_id: str) -> Identity | None:
+    """Return the user that this session speaks for; None if it is unknown or over, or its token is."""
+    row = (await connection.execute(_VALID_SESSION, {"b_hash": digest(session_id)})).one_or_none()
+    return None if row is None else as_identity(row)
+
+
+async def end_session(connection: AsyncConnection, session_id: str) -> None:
+    """End a session in every process; one that is already over stays so."""
+    await connection.execute(delete(api_session).where(_s.id_hash == digest(session_id)))

@@ -1,10 +1,12 @@
-"""Triggerers and dispatchers: who lives, by the database's clock only."""
+"""Triggerers and dispatchers: which live, by the database's clock only, and which keys their processes sign with."""
 
 from __future__ import annotations
 
+import hashlib
+import hmac
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -12,14 +14,14 @@ from sqlalchemy import Table, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import upsert
-from store.database.schema import database_now, database_time_in, dispatcher, triggerer
+from store.database.schema import database_now, database_time_in, dispatcher, setting, triggerer
 
 CAPACITY: Final = 10_000
-"""Watchers that a triggerer hosts at most, unless it says otherwise."""
+"""The most watchers that a triggerer hosts, unless it says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
+class ProcessInfo:
     """A process of ours on some machine."""
 
     id: str
@@ -28,9 +30,9 @@ class Process:
 
 
 async def beat(
-    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, capacity: int = CAPACITY
+    connection: AsyncConnection, process: ProcessInfo, lease: timedelta, dialect: str, capacity: int = CAPACITY
 ) -> None:
-    """A triggerer says that it lives; it counts as living until `lease` from now."""
+    """Record that a triggerer lives; it counts as living until `lease` from now."""
     known = {"id": process.id, "host": process.host, "pid": process.pid, "started_at": database_now()}
     await _beat(connection, triggerer, known, {"capacity": capacity, **_alive(lease)}, dialect)
 
@@ -42,7 +44,7 @@ def _alive(lease: timedelta) -> dict[str, Any]:
 async def _beat(
     connection: AsyncConnection, table: Table, known: Mapping[str, Any], alive: Mapping[str, Any], dialect: str
 ) -> None:
-    """One statement, so that no time of ours passes within it."""
+    """Write the heartbeat in one statement, so that no time of this process passes within it."""
     new = upsert(table, dialect).values(**known, **alive)
     await connection.execute(new.on_conflict_do_update(index_elements=[*table.primary_key], set_=alive))
 
@@ -55,11 +57,11 @@ class LivingTriggerer:
     capacity: int
     expires_in: timedelta
     configuration: str | None = None
-    """The hash of the one that it runs; None before it has announced it."""
+    """The hash of the configuration that it runs; None before it has announced it."""
 
 
 async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
-    """The triggerers whose lease runs, by their ids."""
+    """Return the triggerers whose lease runs, by their ids."""
     t, now = triggerer.c, database_now()
     known = (t.id, t.capacity, t.configuration, t.expires_at, now.label("now"))
     alive = select(*known).where(t.expires_at > now).order_by(t.id)
@@ -71,8 +73,8 @@ async def living(connection: AsyncConnection) -> Sequence[LivingTriggerer]:
     ]
 
 
-async def heard(connection: AsyncConnection, process_id: str) -> frozenset[str]:
-    """The others that have said that they live since this triggerer began. One that was killed before says it no more."""
+async def heard_others(connection: AsyncConnection, process_id: str) -> frozenset[str]:
+    """Return the other triggerers with a heartbeat since this one began. One that was killed before has none."""
     t, own = triggerer.c, triggerer.alias().c
     began = select(own.started_at).where(own.id == process_id).scalar_subquery()
     ids = await connection.execute(select(t.id).where(t.id != process_id, t.heartbeat_at > began))
@@ -82,13 +84,13 @@ async def heard(connection: AsyncConnection, process_id: str) -> frozenset[str]:
 async def announce(
     connection: AsyncConnection, process_id: str, configuration: str | None, definitions: Mapping[str, str | None]
 ) -> None:
-    """A triggerer says which configuration it runs from now on, and by which hash it knows each watcher."""
+    """Record which configuration a triggerer runs from now on, and the hash by which it knows each watcher."""
     row = update(triggerer).where(triggerer.c.id == process_id)
     await connection.execute(row.values(configuration=configuration, definitions=json.dumps(dict(definitions))))
 
 
 async def announced(connection: AsyncConnection, ids: Collection[str]) -> Mapping[str, Mapping[str, str | None]]:
-    """What these triggerers announced of watchers."""
+    """Return what these triggerers announced about watchers."""
     t = triggerer.c
     rows = await connection.execute(select(t.id, t.definitions).where(t.id.in_(ids), t.definitions.is_not(None)))
     return {row.id: json.loads(row.definitions) for row in rows}
@@ -105,7 +107,7 @@ class RunningConfiguration:
 
 
 async def configurations(connection: AsyncConnection) -> Sequence[RunningConfiguration]:
-    """Who lives and runs which; of a process that serves the API only nothing is known here."""
+    """Return the living processes and their configurations; processes that only serve the API are unknown here."""
     roles: dict[tuple[str, int, str | None], set[str]] = {}
     for role, table in (("triggerer", triggerer), ("scheduler", dispatcher)):
         p = table.c
@@ -119,34 +121,34 @@ async def configurations(connection: AsyncConnection) -> Sequence[RunningConfigu
 
 
 async def leave(connection: AsyncConnection, process_id: str) -> None:
-    """A triggerer ends on purpose: its watchers are free at once."""
+    """Remove a triggerer that ends on purpose: its watchers are free at once."""
     await connection.execute(delete(triggerer).where(triggerer.c.id == process_id))
 
 
 async def forget_dead(connection: AsyncConnection, silent_for: timedelta) -> None:
-    """Drop triggerers that have been silent for long; their ids never come back."""
+    """Remove triggerers that have been silent for long; their ids never come back."""
     before = database_time_in(-silent_for.total_seconds())
     await connection.execute(delete(triggerer).where(triggerer.c.expires_at < before))
 
 
 async def beat_dispatcher(
-    connection: AsyncConnection, process: Process, lease: timedelta, dialect: str, configuration: str | None = None
+    connection: AsyncConnection, process: ProcessInfo, lease: timedelta, dialect: str, configuration: str | None = None
 ) -> None:
-    """The dispatcher of a home says that it lives, and which configuration it runs; `process.id` is the home's id."""
+    """Record that a home's dispatcher lives, and its configuration; `process.id` is the home's id."""
     alive = {"host": process.host, "pid": process.pid, "configuration": configuration, **_alive(lease)}
     await _beat(connection, dispatcher, {"home_id": process.id}, alive, dialect)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heartbeat:
-    """When some process of a kind last said that it lives, and whether that still counts."""
+    """The last heartbeat of any process of a kind, and whether it still counts."""
 
     at: datetime
     lives: bool
 
 
 async def heartbeats(connection: AsyncConnection) -> Mapping[str, Heartbeat | None]:
-    """The newest sign of life of any scheduler and of any triggerer, by the database's clock; None: never one."""
+    """Return the newest heartbeat of any scheduler and any triggerer, by the database's clock; None: never one."""
     kinds = {"scheduler": dispatcher, "triggerer": triggerer}  # our scheduler and dispatcher are one
     newest: dict[str, Heartbeat | None] = {}
     for kind, processes in kinds.items():
@@ -155,3 +157,37 @@ async def heartbeats(connection: AsyncConnection) -> Mapping[str, Heartbeat | No
         at, lives = (await connection.execute(query)).one()
         newest[kind] = None if at is None else Heartbeat(at=at, lives=bool(lives))
     return newest
+
+
+_SIGNING_KEYS: Final = "signing_keys"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SigningKeys:
+    """Digests of a process's keys, in its order; they reveal nothing about the keys."""
+
+    digests: Sequence[str]
+    host: str
+    pid: int
+
+    @classmethod
+    def of(cls, secrets: Sequence[bytes], process: ProcessInfo) -> SigningKeys:
+        digests = [hmac.new(secret, b"asset-watcher", hashlib.sha256).hexdigest() for secret in secrets]
+        return cls(digests=digests, host=process.host, pid=process.pid)
+
+
+async def publish_keys(connection: AsyncConnection, keys: SigningKeys, dialect: str) -> None:
+    """Publish these keys: from now on other processes compare theirs with them."""
+    row = upsert(setting, dialect).values(key=_SIGNING_KEYS, value=json.dumps(asdict(keys)))
+    await connection.execute(row.on_conflict_do_update(index_elements=["key"], set_={"value": row.excluded.value}))
+
+
+async def published_keys(connection: AsyncConnection) -> SigningKeys | None:
+    """Return the keys of the process that started last."""
+    stored = (
+        await connection.execute(select(setting.c.value).where(setting.c.key == _SIGNING_KEYS))
+    ).scalar_one_or_none()
+    if stored is None:
+        return None
+    keys = json.loads(stored)
+    return SigningKeys(digests=keys["digests"], host=keys["host"], pid=keys["pid"])

@@ -1,8 +1,9 @@
-"""Answers to jobs' writes, kept so that a repeated request gets the answer it missed and changes nothing again.
+"""Responses to jobs' writes, kept so that a repeated request gets the response it missed and changes nothing again.
 
-A client that hears nothing sends the request again with the same `Idempotency-Key`
-(https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). The row is written in the transaction of the
-effect, so there are both or neither. The lock on the task instance comes first: of two at once the second finds the row.
+A client that gets no response sends the request again with the same `Idempotency-Key`
+(https://datatracker.ietf.org/doc/draft-ietf-httpapi-idempotency-key-header/). The row is written in the transaction of
+the effect, so there are both or neither. The lock on the task instance comes first: of two requests at once, the second
+finds the row.
 """
 
 from __future__ import annotations
@@ -22,26 +23,29 @@ from store.errors import InvalidValue
 
 KEPT_HOURS: Final = 24
 NO_CONTENT: Final = 204
-"""The status of a kept answer, until `keep` says more."""
+"""The status of a kept response, until `keep` adds a body."""
 
 _a = execution_answer.c
 
 
 @dataclass(frozen=True, kw_only=True)
 class IdempotencyKey:
-    """What a repetition is known by: its key, and the request (SHA-256 hex of method, address and body)."""
+    """What identifies a repetition: its key, and the request (SHA-256 hex of method, address and body)."""
 
     key: str
     request: str
 
     @property
     def parameters(self) -> Mapping[str, Any]:
-        """Those of `reservation` that the request gives."""
+        """The parameters of `reservation` that the request gives."""
         return {"answer_key": self.key, "answer_request": self.request}
 
 
 class ReplayedResponse(Exception):
-    """Not an error: this request took effect before, and this was the answer. Ends the transaction that repeats it."""
+    """Not an error: this request took effect before, and this was its response.
+
+    It ends the transaction that repeats it.
+    """
 
     def __init__(self, status: int, body: str | None) -> None:
         super().__init__(f"answered with {status} before")
@@ -51,9 +55,9 @@ class ReplayedResponse(Exception):
 
 @cache
 def reservation(dialect: str, *, own: bool) -> ReturningInsert[tuple[str]]:
-    """Keep an answer without content, unless the key has one; returns a row if it had none.
+    """Keep a response without content, unless the key has one; return a row if it had none.
 
-    `own`: for a try of ours, which has a row; one of another system's has none.
+    `own`: for a try of ours, which has a row; a try of another system has none.
     """
     of = task_try.c if own else task_instance.c
     names = {"task_instance_id": "task_instance_id", "try_number": "try_number"} if own else {"id": "task_instance_id"}
@@ -70,11 +74,11 @@ def reservation(dialect: str, *, own: bool) -> ReturningInsert[tuple[str]]:
 
 
 async def replay(connection: AsyncConnection, task_instance_id: str, request: IdempotencyKey) -> None:
-    """Raise `ReplayedResponse`, or `InvalidValue` when the key stood for another request."""
+    """Raise `ReplayedResponse`, or `InvalidValue` if the key stood for another request."""
     kept = select(_a.request, _a.status, _a.body).where(_a.task_instance_id == task_instance_id, _a.key == request.key)
     before = (await connection.execute(kept)).one_or_none()
     if before is None:
-        return  # a clean-up has just removed it: nobody waits for that answer any more
+        return  # a clean-up has just removed it: nobody waits for that response any more
     if before.request != request.request:
         raise InvalidValue(
             "this Idempotency-Key was sent with another request (method, address or body); send each with a key of its own"
@@ -83,7 +87,7 @@ async def replay(connection: AsyncConnection, task_instance_id: str, request: Id
 
 
 async def keep(connection: AsyncConnection, task_instance_id: str, request: IdempotencyKey | None, body: str) -> None:
-    """Keep a body with the answer; `body` is JSON."""
+    """Keep a body with the response; `body` is JSON."""
     if request is None:
         return
     this = update(execution_answer).where(_a.task_instance_id == task_instance_id, _a.key == request.key)

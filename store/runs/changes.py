@@ -1,7 +1,7 @@
-"""What has changed since a look: reads only, for whoever shows it live.
+"""What has changed since an earlier poll: reads only, for pages that show it live.
 
-Rows that are numbered are committed in any order. So the numbers below the highest that were missing are looked for again, for
-a while; whatever is missing for longer was rolled back.
+Numbered rows are committed in any order. So numbers below the highest that were missing are polled again for a while; a
+number that is missing for longer was rolled back.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, now_of
 from store.database.schema import asset_event, run, task_instance, task_try, watcher
-from store.detection.events import AssetEvent, with_assets
+from store.detection.event_lists import StoredEvent, with_assets
 from store.runs.queues import ACTIVE
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from store.runs.task_instances import TaskInstance, of_ids
 from store.state import history
 from store.state.history import HistoryEntry
 
 MOST: Final = 1_000
-"""Rows of a kind that one look reads; the next one goes on."""
+"""The most rows of a kind that one poll reads; the next one continues."""
 MISSED_FOR: Final = 60.0
 """Seconds for which a number that is missing may still come."""
 OVERLAP: Final = timedelta(seconds=5)
-"""Of two looks at what is known by its time alone."""
+"""How far two polls overlap for rows that are known by their time alone."""
 _Mark: TypeAlias = tuple[Any, ...]
 
 
 @dataclass(kw_only=True, eq=False)
 class Numbers:
-    """Of the rows of one table: the highest that was seen, and those below it that were not, with when they were missed."""
+    """The numbers of one table's rows: the highest seen, and those below it that were missing, with when."""
 
     highest: int
     missing: dict[int, float] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Numbers:
         return or_(column > self.highest, column.in_([*self.missing]))
 
     def take(self, numbers: Collection[int], now: float) -> None:
-        """These were seen, all that there are up to the highest of them."""
+        """Record numbers that were seen: all that there are up to the highest of them."""
         self.missing = {each: since for each, since in self.missing.items() if now - since < MISSED_FOR}
         highest = max(numbers, default=self.highest)
         first = max(self.highest + 1, highest - MOST)
@@ -55,41 +55,41 @@ class Numbers:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Changed:
-    """What one look has shown, each kind in its order; `watchers` are names."""
+class ChangeSet:
+    """What one poll has shown, each kind in its order; `watchers` are names."""
 
-    events: Sequence[AssetEvent]
-    runs: Sequence[Run]
+    events: Sequence[StoredEvent]
+    runs: Sequence[RunRow]
     tries: Sequence[TaskInstance]
     watchers: Sequence[str]
     writes: Sequence[HistoryEntry]
 
 
 @dataclass(kw_only=True, eq=False)
-class Changes:
-    """Looks again and again; what was there at the first look is no change."""
+class ChangeFeed:
+    """Polls again and again; what was there at the first poll is no change."""
 
     _events: Numbers
     _runs: Numbers
     _written_at: datetime
     _writes: set[_Mark] = field(default_factory=set)
     _marks: dict[str, dict[Any, _Mark]] = field(default_factory=dict)
-    """By kind: how each of the runs and tries that are not over, and each watcher, was."""
+    """The last state of each unfinished run and try, and of each watcher, by kind."""
 
     @classmethod
-    async def begin(cls, connection: AsyncConnection) -> Changes:
-        """From now on."""
+    async def begin(cls, connection: AsyncConnection) -> ChangeFeed:
+        """Start to report changes from now on."""
         highest = [(await connection.execute(_HIGHEST[table])).scalar_one_or_none() or 0 for table in ("event", "run")]
         events, runs = (Numbers(highest=number) for number in highest)
         changes = cls(_events=events, _runs=runs, _written_at=await now_of(connection))
-        await changes.look(connection)
+        await changes.poll(connection)
         return changes
 
-    async def look(self, connection: AsyncConnection) -> Changed:
-        """What has changed since the look before."""
+    async def poll(self, connection: AsyncConnection) -> ChangeSet:
+        """Return what has changed since the poll before."""
         now = monotonic()
         runs = await self._changed_runs(connection, now)
-        return Changed(
+        return ChangeSet(
             events=await self._new_events(connection, now),
             runs=runs,
             tries=await self._changed_tries(connection, [run.id for run in runs]),
@@ -97,15 +97,18 @@ class Changes:
             writes=await self._new_writes(connection),
         )
 
-    async def _new_events(self, connection: AsyncConnection, now: float) -> Sequence[AssetEvent]:
+    async def _new_events(self, connection: AsyncConnection, now: float) -> Sequence[StoredEvent]:
         number = asset_event.c.id
         query = with_assets().where(self._events.unseen(number)).order_by(number).limit(MOST)
-        events = await all_of(connection, query, AssetEvent.stored)
+        events = await all_of(connection, query, StoredEvent.stored)
         self._events.take([event.id for event in events], now)
         return events
 
-    async def _changed_runs(self, connection: AsyncConnection, now: float) -> Sequence[Run]:
-        """Also one that began and ended since; of one that is over, only that it is queued again."""
+    async def _changed_runs(self, connection: AsyncConnection, now: float) -> Sequence[RunRow]:
+        """Return the runs that changed, also one that began and ended since.
+
+        A finished run is reported only if it is queued again.
+        """
         r = run.c
         of_interest = or_(r.state.in_(ACTIVE), self._runs.unseen(r.id), r.id.in_([*self._marks.get("run", {})]))
         columns = (r.id, r.state, r.reason, r.warning, r.note, r.start_date, r.end_date)
@@ -114,10 +117,10 @@ class Changes:
         changed = self._compare("run", {row.id: tuple(row) for row in rows}, {r.id for r in rows if r.state in ACTIVE})
         if not changed:
             return []
-        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), Run)
+        return await all_of(connection, select(run).where(r.id.in_(changed[:MOST])).order_by(r.id), RunRow)
 
     async def _changed_tries(self, connection: AsyncConnection, run_ids: Sequence[int]) -> Sequence[TaskInstance]:
-        """Of the runs that are under way, that were when it was looked last, and that have changed since."""
+        """Return the tries that changed, of runs that are under way or were at the last poll."""
         t, r = task_instance.c, run.c
         of_run = and_(r.dag_id == t.dag_id, r.run_id == t.run_id)
         this_try = and_(task_try.c.task_instance_id == t.id, task_try.c.try_number == t.try_number)
@@ -136,7 +139,7 @@ class Changes:
         return self._compare("watcher", {row.name: tuple(row) for row in rows}, {row.name for row in rows})
 
     async def _new_writes(self, connection: AsyncConnection) -> Sequence[HistoryEntry]:
-        """Known by their time, which is that of the statement and not of the commit."""
+        """Return new writes. They are known by their time, which is that of the statement and not of the commit."""
         since = self._written_at - OVERLAP
         rows = await history.since(connection, since, limit=10 * MOST)
         marks = {(row.asset_id, row.key, row.version): row for row in rows}
@@ -146,7 +149,7 @@ class Changes:
         return new
 
     def _compare(self, kind: str, marks: dict[Any, _Mark], kept: Collection[Any]) -> list[Any]:
-        """Whose marks are others than before; nothing at the first look."""
+        """Return the rows whose marks differ from before; nothing at the first poll."""
         before = self._marks.get(kind)
         self._marks[kind] = {each: mark for each, mark in marks.items() if each in kept}
         return [] if before is None else [each for each, mark in marks.items() if before.get(each) != mark]

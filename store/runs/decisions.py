@@ -1,22 +1,22 @@
-"""What people decide of runs: clear, cancel, mark. And what waits for their decision: events of runs that failed."""
+"""What people decide about runs: clear, cancel, mark; and what waits for a decision: events of failed runs."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from collections.abc import Sequence
 
-from sqlalchemy import and_, bindparam, delete, func, select, update
+from sqlalchemy import select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import asset_event, database_now, job, run, run_asset_event, task_instance, task_try
+from store.database.lifecycle import delete_whole
+from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, IS_THERE, Run, move_run, this_run
+from store.runs.runs import DELETED, IS_THERE, RunRow, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
-    """Queue a run that is over again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
+    """Queue a finished run again: the same events, the next try, its retries anew. Raises `NotFound`, `Conflict`."""
     tasks, state, is_configured = await _locked(connection, dag_id, run_id)
     if state in ACTIVE:
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
@@ -32,7 +32,7 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
 
 
 async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
-    """Forget a run that is over, with its tries. Raises `NotFound`, `Conflict`.
+    """Forget a finished run with its tries. Raises `NotFound`, `Conflict`.
 
     Its id and the events it consumed are never given again; what it stored and its log stay.
     """
@@ -42,17 +42,16 @@ async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> N
     a = task_try.c
     alive = select(a.tag).where(a.task_instance_id.in_(tasks), a.ended_at.is_(None)).limit(1)
     if (await connection.execute(alive)).one_or_none() is not None:
-        raise Conflict(f"a process of the run {run_id!r} is not known to be gone; ask again when it is")
-    await connection.execute(delete(task_try).where(a.task_instance_id.in_(tasks)))
-    await connection.execute(delete(task_instance).where(task_instance.c.id.in_(tasks)))
+        raise Conflict(f"a process of the run {run_id!r} is not known to be gone; retry when it is")
+    await delete_whole(connection, task_instance, task_instance.c.id.in_(tasks))
     await connection.execute(update(run).where(this_run(dag_id, run_id)).values(state=DELETED))
 
 
-async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, Run | None]:
-    """End a run as `success`, `failed` or `skipped` without an event of its outlets; its home stops what is alive of it.
+async def settle(connection: AsyncConnection, dag_id: str, run_id: str, state: str) -> tuple[str, RunRow | None]:
+    """End a run as `success`, `failed` or `skipped` without events of its outlets; its home stops what is alive.
 
-    Returns how that reads, for a run that is not over and fails is cancelled, and the run if that changed it. A skipped
-    run is a success, as one that skips itself. Raises `NotFound`.
+    Return how that reads (an unfinished run that fails is cancelled), and the run if that changed it. A skipped run is
+    a success, like one that skips itself. Raises `NotFound`.
     """
     tasks, before, _ = await _locked(connection, dag_id, run_id)
     reason = "cancelled" if state == "failed" and before in ACTIVE else f"marked as {state}"
@@ -74,7 +73,10 @@ async def annotate(connection: AsyncConnection, dag_id: str, run_id: str, note: 
 
 
 async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tuple[Sequence[str], str, bool]:
-    """The ids of a run's task instances, its state, and whether its job is configured, in the order in which all transactions lock."""
+    """Lock a run; return its task instances' ids, its state, and whether its job is configured.
+
+    The locks are taken in the order of all transactions.
+    """
     t = task_instance.c
     tasks = select(t.id).where(t.dag_id == dag_id, t.run_id == run_id).order_by(t.id).with_for_update(key_share=True)
     ids = (await connection.execute(tasks)).scalars().all()
@@ -84,29 +86,3 @@ async def _locked(connection: AsyncConnection, dag_id: str, run_id: str) -> tupl
     if of_run is None:
         raise no_run(dag_id, run_id)
     return ids, of_run.state, of_run.active
-
-
-_r = run_asset_event.c
-_FAILED = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id, run.c.state == "failed")
-
-
-async def unprocessed_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, int]:
-    """How many events lie in failed runs of each job; jobs without any are left out."""
-    counted = select(_r.dag_id, func.count().label("events")).join(run, _FAILED).where(_r.dag_id.in_(dag_ids))
-    return {row.dag_id: row.events for row in await connection.execute(counted.group_by(_r.dag_id))}
-
-
-_UNPROCESSED_OF_ASSETS: Final = (
-    select(asset_event.c.asset_id, func.count(asset_event.c.id.distinct()).label("events"))
-    .select_from(run_asset_event)
-    .join(run, _FAILED)
-    .join(asset_event, asset_event.c.id == _r.event_id)
-    .where(asset_event.c.asset_id.in_(bindparam("b_ids", expanding=True)))
-    .group_by(asset_event.c.asset_id)
-)
-
-
-async def unprocessed_of_assets(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, int]:
-    """How many events of each asset lie in failed runs; assets without any are left out."""
-    counted = await connection.execute(_UNPROCESSED_OF_ASSETS, {"b_ids": list(asset_ids)})
-    return {row.asset_id: row.events for row in counted}

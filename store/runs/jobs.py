@@ -1,4 +1,4 @@
-"""Jobs as the configuration declared them, and what people decide of each: paused or not."""
+"""Jobs as the configuration declared them, and what people decide about each: paused or not."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import (
     NO_BOUNDS,
-    Page,
+    PageRequest,
     Range,
-    Window,
+    ResultPage,
     all_of,
     among,
     begins,
@@ -43,8 +43,8 @@ JOB_ORDERS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
-    """A job as the configuration declared it, and its clock; `clock` is the cron that `next_tick` was reckoned by."""
+class JobRow:
+    """A job as the configuration declared it, and its clock; `next_tick` was computed by the cron in `clock`."""
 
     dag_id: str
     task_id: str
@@ -58,12 +58,12 @@ class Job:
     updated_at: datetime
 
 
-JOB_COLUMNS: Final = [_j[field.name] for field in fields(Job)]
+JOB_COLUMNS: Final = [_j[field.name] for field in fields(JobRow)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobFilter:
-    """Which jobs; None and nothing mean all. `last_run_…` is of a job's newest run."""
+    """Conditions on jobs; None and an empty collection mean all. `last_run_…` is about a job's newest run."""
 
     ids: Collection[str] | None = None
     id_pattern: str | None = None
@@ -79,7 +79,7 @@ class JobFilter:
     last_run_start: Range = NO_BOUNDS
     last_run_end: Range = NO_BOUNDS
     is_impossible: bool = False
-    """What was asked for no job has."""
+    """No job has what was asked for."""
 
     @property
     def condition(self) -> ColumnElement[bool]:
@@ -115,34 +115,34 @@ class JobFilter:
             yield scheduled.join(asset, a.id == s.asset_id).where(named).exists()
 
 
-async def listed(connection: AsyncConnection, which: JobFilter, window: Window) -> Page[Job]:
-    """A part of the jobs."""
+async def listed(connection: AsyncConnection, which: JobFilter, window: PageRequest) -> ResultPage[JobRow]:
+    """Return a part of the jobs."""
     query = select(*JOB_COLUMNS).where(which.condition)
     if which.is_of_last_run or any("last_run" in name for name in window.order_by):
         newest = select(func.max(run.c.id)).where(run.c.dag_id == _j.dag_id, run.c.state != DELETED).scalar_subquery()
         query = query.select_from(job).outerjoin(_last_run, _last.id == newest)
-    return await page(connection, query, window, JOB_ORDERS, Job)
+    return await page(connection, query, window, JOB_ORDERS, JobRow)
 
 
 async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:
-    """All that match, by name."""
+    """Return the ids of all jobs that match, in order."""
     return (await connection.execute(select(_j.dag_id).where(which.condition).order_by(_j.dag_id))).scalars().all()
 
 
-async def get(connection: AsyncConnection, dag_id: str) -> Job:
-    """One job, also one that is configured no more. Raises `NotFound`."""
-    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), Job, no_job(dag_id))
+async def get(connection: AsyncConnection, dag_id: str) -> JobRow:
+    """Return one job, also one that is no longer configured. Raises `NotFound`."""
+    return await one_of(connection, select(*JOB_COLUMNS).where(_j.dag_id == dag_id), JobRow, no_job(dag_id))
 
 
 async def set_paused(connection: AsyncConnection, dag_id: str, *, paused: bool) -> None:
-    """Pause a configured job or let it go on; survives restarts. Raises `NotFound`."""
+    """Pause a configured job or resume it; survives restarts. Raises `NotFound`."""
     row = update(job).where(job.c.dag_id == dag_id, job.c.active).values(paused=paused).returning(job.c.dag_id)
     if (await connection.execute(row)).one_or_none() is None:
         raise no_job(dag_id)
 
 
-async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
-    """Configured jobs whose schedule names the asset, by name."""
+async def scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:
+    """Return the configured jobs whose schedule names the asset, by name."""
     s = job_schedule_asset.c
     query = select(*JOB_COLUMNS).join(job_schedule_asset, s.dag_id == job.c.dag_id)
-    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), Job)
+    return await all_of(connection, query.where(s.asset_id == asset_id, _j.active).order_by(_j.dag_id), JobRow)

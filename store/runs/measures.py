@@ -1,4 +1,4 @@
-"""What is measured of a try: when its Spark began, and what it took."""
+"""What is measured about a try: when its Spark began, and what it used."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from store.keys import TryKey
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What a try has taken; None is not known. Rows and bytes are those that Spark itself counts."""
+    """What a try has used; None is unknown. Rows and bytes are those that Spark itself counts."""
 
     cpu_seconds: float | None = None
     peak_memory_mb: int | None = None
-    """Of its largest process."""
+    """The peak of its largest process."""
     rows_read: int | None = None
     bytes_read: int | None = None
     rows_written: int | None = None
@@ -33,19 +33,26 @@ class Cost:
 
 
 async def add_cost(connection: AsyncConnection, key: TryKey, cost: Cost) -> Cost:
-    """Keep what is known by now, the newer number of each; returns all of it. The try's row is locked."""
+    """Keep what is known by now, the newer number of each; return all of it. The try's row is locked."""
     row = select(task_try.c.cost).where(_this(key)).with_for_update(key_share=True)
     kept: str | None = (await connection.execute(row)).scalar_one_or_none()
     before: Mapping[str, float] = {} if kept is None else json.loads(kept)
     together: dict[str, Any] = {**before, **cost.known}
     if together != before:
         await connection.execute(update(task_try).where(_this(key)).values(cost=json.dumps(together)))
-    return Cost(**together)
+    return Cost(
+        cpu_seconds=together.get("cpu_seconds"),
+        peak_memory_mb=together.get("peak_memory_mb"),
+        rows_read=together.get("rows_read"),
+        bytes_read=together.get("bytes_read"),
+        rows_written=together.get("rows_written"),
+        bytes_written=together.get("bytes_written"),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstAction:
-    """When the first Spark job of a run began, after the newest event that the run consumes, and how its driver was started."""
+    """How long after the newest consumed event the first Spark job of a run began, and how its driver was started."""
 
     since_event: timedelta
     start: Literal["cold", "warm"]
@@ -54,7 +61,7 @@ class FirstAction:
 async def note_first_action(connection: AsyncConnection, key: TryKey, at: datetime) -> FirstAction | None:
     """Keep when the try's first Spark job began.
 
-    None when it is kept already, of a run without events, and of later tries, which waited for other things.
+    Return None if it is kept already, for a run without events, and for later tries, which waited for other things.
     """
     a, e, r = task_try.c, asset_event.c, run_asset_event.c
     new = update(task_try).where(_this(key), a.first_action_at.is_(None)).values(first_action_at=at)

@@ -20,7 +20,7 @@ ACTIVE = ("queued", "running")
 
 @dataclass(frozen=True, kw_only=True)
 class Rest:
-    """The part of a long queue, up to the event `to`, that was decided on already: its runs follow, whatever is queued now.
+    """The part of a long queue, up to the event `to`, that is already decided: its runs follow whatever is queued now.
 
     `completed_by` completed the condition; None: a tick alone decided.
     """
@@ -38,7 +38,7 @@ class JobQueue:
     definition: JobDefinition
     cron: str | None
     clock: str | None
-    """The cron that `next_tick` was reckoned by."""
+    """The cron by which `next_tick` was computed."""
     next_tick: datetime | None
     rest: Rest | None
     active_runs: int
@@ -47,8 +47,11 @@ class JobQueue:
     now: datetime
 
 
-async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
-    """Jobs that are configured, not paused, and have queued events or a tick that is due; the oldest queue first."""
+async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
+    """Return the jobs to check, oldest queue first.
+
+    They are configured, not paused, and have queued events or a tick that is due.
+    """
     q, j = queued_event.c, job.c
     oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
     ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
@@ -57,7 +60,7 @@ async def jobs_to_look_at(connection: AsyncConnection) -> Sequence[str]:
 
 
 async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
-    """How long until the next tick of any job that is not paused; None when none has any."""
+    """Return how long until the next tick of any job that is not paused; None if none has any."""
     ticking = select(func.min(job.c.next_tick), database_now())
     ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
     tick, now = (await connection.execute(ticking)).one()
@@ -65,27 +68,30 @@ async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
 
 
 async def set_clock(connection: AsyncConnection, queue: JobQueue, next_tick: datetime | None) -> None:
-    """Keep which tick is next. In the transaction that read the queue."""
+    """Keep which tick is next, in the transaction that read the queue."""
     this = update(job).where(job.c.dag_id == queue.dag_id)
     await connection.execute(this.values(clock=queue.cron, next_tick=next_tick))
 
 
 async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | None:
-    """Lock a job's queue against other schedulers and look at it; None when the job was removed or paused.
+    """Lock a job's queue against other schedulers and read it; None if the job was removed or paused.
 
-    The look costs a few probes of an index for each queued asset, however many events are queued. Whoever adds events to
-    the queue is not kept waiting: the lock leaves the job's key alone.
+    Reading costs a few index probes for each queued asset, however many events are queued. The lock leaves the job's
+    key alone, so whoever adds events to the queue does not wait.
     """
-    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).mappings().one_or_none()
+    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
     if row is None:
         return None
-    job_row = dict(row)
-    to, completed_by = job_row.pop("rest_to"), job_row.pop("rest_completed_by")
+    rest = None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by)
     rows = (await connection.execute(_LOOK, {"b_dag_id": dag_id})).all()
     return JobQueue(
         dag_id=dag_id,
-        **job_row,
-        rest=None if to is None else Rest(to=to, completed_by=completed_by),
+        task_id=row.task_id,
+        definition=row.definition,
+        cron=row.cron,
+        clock=row.clock,
+        next_tick=row.next_tick,
+        rest=rest,
         active_runs=rows[0].runs,
         first_events={row.name: row.first_event for row in rows if row.name is not None},
         now=rows[0].now,
@@ -103,10 +109,11 @@ _LOCK_JOB: Final = (
 
 
 @cache
-def _look() -> Select[Any]:
-    """Each queued asset by one probe behind the one before; the last row has none, so that there is a row.
+def _queue_probes() -> Select[Any]:
+    """Select each queued asset by one probe behind the previous one; the last row has none, so there is always a row.
 
-    The order asked for is that of one index alone: by another, a probe that meets nothing would read the whole queue.
+    The requested order is that of one index alone: by another index, a probe without a match would read the whole
+    queue.
     """
     mine, order = _q.dag_id == _DAG_ID, (_q.asset_id, _q.event_id)
     lowest = select(_q.asset_id).where(mine).order_by(*order).limit(1).scalar_subquery()
@@ -119,7 +126,7 @@ def _look() -> Select[Any]:
     return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)
 
 
-_LOOK: Final = _look()
+_LOOK: Final = _queue_probes()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,30 +139,33 @@ class Span:
 
 
 async def span(connection: AsyncConnection, dag_id: str) -> Span:
-    """Of a job's queue that is locked and not empty. Reads all of it in the database: for queues whose condition is met."""
+    """Return the span of a job's queue that is locked and not empty.
+
+    It reads the whole queue in the database, so it is for queues whose condition is met.
+    """
     times = {
         name: of(_q.created_at, type_=_q.created_at.type) for name, of in (("oldest", func.min), ("newest", func.max))
     }
     query = select(*(time.label(name) for name, time in times.items()), database_now().label("now"))
     row = (await connection.execute(query.where(_q.dag_id == dag_id))).one()
-    return Span(**row._mapping)  # noqa: SLF001  SQLAlchemy's public name
+    return Span(oldest=row.oldest, newest=row.newest, now=row.now)
 
 
 async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Sequence[int]:
-    """The first events of a locked queue, in order, up to the event `to` (None: all)."""
+    """Return the first events of a locked queue, in order, up to the event `to` (None: all)."""
     upper = true() if to is None else _q.event_id <= to
     ids = select(_q.event_id).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
     return (await connection.execute(ids)).scalars().all()
 
 
 async def newest(connection: AsyncConnection, dag_id: str) -> int:
-    """The last event of a queue that is not empty."""
+    """Return the last event of a queue that is not empty."""
     last: int = (await connection.execute(select(func.max(_q.event_id)).where(_q.dag_id == dag_id))).scalar_one()
     return last
 
 
 async def set_rest(connection: AsyncConnection, dag_id: str, rest: Rest | None) -> None:
-    """Keep what of a locked queue is decided on and has no runs yet."""
+    """Keep which part of a locked queue is decided and has no runs yet."""
     to, completed_by = (None, None) if rest is None else (rest.to, rest.completed_by)
     this = update(job).where(job.c.dag_id == dag_id)
     await connection.execute(this.values(rest_to=to, rest_completed_by=completed_by))
@@ -163,7 +173,7 @@ async def set_rest(connection: AsyncConnection, dag_id: str, rest: Rest | None) 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueFilter:
-    """Which queued events; None means all. `before` is exclusive."""
+    """Conditions on queued events; None means all. `before` is exclusive."""
 
     dag_id: str | None = None
     asset_id: int | None = None
@@ -185,16 +195,16 @@ class QueuedAsset:
 
 
 async def listed(connection: AsyncConnection, which: QueueFilter) -> Sequence[QueuedAsset]:
-    """What waits, by job and asset."""
+    """Return what is queued, by job and asset."""
     oldest = func.min(_q.created_at, type_=_q.created_at.type).label("created_at")
     query = select(_q.dag_id, _q.asset_id, oldest).where(which.condition).group_by(_q.dag_id, _q.asset_id)
     return await all_of(connection, query.order_by(_q.dag_id, _q.asset_id), QueuedAsset)
 
 
 async def remove(connection: AsyncConnection, which: QueueFilter) -> int:
-    """Take events off the queue, so that no run will consume them; returns how many.
+    """Take events off the queue, so that no run will consume them; return how many.
 
-    The jobs are locked like a scheduler locks them: what it is deciding on now is not taken from under it.
+    The jobs are locked as a scheduler locks them, so events that it is deciding on are not removed meanwhile.
     """
     waiting = select(_q.dag_id).where(which.condition)
     jobs = select(job.c.dag_id).where(job.c.dag_id.in_(waiting)).order_by(job.c.dag_id)

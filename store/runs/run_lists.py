@@ -11,13 +11,13 @@ from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
-from store.database.paging import Range, Window, among, begins, contains, equal, like, within
+from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, within
 from store.database.schema import asset, asset_event, run, run_asset_event, seconds_between
-from store.runs.runs import IS_THERE, Run
+from store.runs.runs import IS_THERE, RunRow
 
 _r = run.c
 UPDATED_AT: Final = func.coalesce(_r.end_date, _r.start_date, _r.queued_at, type_=_r.queued_at.type)
-"""When its state changed last."""
+"""When a run's state changed last."""
 _TIMES: Final = {name: _r[name] for name in ("logical_date", "run_after", "start_date", "end_date")}
 RUN_RANGES: Final[Mapping[str, ColumnElement[Any]]] = {
     **_TIMES,
@@ -35,7 +35,7 @@ RUN_ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class RunFilter:
-    """Which runs; None and nothing mean all. `ranges` are by the names of `RUN_RANGES`."""
+    """Conditions on runs; None and an empty collection mean all. `ranges` have the names of `RUN_RANGES`."""
 
     dag_id: str | None = None
     dag_ids: Collection[str] | None = None
@@ -52,7 +52,7 @@ class RunFilter:
     consuming_asset: str | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
     is_impossible: bool = False
-    """What was asked for no run has."""
+    """No run has what was asked for."""
 
     @property
     def condition(self) -> ColumnElement[bool]:
@@ -79,7 +79,7 @@ class RunFilter:
 
 
 def _consumed(asset_text: str | None) -> ColumnElement[bool]:
-    """An event of an asset whose name or uri contains the text."""
+    """Return the condition that the run consumed an event of an asset whose name or uri contains the text."""
     if asset_text is None:
         return true()
     c = run_asset_event.c
@@ -94,10 +94,10 @@ def _consumed(asset_text: str | None) -> ColumnElement[bool]:
 
 
 async def count(connection: AsyncConnection, which: RunFilter) -> int:
-    """How many there are."""
+    """Return how many runs match."""
     return (await connection.execute(select(func.count()).select_from(run).where(which.condition))).scalar_one()
 
 
-async def listed(connection: AsyncConnection, which: RunFilter, window: Window) -> CursorPage[Run]:
-    """A part of the runs. Raises `InvalidCursor`."""
-    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, Run)
+async def listed(connection: AsyncConnection, which: RunFilter, window: PageRequest) -> CursorPage[RunRow]:
+    """Return a part of the runs. Raises `InvalidCursor`."""
+    return await cursor_page(connection, select(run).where(which.condition), window, RUN_ORDERS, RunRow)

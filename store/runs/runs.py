@@ -1,13 +1,12 @@
 """Runs and their task instances: made from queued events, moved from state to state.
 
-Which state follows which is decided by the daemon's pure cores; here a move is a conditional write that nobody can make
-twice.
+The daemon's pure cores decide which state follows which. Here a move is a conditional write that nobody can make twice.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -16,7 +15,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import all_of, among, equal, newest, one_of
+from store.database.paging import among, equal, newest, one_of
 from store.database.schema import (
     asset_event,
     database_now,
@@ -26,9 +25,7 @@ from store.database.schema import (
     run_asset_event,
     task_instance,
     task_try,
-    watcher,
 )
-from store.detection.events import AssetEvent, with_assets
 from store.errors import no_run
 from store.keys import JobDefinition, TaskInstanceKey, TryKey
 from store.runs.queues import ACTIVE, JobQueue
@@ -69,18 +66,26 @@ async def create_triggered_run(
     completed_by: int | None,
     tick: datetime | None = None,
 ) -> str:
-    """Make one queued run of exactly these events and take exactly these rows off the queue, by primary key.
+    """Make one queued run of exactly these events, and take these rows off the queue by primary key.
 
-    In the transaction that read the queue. That no event is consumed twice is also the primary key of `run_asset_event`.
-    With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as in Airflow 3. Returns its
-    trace: that of the event which completed the condition, or a new one.
+    It is called in the transaction that read the queue. The primary key of `run_asset_event` ensures as well that no
+    event is consumed twice. With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as
+    in Airflow 3. Return its trace: that of the event which completed the condition, or a new one.
     """
-    kind: dict[str, Any] = {"run_type": "asset_triggered", "triggered_by": "asset"}
-    if tick is not None:
-        times = dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end", "run_after"), tick)
-        kind = {"run_type": "scheduled", "triggered_by": "timetable", **times}
     of_event = None if completed_by is None else select(_e.trace_id).where(_e.id == completed_by).scalar_subquery()
-    trace_id = await create_run(connection, queue.dag_id, run_id, queue.task_id, trace_id=of_event, **kind)
+    triggered_by, run_type = ("asset", "asset_triggered") if tick is None else ("timetable", "scheduled")
+    times = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
+    columns = {} if tick is None else dict.fromkeys(times, tick)
+    trace_id = await _insert_run(
+        connection,
+        queue.dag_id,
+        run_id,
+        queue.task_id,
+        of_event,
+        triggered_by=triggered_by,
+        run_type=run_type,
+        columns=columns,
+    )
     consumed = [
         {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
         for event_id in event_ids
@@ -106,12 +111,32 @@ async def create_run(
 ) -> str:
     """Make one queued run without events; `values` are further columns. An existing run_id raises `IntegrityError`.
 
-    Returns its trace: a new one, unless `trace_id` is given, or selects it.
+    Return its trace: a new one, unless `trace_id` is given, or selects it.
     """
+    return await _insert_run(
+        connection, dag_id, run_id, task_id, trace_id, triggered_by=triggered_by, run_type=run_type, columns=values
+    )
+
+
+async def _insert_run(
+    connection: AsyncConnection,
+    dag_id: str,
+    run_id: str,
+    task_id: str,
+    trace_id: str | ScalarSelect[str] | None,
+    *,
+    triggered_by: str,
+    run_type: str,
+    columns: Mapping[str, Any],
+) -> str:
     names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by}
     times = {"queued_at": database_now(), "run_after": database_now()}
     trace = uuid.uuid4().hex if trace_id is None else trace_id
-    new = insert(run).values(**names, state="queued", trace_id=trace, **{**times, **values}).returning(run.c.trace_id)
+    new = (
+        insert(run)
+        .values({**names, "state": "queued", "trace_id": trace, **times, **columns})
+        .returning(run.c.trace_id)
+    )
     trace_of_run: str = (await connection.execute(new)).scalar_one()
     task = {"id": str(uuid.uuid4()), "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
     await connection.execute(insert(task_instance).values(**task, map_index=-1, state="queued"))
@@ -129,9 +154,9 @@ class Startable:
 
 
 async def startable(connection: AsyncConnection) -> Sequence[Startable]:
-    """Task instances that may start now, of configured and unpaused jobs, oldest run first.
+    """Return task instances that may start now, of configured and unpaused jobs, oldest run first.
 
-    `max_active_runs` is the caller's to judge.
+    The caller checks `max_active_runs`.
     """
     t = task_instance.c
     statement = (
@@ -154,7 +179,7 @@ async def startable(connection: AsyncConnection) -> Sequence[Startable]:
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
-    """How long until the next retry that is not due yet; None when there is none."""
+    """Return how long until the next retry that is not due yet; None if there is none."""
     t = task_instance.c
     later = and_(t.state == "up_for_retry", t.not_before > database_now())
     due, now = (await connection.execute(select(func.min(t.not_before), database_now()).where(later))).one()
@@ -162,7 +187,7 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
 
 
 async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
-    """Show people why queued task instances have not started; the start takes it away again."""
+    """Show people why queued task instances have not started; the start removes the note."""
     t = task_instance.c
     for some in chunks(task_instance_ids):
         waiting = update(task_instance).where(t.id.in_(some), t.state == "queued", may_start())
@@ -170,7 +195,10 @@ async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[
 
 
 def may_start() -> ColumnElement[bool]:
-    """Of a task instance: it is queued or its retry is due, and nothing of its current try is alive."""
+    """Return the condition that a task instance may start.
+
+    It is queued or its retry is due, and nothing of its current try is alive.
+    """
     t, a = task_instance.c, task_try.c
     due = or_(t.state == "queued", and_(t.state == "up_for_retry", t.not_before <= database_now()))
     being_tried = exists().where(a.task_instance_id == t.id, a.try_number == t.try_number, a.ended_at.is_(None))
@@ -178,26 +206,29 @@ def may_start() -> ColumnElement[bool]:
 
 
 async def running_runs(connection: AsyncConnection) -> dict[str, int]:
-    """How many runs of each job are running."""
+    """Return how many runs of each job are running."""
     counted = select(run.c.dag_id, func.count().label("runs")).where(run.c.state == "running").group_by(run.c.dag_id)
     return {row.dag_id: row.runs for row in await connection.execute(counted)}
 
 
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
-) -> Run:
-    """Write a run's state with the times that belong to it: a run that goes on again has not ended. Raises `NotFound`."""
+) -> RunRow:
+    """Write a run's state with the times that belong to it. Raises `NotFound`.
+
+    A run that starts again has no end.
+    """
     times: dict[str, dict[str, Any]] = {
         "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
         "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
     }
     values = times.get(state, {"end_date": database_now()})
     moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
-    return await one_of(connection, moved, Run, no_run(dag_id, run_id))
+    return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class RunRow:
     """A run; `conf` is a JSON object's text, `id` counts the runs of all jobs."""
 
     id: int
@@ -227,50 +258,13 @@ async def latest(
     before: int | None = None,
     dag_id: str | None = None,
     states: Collection[str] | None = None,
-) -> Sequence[Run]:
-    """The newest runs with ids below `before`; None and nothing mean all."""
+) -> Sequence[RunRow]:
+    """Return the newest runs with ids below `before`; None and an empty collection mean all."""
     query = select(run).where(IS_THERE, equal(_r.dag_id, dag_id), among(_r.state, states))
-    return await newest(connection, query, _r.id, Run, limit=limit, before=before)
+    return await newest(connection, query, _r.id, RunRow, limit=limit, before=before)
 
 
-async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> Run:
-    """One run. Raises `NotFound`."""
+async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:
+    """Return one run. Raises `NotFound`."""
     this = select(run).where(this_run(dag_id, run_id), IS_THERE)
-    return await one_of(connection, this, Run, no_run(dag_id, run_id))
-
-
-async def events_of_run(
-    connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int | None = None
-) -> Sequence[AssetEvent]:
-    """The events that a run consumes, oldest first; all, unless there is a `limit`."""
-    r = run_asset_event.c
-    consumed = with_assets().join(run_asset_event, r.event_id == _e.id).where(r.dag_id == dag_id, r.run_id == run_id)
-    return await all_of(connection, consumed.order_by(_e.id).limit(limit), AssetEvent.stored)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsumingRun(Run):
-    """A run that consumed an event; `triggering`: the event completed the condition."""
-
-    event_id: int
-    triggering: bool
-
-
-async def runs_of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Sequence[ConsumingRun]:
-    """The runs that consumed events, oldest first, but for deleted ones."""
-    r = run_asset_event.c
-    query = (
-        select(r.event_id, r.completed.label("triggering"), run)
-        .select_from(run_asset_event)
-        .join(run, and_(run.c.dag_id == r.dag_id, run.c.run_id == r.run_id))
-        .where(r.event_id.in_(event_ids), IS_THERE)
-    )
-    return await all_of(connection, query.order_by(run.c.id), ConsumingRun)
-
-
-async def events_with_source(connection: AsyncConnection, event_ids: Collection[int]) -> Collection[int]:
-    """Those of the events whose watcher is configured, or whose run is there."""
-    by_watcher = exists().where(watcher.c.name == _e.source_watcher, watcher.c.active)
-    by_run = exists().where(this_run(_e.source_dag_id, _e.source_run_id), IS_THERE)
-    query = select(_e.id).where(_e.id.in_(event_ids), or_(by_watcher, by_run))
-    return {*(await connection.execute(query)).scalars()}
+    return await one_of(connection, this, RunRow, no_run(dag_id, run_id))

@@ -1,4 +1,4 @@
-"""What there is under a name, a part of one, or an id: for people who have one in hand. Reads only."""
+"""What has a given name, part of a name, or id: for people who have one in hand. Reads only."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
 from store.database.schema import asset, asset_event, asset_store, job, run, watcher
-from store.detection.events import AssetEvent, with_assets
+from store.detection.event_lists import StoredEvent, with_assets
 from store.keys import AssetRef
-from store.runs.runs import IS_THERE, Run
+from store.runs.runs import IS_THERE, RunRow
 from store.state import history
 from store.state.history import HistoryEntry
 
@@ -34,19 +34,22 @@ class StoredKey:
 
 @dataclass(frozen=True, kw_only=True)
 class Matches:
-    """Whatever was looked for by a part of its name, and by the whole of an id."""
+    """Everything that matches by a part of its name, or by the whole of an id."""
 
     assets: Sequence[AssetRef]
     watchers: Sequence[str]
     jobs: Sequence[str]
-    runs: Sequence[Run]
+    runs: Sequence[RunRow]
     keys: Sequence[StoredKey]
-    events: Sequence[AssetEvent]
+    events: Sequence[StoredEvent]
     writes: Sequence[HistoryEntry]
 
 
 async def matches(connection: AsyncConnection, text: str, *, limit: int) -> Matches:
-    """Names that hold the text, whatever their case; events by id, event id or trace; runs by trace; values by write id."""
+    """Return what matches the text.
+
+    Names contain it, whatever their case. Events match by id, event id or trace, runs by trace, values by write id.
+    """
     return Matches(
         assets=await _assets(connection, text, limit),
         watchers=await _names(connection, watcher.c.name, watcher.c.active, text, limit),
@@ -69,9 +72,9 @@ async def _names(connection: AsyncConnection, name: _Text, active: _Condition, t
     return (await connection.execute(query)).scalars().all()
 
 
-async def _runs(connection: AsyncConnection, text: str, limit: int) -> Sequence[Run]:
+async def _runs(connection: AsyncConnection, text: str, limit: int) -> Sequence[RunRow]:
     query = select(run).where(IS_THERE, or_(_holds(_r.run_id, text), _r.trace_id == text))
-    return await all_of(connection, query.order_by(_r.id.desc()).limit(limit), Run)
+    return await all_of(connection, query.order_by(_r.id.desc()).limit(limit), RunRow)
 
 
 async def _keys(connection: AsyncConnection, text: str, limit: int) -> Sequence[StoredKey]:
@@ -80,12 +83,12 @@ async def _keys(connection: AsyncConnection, text: str, limit: int) -> Sequence[
     return await all_of(connection, query.where(_holds(s.key, text)).order_by(s.key).limit(limit), StoredKey)
 
 
-async def _events(connection: AsyncConnection, text: str, limit: int) -> Sequence[AssetEvent]:
+async def _events(connection: AsyncConnection, text: str, limit: int) -> Sequence[StoredEvent]:
     ids = [_e.event_id == text, _e.trace_id == text]
     if text.isascii() and text.isdecimal() and int(text[:20]) <= _BIGGEST_ID and len(text) <= len(str(_BIGGEST_ID)):
         ids.append(_e.id == int(text))
     query = with_assets().where(or_(*ids)).order_by(_e.id.desc())
-    return await all_of(connection, query.limit(limit), AssetEvent.stored)
+    return await all_of(connection, query.limit(limit), StoredEvent.stored)
 
 
 def _holds(name: _Text, text: str) -> _Condition:

@@ -1,4 +1,4 @@
-"""Task instances as people, tools and jobs look at them. Reads only."""
+"""Task instances as people, tools and jobs see them. Reads only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
-from store.database.paging import Range, Window, all_of, among, begins, like, one_of, within
+from store.database.paging import PageRequest, Range, all_of, among, begins, like, one_of, within
 from store.database.schema import job, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
@@ -22,7 +22,7 @@ _t = task_instance.c
 
 @dataclass(frozen=True, kw_only=True)
 class TaskInstance(TaskInstanceKey):
-    """A task instance with its run's times, and its current try's progress and cost (JSON texts), and exit code."""
+    """A task instance with its run's times, and its current try's progress and cost (JSON texts) and exit code."""
 
     id: str
     try_number: int
@@ -37,7 +37,7 @@ class TaskInstance(TaskInstanceKey):
     queued_at: datetime
     logical_date: datetime | None
     note: str | None
-    """Its run's: a run has one task instance."""
+    """The note of its run: a run has one task instance."""
     definition: JobDefinition
 
 
@@ -70,7 +70,7 @@ TASK_RANGES: Final[Mapping[str, ColumnElement[Any]]] = {
 NOT_MAPPED: Final = literal(None, String)
 POOL: Final = "default_pool"
 OPERATOR: Final = "spark-submit"
-"""What Airflow's clients are told of every one of ours."""
+"""The operator that Airflow's clients see for each of our task instances."""
 TASK_ORDERS: Final[Mapping[str, ColumnElement[Any]]] = {
     **{name: _t[name] for name in ("id", "state", "map_index", "try_number")},
     **_TIMES,
@@ -88,9 +88,9 @@ _CONSTANTS: Final[Mapping[str, ColumnElement[Any]]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class TaskFilter:
-    """Which task instances; None and nothing mean all. `ranges` are by the names of `TASK_RANGES`.
+    """Conditions on task instances; None and an empty collection mean all. `ranges` have the names of `TASK_RANGES`.
 
-    `patterns` and `prefixes` are by column, or as `constants` by what is the same for all: see `_CONSTANTS`.
+    `patterns` and `prefixes` are by column; `constants` are by what is the same for all: see `_CONSTANTS`.
     """
 
     dag_ids: Collection[str] | None = None
@@ -105,7 +105,7 @@ class TaskFilter:
     prefixes: Mapping[str, str | None] = field(default_factory=dict)
     ranges: Mapping[str, Range] = field(default_factory=dict)
     is_impossible: bool = False
-    """What was asked for no task instance has."""
+    """No task instance has what was asked for."""
 
     @property
     def condition(self) -> ColumnElement[bool]:
@@ -125,13 +125,13 @@ def _named(name: str) -> ColumnElement[str]:
     return _CONSTANTS[name] if name in _CONSTANTS else _t[name]
 
 
-async def listed(connection: AsyncConnection, which: TaskFilter, window: Window) -> CursorPage[TaskInstance]:
-    """A part of them. Raises `InvalidCursor`."""
+async def listed(connection: AsyncConnection, which: TaskFilter, window: PageRequest) -> CursorPage[TaskInstance]:
+    """Return a part of the task instances. Raises `InvalidCursor`."""
     return await cursor_page(connection, _task_instances().where(which.condition), window, TASK_ORDERS, TaskInstance)
 
 
 async def states(connection: AsyncConnection, which: TaskFilter) -> Mapping[str, Mapping[str, str]]:
-    """By run, then by task."""
+    """Return the states by run, then by task."""
     of_runs: dict[str, dict[str, str]] = {}
     for task in await all_of(connection, _task_instances().where(which.condition).order_by(_r.id), TaskInstance):
         of_runs.setdefault(task.run_id, {})[task.task_id] = task.state
@@ -139,23 +139,23 @@ async def states(connection: AsyncConnection, which: TaskFilter) -> Mapping[str,
 
 
 async def of_run(connection: AsyncConnection, dag_id: str, run_id: str) -> Sequence[TaskInstance]:
-    """A run's task instances."""
+    """Return a run's task instances."""
     query = _task_instances().where(_t.dag_id == dag_id, _t.run_id == run_id)
     return await all_of(connection, query.order_by(_t.task_id, _t.map_index), TaskInstance)
 
 
 async def of_ids(connection: AsyncConnection, ids: Collection[str]) -> Sequence[TaskInstance]:
-    """Those of them that have a run of ours."""
+    """Return those of the task instances that have a run of ours."""
     return await all_of(connection, _task_instances().where(_t.id.in_(ids)).order_by(_t.id), TaskInstance)
 
 
 async def get(connection: AsyncConnection, key: TaskInstanceKey) -> TaskInstance:
-    """One of them. Raises `NotFound`."""
+    """Return one task instance. Raises `NotFound`."""
     return await one_of(connection, _task_instances().where(*_is(key)), TaskInstance, _no_task_instance(key))
 
 
 async def check(connection: AsyncConnection, key: TaskInstanceKey, *, any_map_index: bool = False) -> None:
-    """Raise `NotFound` unless there is this task instance, or any sibling of it."""
+    """Raise `NotFound` unless there is this task instance, or any sibling of it if `any_map_index`."""
     there = select(_t.id).where(*_is(key, any_map_index=any_map_index)).limit(1)
     if (await connection.execute(there)).one_or_none() is None:
         raise _no_task_instance(key)
@@ -173,14 +173,17 @@ def _no_task_instance(key: TaskInstanceKey) -> NotFound:
 
 
 async def key_of(connection: AsyncConnection, task_instance_id: str) -> TaskInstanceKey:
-    """The task instance a try's token speaks for. Raises `NotFound`."""
+    """Return the task instance that a try's token speaks for. Raises `NotFound`."""
     query = select(_t.dag_id, _t.run_id, _t.task_id, _t.map_index).where(_t.id == task_instance_id)
     return await one_of(connection, query, TaskInstanceKey, no_task_instance())
 
 
 @dataclass(frozen=True, kw_only=True)
 class TryOfRun(TaskInstanceKey):
-    """One attempt of a run's task; `finish_state` and `message` are what the job said of itself, `progress` and `cost` are JSON."""
+    """One attempt of a run's task.
+
+    `finish_state` and `message` are what the job reported about itself; `progress` and `cost` are JSON.
+    """
 
     try_number: int
     submitter: str
@@ -196,7 +199,7 @@ class TryOfRun(TaskInstanceKey):
 
 
 async def tries_of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[TryOfRun]:
-    """The tries of a run's tasks, newest first."""
+    """Return the tries of a run's tasks, newest first."""
     a = task_try.c
     own = (a.try_number, a.submitter, a.finish_state, a.message, a.progress, a.cost, a.exit_code)
     times = (a.intent_at, a.claimed_at, a.cancelled_at, a.ended_at)

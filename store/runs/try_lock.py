@@ -1,8 +1,8 @@
-"""Lock a task instance's row, and learn by the same statement all that decides whether its try may write.
+"""Lock a task instance's row, and read in the same statement everything that decides whether its try may write.
 
-The row of the try is locked along with it: what is only joined would be shown as it was before the wait for the lock
-(https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED). What else the statement reads, the
-asset and the job's edges, is as it was when it began.
+The row of the try is locked as well: a row that is only joined would be shown as it was before the wait for the lock
+(https://www.postgresql.org/docs/current/transaction-iso.html#XACT-READ-COMMITTED). The other rows that the statement
+reads, the asset and the job's edges, are as they were when it began.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import assets
 from store.database.schema import asset, task_instance, task_try
 from store.errors import TryFenced, no_asset, no_task_instance
-from store.keys import AssetRef, TaskInstanceKey, TryKey
+from store.keys import AssetRef, TaskInstanceKey, TryKey, TryRef
 from store.runs import answers
 from store.runs.answers import IdempotencyKey
 from store.state.entries import KeyLock
@@ -31,7 +31,7 @@ _t, _y = task_instance.c, task_try.c
 
 @dataclass(frozen=True, kw_only=True)
 class AssetSelector:
-    """An asset as a job names it; of `either` an asset's name comes before another's uri."""
+    """An asset as a job names it; with `either`, an asset's name comes before another's uri."""
 
     by: Literal["name", "uri", "either"]
     text: str
@@ -67,7 +67,7 @@ class LockedTry:
 
 @dataclass(frozen=True, kw_only=True)
 class LockedAsset:
-    """A fenced try and the asset it named, with the lock on one of its keys if that was asked for."""
+    """A fenced try and the asset it named, with the lock on one of its keys if that was requested."""
 
     key: TryKey
     asset: AssetRef
@@ -76,29 +76,29 @@ class LockedAsset:
     lock: KeyLock | None
 
 
-async def lock_try(
-    connection: AsyncConnection, task_instance_id: str, try_number: int, *, request: IdempotencyKey | None = None
-) -> LockedTry:
-    """Raises `NotFound` for the task instance, and `ReplayedResponse` for a request that took effect before."""
-    return _locked(await _lock(connection, task_instance_id, try_number, request, None, None), try_number)
+async def lock_try(connection: AsyncConnection, ref: TryRef, *, request: IdempotencyKey | None = None) -> LockedTry:
+    """Lock a task instance and one of its tries.
+
+    Raises `NotFound` for the task instance, and `ReplayedResponse` for a request that took effect before.
+    """
+    return _locked(await _lock(connection, ref, request, None, None), ref)
 
 
 async def lock_asset(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     selector: AssetSelector,
     *,
     key: str | None = None,
     request: IdempotencyKey | None = None,
     granted: Collection[int] | None = None,
 ) -> LockedAsset:
-    """Fence the try, look at the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`.
+    """Fence the try, read the asset, and lock one key of its store. Raises as `lock_try`, and `TryFenced`.
 
     `granted`: the ids of the assets that another scheduler's task may write, which no job of ours declares.
     """
-    row = await _lock(connection, task_instance_id, try_number, request, selector, key)
-    fenced = _locked(row, try_number).fenced  # a fenced try learns of nothing else
+    row = await _lock(connection, ref, request, selector, key)
+    fenced = _locked(row, ref).fenced  # a fenced try learns nothing else
     if row.asset_id is None:
         raise no_asset(selector.text)
     asset_ref = AssetRef(id=row.asset_id, name=row.asset_name, uri=row.asset_uri)
@@ -107,22 +107,27 @@ async def lock_asset(
     return LockedAsset(key=fenced, asset=asset_ref, is_declared=is_declared, lock=lock)
 
 
-def _locked(row: Row[Any], try_number: int) -> LockedTry:
-    key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=try_number)
-    how = {"try_number": row.try_number, "state": row.state, "nonce": row.nonce, "finish_state": row.finish_state}
-    return LockedTry(key=key, **how, is_over=row.cancelled_at is not None or row.ended_at is not None)
+def _locked(row: Row[Any], ref: TryRef) -> LockedTry:
+    key = TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.task_instance_id, try_number=ref.try_number)
+    return LockedTry(
+        key=key,
+        try_number=row.try_number,
+        state=row.state,
+        nonce=row.nonce,
+        finish_state=row.finish_state,
+        is_over=row.cancelled_at is not None or row.ended_at is not None,
+    )
 
 
 async def _lock(
     connection: AsyncConnection,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     request: IdempotencyKey | None,
     selector: AssetSelector | None,
     key: str | None,
 ) -> Row[Any]:
     dialect = connection.dialect.name
-    parameters: dict[str, Any] = {"task_instance_id": task_instance_id, "try_number": try_number}
+    parameters: dict[str, Any] = {"task_instance_id": ref.task_instance_id, "try_number": ref.try_number}
     answer = {} if request is None else {**parameters, **request.parameters}
     asset_named = {} if selector is None else {"asset": selector.text, "key": key}
     by = selector and selector.by
@@ -137,14 +142,17 @@ async def _lock(
             if reserved is None:
                 reserved = len((await connection.execute(answers.reservation(dialect, own=own), answer)).all())
             if not reserved:
-                await answers.replay(connection, task_instance_id, request)
+                await answers.replay(connection, ref.task_instance_id, request)
         return row
     raise no_task_instance()
 
 
 @cache
 def _statement(dialect: str, by: str | None, *, own: bool, with_key: bool, with_answer: bool) -> Select[Any]:
-    """Around the rows it locks, what has to wait until they are: the lock on the entry, and the answer to be kept."""
+    """Return the locking query with what has to wait until the rows are locked.
+
+    That is the lock on the entry, and the response to be kept.
+    """
     locked = _rows(by, own=own).subquery("locked")
     lock: ColumnElement[Any] = null()
     reserved: ColumnElement[Any] = null()

@@ -1,6 +1,6 @@
-"""What the queues of jobs hold and miss, for people who ask why nothing runs. Reads only.
+"""What the queues of jobs hold and lack, for people who ask why nothing runs. Reads only.
 
-Costs a few probes of an index for each asset of a job's schedule, however many events are queued.
+It costs a few index probes for each asset of a job's schedule, however many events are queued.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from store.database.schema import (
     queued_event,
     run,
 )
-from store.runs.jobs import JOB_COLUMNS, Job
+from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.queues import ACTIVE
 
 MOST_COUNTED: Final = 1000
-"""Queued events of one job and asset; one more is read, to tell that there are more."""
+"""The most queued events of one job and asset that are counted; one more is read, to show that there are more."""
 _q = queued_event.c
 
 
@@ -45,7 +45,7 @@ class QueueOfAsset:
 
 
 async def queues_of(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[QueueOfAsset]:
-    """By job and asset, also where nothing is queued."""
+    """Return the queues by job and asset, also where nothing is queued."""
     pair = _scheduled(dag_ids).subquery("pair")
     here = (_q.dag_id == pair.c.dag_id, _q.asset_id == pair.c.asset_id)
     first = select(_q.created_at).where(*here).order_by(_q.event_id).limit(1).correlate(pair).scalar_subquery()
@@ -63,17 +63,17 @@ def _scheduled(dag_ids: Collection[str]) -> Any:
     return union(direct, through.where(a.dag_id.in_(dag_ids)))
 
 
-async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[Job]:
-    """Configured jobs that wait for an asset's events, by its name or through an alias; by name."""
+async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:
+    """Return the configured jobs that wait for an asset's events, by its name or through an alias; by name."""
     s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
     direct = select(s.dag_id).where(s.asset_id == asset_id)
     through = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id).where(r.asset_id == asset_id)
     query = select(*JOB_COLUMNS).where(job.c.active, job.c.dag_id.in_(direct.union(through)))
-    return await all_of(connection, query.order_by(job.c.dag_id), Job)
+    return await all_of(connection, query.order_by(job.c.dag_id), JobRow)
 
 
 async def resolved(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Mapping[str, set[str]]]:
-    """By job the names of the assets that each alias of its schedule has resolved to."""
+    """Return, by job, the names of the assets that each alias of its schedule has resolved to."""
     s, r = job_schedule_alias.c, asset_alias_asset.c
     query = (
         select(s.dag_id, asset_alias.c.name.label("alias"), asset.c.name)
@@ -89,14 +89,14 @@ async def resolved(connection: AsyncConnection, dag_ids: Collection[str]) -> Map
 
 
 async def active_runs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, int]:
-    """How many runs of each job are queued or running; jobs without any are left out."""
+    """Return how many runs of each job are queued or running, without jobs that have none."""
     counted = select(run.c.dag_id, func.count().label("runs")).where(run.c.state.in_(ACTIVE))
     rows = await connection.execute(counted.where(run.c.dag_id.in_(dag_ids)).group_by(run.c.dag_id))
     return {row.dag_id: row.runs for row in rows}
 
 
 async def failed_runs(connection: AsyncConnection) -> Mapping[str, int]:
-    """How many failed runs wait for a person's decision, by configured job."""
+    """Return how many failed runs wait for a person's decision, by configured job."""
     counted = select(run.c.dag_id, func.count().label("runs")).join(job, job.c.dag_id == run.c.dag_id)
     rows = await connection.execute(
         counted.where(run.c.state == "failed", job.c.active).group_by(run.c.dag_id).order_by(run.c.dag_id)

@@ -1,4 +1,4 @@
-"""Entries of assets and task instances, and the changes that are made of them."""
+"""Entries of assets and task instances, and changes of them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from store.base import Writer
 from store.keys import AssetRef
+from store.scopes import Writer
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyLock:
-    """Nobody else writes this key until the transaction ends. Made only by what took the lock."""
+    """Proof that nobody else writes this key until the transaction ends. Only the code that took the lock makes one."""
 
     asset_id: int
     key: str
@@ -20,10 +20,10 @@ class KeyLock:
 
 @dataclass(frozen=True, kw_only=True)
 class EntryChange:
-    """One entry set, or deleted when `value` (a JSON text) is None.
+    """One entry to set, or to delete if `value` (a JSON text) is None.
 
-    Without a `writer` the recorded kind and ids of an entry stay. `expected_version` 0: it must not exist. Without a
-    `lock` the key is locked first.
+    Without a `writer`, the recorded kind and ids of an entry stay. `expected_version` 0: the entry must not exist.
+    Without a `lock`, the key is locked first.
     """
 
     asset: AssetRef
@@ -37,7 +37,7 @@ class EntryChange:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """An asset's entry; `value` is JSON text. A backend of a user's own keeps values only."""
+    """An asset's entry; `value` is JSON text. A user's own backend keeps values only."""
 
     key: str
     value: str
@@ -49,7 +49,7 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class TaskEntry:
-    """A task instance's entry; `expires_at` None: never, or nobody knows."""
+    """A task instance's entry. `expires_at` None: it never expires, or the expiry is unknown."""
 
     key: str
     value: str

@@ -1,20 +1,19 @@
-"""What every write and delete of an asset's entries left behind. Reads only."""
+"""The history of an asset's entries: every write and every delete. Reads only."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.base import Writer
-from store.database.paging import Page, Window, all_of, equal, newest, one_of, page
+from store.database.paging import PageRequest, ResultPage, all_of, equal, newest, one_of, page
 from store.database.schema import asset, asset_store_history
 from store.errors import NotFound
 from store.keys import AssetRef
+from store.scopes import Writer
 from store.state.attributed import recorded
 
 _h = asset_store_history.c
@@ -23,7 +22,7 @@ _ROWS = select(asset_store_history, asset.c.name.label("asset")).join_from(asset
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryEntry:
-    """One write of the asset named `asset`, or a delete: then `value` (JSON text) is None."""
+    """One write to the asset named `asset`; if it was a delete, `value` (JSON text) is None."""
 
     asset_id: int
     asset: str
@@ -36,19 +35,18 @@ class HistoryEntry:
     writer: Writer | None
 
 
-_OWN: Final = [field.name for field in fields(HistoryEntry) if field.name != "writer"]
-
-
-async def of_asset(connection: AsyncConnection, asset: AssetRef, key: str | None, window: Window) -> Page[HistoryEntry]:
-    """Every write and delete of an asset's entries, or of one of them, newest first."""
+async def of_asset(
+    connection: AsyncConnection, asset: AssetRef, key: str | None, window: PageRequest
+) -> ResultPage[HistoryEntry]:
+    """Return every write and delete of an asset's entries, or of one of them, newest first."""
     query = _ROWS.where(_h.asset_id == asset.id, equal(_h.key, key))
-    newest_first = Window(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
+    newest_first = PageRequest(limit=window.limit, offset=window.offset, order_by=("-written_at", "-version"))
     columns = {"key": _h.key, "written_at": _h.written_at, "version": _h.version}
     return await page(connection, query, newest_first, columns, _entry)
 
 
 async def version(connection: AsyncConnection, asset: AssetRef, key: str, number: int) -> HistoryEntry:
-    """One write or delete of an entry. Raises `NotFound` when it never was, or is swept."""
+    """Return one write or delete of an entry. Raises `NotFound` if it never was, or was cleaned up."""
     query = _ROWS.where(_h.asset_id == asset.id, _h.key == key, _h.version == number)
     return await one_of(connection, query, _entry, NotFound(f"the history of {key!r} has no version {number}"))
 
@@ -56,28 +54,68 @@ async def version(connection: AsyncConnection, asset: AssetRef, key: str, number
 async def latest(
     connection: AsyncConnection, asset: AssetRef, key: str, *, limit: int, before: int | None = None
 ) -> Sequence[HistoryEntry]:
-    """The newest versions of one entry below `before`."""
+    """Return the newest versions of one entry below `before`."""
     query = _ROWS.where(_h.asset_id == asset.id, _h.key == key)
     return await newest(connection, query, _h.version, _entry, limit=limit, before=before)
 
 
 async def of_run(connection: AsyncConnection, dag_id: str, run_id: str, *, limit: int) -> Sequence[HistoryEntry]:
-    """What the tasks of a run wrote, oldest first."""
+    """Return what the tasks of a run wrote, oldest first."""
     query = _ROWS.where(_h.dag_id == dag_id, _h.run_id == run_id)
     return await all_of(connection, query.order_by(_h.written_at, _h.key).limit(limit), _entry)
 
 
 async def since(connection: AsyncConnection, moment: datetime, *, limit: int) -> Sequence[HistoryEntry]:
-    """What was written from then on, oldest first."""
+    """Return what was written from `moment` on, oldest first."""
     query = _ROWS.where(_h.written_at >= moment).order_by(_h.written_at, _h.asset_id, _h.key, _h.version)
     return await all_of(connection, query.limit(limit), _entry)
 
 
 async def of_writes(connection: AsyncConnection, write_ids: Collection[str]) -> Sequence[HistoryEntry]:
-    """What these writes left."""
+    """Return the history rows of these writes."""
     return await all_of(connection, _ROWS.where(_h.write_id.in_(write_ids)).order_by(_h.key), _entry)
 
 
-def _entry(**row: Any) -> HistoryEntry:
-    own = {name: row.pop(name) for name in _OWN}
-    return HistoryEntry(**own, writer=recorded(**row))
+def _entry(
+    *,
+    asset_id: int,
+    asset: str,
+    key: str,
+    version: int,
+    value: str | None,
+    is_ref: bool,
+    deleted: bool,
+    written_at: datetime,
+    kind: str | None,
+    dag_id: str | None,
+    run_id: str | None,
+    task_id: str | None,
+    map_index: int | None,
+    try_number: int | None,
+    watcher: str | None,
+    actor: str | None,
+    write_id: str | None,
+) -> HistoryEntry:
+    """Make the entry of a row of `_ROWS`."""
+    writer = recorded(
+        kind,
+        write_id,
+        dag_id=dag_id,
+        run_id=run_id,
+        task_id=task_id,
+        map_index=map_index,
+        try_number=try_number,
+        watcher=watcher,
+        actor=actor,
+    )
+    return HistoryEntry(
+        asset_id=asset_id,
+        asset=asset,
+        key=key,
+        version=version,
+        value=value,
+        is_ref=is_ref,
+        deleted=deleted,
+        written_at=written_at,
+        writer=writer,
+    )

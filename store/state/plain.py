@@ -1,40 +1,63 @@
-"""Entries in a backend of a user's own: values only, while watermark entries stay in the metadata database."""
+"""Entries in a user's own backend: values only. Watermark entries stay in the metadata database."""
 
-# ruff: noqa: ARG002  a backend of a user's own keeps no writers, and copies of watermarks are made again
+# ruff: noqa: ARG002  a user's own backend keeps no writers, and copies of watermarks are made again
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import ClassVar, Final, ParamSpec, TypeVar
+from typing import ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
-from store.base import AssetScope, BaseStoreBackend, NeverExpire, TaskScope, Writer
 from store.catalog.assets import watermark_keys
-from store.database.paging import Page, Window
+from store.database.paging import PageRequest, ResultPage
 from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
 from store.keys import AssetRef
+from store.scopes import AssetScope, NeverExpire, Scope, TaskScope, Writer
 from store.state.attributed import AttributedEntries
 from store.state.entries import Entry, EntryChange, TaskEntry
-from store.state.transactions import Outcome, Transaction
+from store.state.transactions import EntryTransaction, TransactionOutcome
 
 P = ParamSpec("P")
 T = TypeVar("T")
 PATIENCE: Final = 5.0
-"""Seconds that a backend gets for one call, while a transaction of ours waits for it."""
+"""Seconds that a backend has for one call, because a transaction waits for it."""
+
+
+class PlainBackend(Protocol):
+    """The four methods of `store.base.BaseStoreBackend` that an author writes; their obligations stand there."""
+
+    async def aget(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> str | None: ...
+
+    async def aset(
+        self,
+        scope: Scope,
+        key: str,
+        value: str,
+        *,
+        expires_at: datetime | NeverExpire | None = None,
+        session: AsyncSession | None = None,
+    ) -> None: ...
+
+    async def adelete(self, scope: Scope, key: str, *, session: AsyncSession | None = None) -> None: ...
+
+    async def aclear(
+        self, scope: Scope, *, all_map_indices: bool = False, session: AsyncSession | None = None
+    ) -> None: ...
 
 
 class PlainEntries(AttributedEntries):
-    """Watermarks stay attributed: there they are part of their watcher's transaction, in the backend they are copies.
+    """The entries of a user's own backend.
 
-    Raises `BackendFailed`, and `Conflict` or `InvalidValue` for what the backend cannot do.
+    Watermarks stay attributed: in the metadata database they are part of their watcher's transaction, in the backend
+    they are copies. Raises `BackendFailed`, and `Conflict` or `InvalidValue` for what the backend cannot do.
     """
 
     keeps_history: ClassVar[bool] = False
 
-    def __init__(self, backend: BaseStoreBackend, dialect: str) -> None:
+    def __init__(self, backend: PlainBackend, dialect: str) -> None:
         super().__init__(dialect)
         self._backend = backend
         self._name = type(backend).__name__
@@ -55,9 +78,9 @@ class PlainEntries(AttributedEntries):
         return Entry(key=key, value=value)
 
     async def page(
-        self, connection: AsyncConnection, asset: AssetRef, window: Window, only: Collection[str] | None = None
-    ) -> Page[Entry]:
-        """Of a backend that cannot be listed the watermarks only."""
+        self, connection: AsyncConnection, asset: AssetRef, window: PageRequest, only: Collection[str] | None = None
+    ) -> ResultPage[Entry]:
+        """Return a part of the watermarks only, because a backend cannot be listed."""
         return await super().page(connection, asset, window, only or await watermark_keys(connection, asset.id))
 
     async def keys(self, connection: AsyncConnection, asset: AssetRef) -> Sequence[str]:
@@ -65,7 +88,7 @@ class PlainEntries(AttributedEntries):
 
     async def apply(self, connection: AsyncConnection, change: EntryChange) -> int:
         if change.expected_version is not None:
-            raise InvalidValue(f"the store backend {self._name} keeps no versions; leave if_version out")
+            raise InvalidValue(f"the store backend {self._name} keeps no versions; omit if_version")
         if change.is_ref:
             raise self._no_references()
         scope, session = _scope(change.asset), _session(connection)
@@ -94,11 +117,11 @@ class PlainEntries(AttributedEntries):
         self,
         connection: AsyncConnection,
         asset: AssetRef,
-        transaction: Transaction,
+        transaction: EntryTransaction,
         *,
         task_instance_id: str,
         writer: Writer,
-    ) -> Outcome:
+    ) -> TransactionOutcome:
         raise InvalidValue(f"the store backend {self._name} has no transactions; set and delete its keys one by one")
 
     async def task_entry(self, connection: AsyncConnection, task: TaskScope, key: str) -> TaskEntry:
@@ -107,8 +130,10 @@ class PlainEntries(AttributedEntries):
             raise NotFound(f"the task store has no key {key!r}")
         return TaskEntry(key=key, value=value)
 
-    async def task_page(self, connection: AsyncConnection, task: TaskScope, window: Window) -> Page[TaskEntry]:
-        return Page(rows=[], total=0)
+    async def task_page(
+        self, connection: AsyncConnection, task: TaskScope, window: PageRequest
+    ) -> ResultPage[TaskEntry]:
+        return ResultPage(rows=[], total=0)
 
     async def task_keys(self, connection: AsyncConnection, task: TaskScope) -> Sequence[str]:
         raise self._unlisted()
@@ -122,7 +147,7 @@ class PlainEntries(AttributedEntries):
         await self._ask(self._backend.aset, task, entry.key, entry.value, expires_at=expires_at, session=session)
 
     async def change_task(self, connection: AsyncConnection, task: TaskScope, key: str, value: str) -> bool:
-        raise Conflict(f"the store backend {self._name} tells no expiry that could be kept; use PUT")
+        raise Conflict(f"the store backend {self._name} does not report an expiry that could be kept; use PUT")
 
     async def delete_task(self, connection: AsyncConnection, task: TaskScope, key: str) -> None:
         await self._ask(self._backend.adelete, task, key, session=_session(connection))
@@ -132,7 +157,7 @@ class PlainEntries(AttributedEntries):
         await self._ask(self._backend.aclear, task, all_map_indices=all_map_indices, session=session)
 
     async def _ask(self, method: Callable[P, Awaitable[T]], *arguments: P.args, **options: P.kwargs) -> T:
-        """A backend of a user's own may raise anything and wait for ever."""
+        """Call the backend with a deadline: it may raise anything and wait for ever. Raises `BackendFailed`."""
         try:
             with anyio.fail_after(PATIENCE):
                 return await method(*arguments, **options)
@@ -145,7 +170,7 @@ class PlainEntries(AttributedEntries):
             ) from error
 
     def _unlisted(self) -> Conflict:
-        return Conflict("the configured store backend cannot list its keys; ask for the keys you know")
+        return Conflict("the configured store backend cannot list its keys; request the keys you know")
 
     def _no_references(self) -> InvalidValue:
         return InvalidValue(f"the store backend {self._name} cannot mark references; store the value itself")
@@ -156,5 +181,5 @@ def _scope(asset: AssetRef) -> AssetScope:
 
 
 def _session(connection: AsyncConnection) -> AsyncSession:
-    """What backends of users are given: their COMMIT does not end the caller's transaction."""
+    """Return the session that backends get: its COMMIT does not end the caller's transaction."""
     return AsyncSession(connection, join_transaction_mode="rollback_only")

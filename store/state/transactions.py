@@ -1,8 +1,8 @@
-"""Several entries of an asset changed together by a job: all of it or nothing, and its increments once.
+"""Several entries of an asset that a job changes together: all or nothing, and its increments once.
 
-Versions that were read are checked and sums computed while all the keys are locked, so increments lose nothing however many
-write at once. The ledger row of (task instance, asset, ordinal) stays: whoever repeats the transaction, a later try or
-a cleared run, finds its increments applied.
+Versions that were read are checked, and sums computed, while all the keys are locked. So increments lose nothing
+however many write at once. The ledger row of (task instance, asset, ordinal) stays: whoever repeats the transaction, a
+later try or a cleared run, finds its increments applied.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from store.errors import InvalidValue, VersionConflict
 from store.values import check_json, check_key, to_json
 
 MOST_KEYS: Final = 1_000
-"""Each is locked until the end."""
+"""The most keys of a transaction; each is locked until the end."""
 _Rows = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Transaction:
-    """What is read and changed of one asset's entries. Raises `InvalidValue` when a key is changed in two ways.
+class EntryTransaction:
+    """What is read and changed of one asset's entries. Raises `InvalidValue` if a key is changed in two ways.
 
-    `ordinal` tells a task instance's transactions on the asset apart; `reads` are versions, 0 for no entry; `sets` are
-    JSON texts, those of `references` made by a worker-side backend.
+    `ordinal` distinguishes a task instance's transactions on the asset; `reads` are versions, 0 for no entry; `sets`
+    are JSON texts, those of `references` made by a worker-side backend.
     """
 
     ordinal: int
@@ -63,8 +63,12 @@ class Transaction:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """Of each changed key its version now, 0 for no entry; of each incremented one its JSON text, None for no entry."""
+class TransactionOutcome:
+    """The result of a transaction.
+
+    `versions` has the version of each changed key, 0 for no entry. `values` has the JSON text of each incremented key,
+    None for no entry.
+    """
 
     versions: Mapping[str, int]
     values: Mapping[str, str | None]
@@ -72,7 +76,10 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Present:
-    """What a transaction comes to: entries to write as JSON texts, and of the incremented keys versions and values now."""
+    """What a transaction comes to.
+
+    It holds the entries to write as JSON texts, and the present versions and values of the incremented keys.
+    """
 
     writes: Mapping[str, str]
     versions: Mapping[str, int]
@@ -80,7 +87,7 @@ class Present:
 
 
 async def present(
-    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+    connection: AsyncConnection, asset_id: int, transaction: EntryTransaction, task_instance_id: str, dialect: str
 ) -> Present:
     """Check versions and compute sums while all the keys are locked. Raises `VersionConflict`, `InvalidValue`."""
     rows = await _rows(connection, asset_id, transaction.keys)
@@ -100,13 +107,13 @@ async def present(
 
 
 def version_conflict(key: str, present: int, expected: int | None) -> VersionConflict:
-    """An entry moved on; `present` 0: it does not exist."""
+    """Return the error for an entry that has another version by now; `present` 0: it does not exist."""
     has = f"has version {present}" if present else "does not exist"
-    return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide anew")
+    return VersionConflict(f"the entry {key!r} {has}, expected was {expected}; read it again and decide again")
 
 
 async def _is_first(
-    connection: AsyncConnection, asset_id: int, transaction: Transaction, task_instance_id: str, dialect: str
+    connection: AsyncConnection, asset_id: int, transaction: EntryTransaction, task_instance_id: str, dialect: str
 ) -> bool:
     place = {"task_instance_id": task_instance_id, "asset_id": asset_id, "ordinal": transaction.ordinal}
     first = upsert(asset_store_increment, dialect).values(place).on_conflict_do_nothing()
@@ -126,7 +133,7 @@ def _sum(key: str, entry: Row[Any] | None, by: float) -> str:
     now = None if entry.is_ref else json.loads(entry.value)
     if isinstance(now, bool) or not isinstance(now, int | float):
         raise InvalidValue(
-            f"the entry {key!r} is no number, so nothing can be added to it; set it to one, or use another key"
+            f"the entry {key!r} is not a number, so nothing can be added to it; set it to one, or use another key"
         )
     try:
         return to_json(now + by)

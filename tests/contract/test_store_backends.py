@@ -124,7 +124,7 @@ async def test_each_mapped_task_instance_has_its_own_state(store: Calls, subject
     assert [await store.get(one, "key") for one in (task, first, second)] == ["-1", None, "1"]
 
 
-async def test_clear_takes_mapped_siblings_along_when_asked(store: Calls, subject: Subject) -> None:
+async def test_clear_includes_mapped_siblings_on_request(store: Calls, subject: Subject) -> None:
     task = await subject.new_task()
     other_task = replace(task, task_id="report")
     siblings = [replace(task, map_index=index) for index in (0, 1, 2)]
@@ -187,7 +187,7 @@ async def test_an_escaped_pair_of_surrogates_is_the_character_it_stands_for(stor
     assert json.loads(await store.get(scope, "key") or "") == "🦆"
 
 
-async def test_deep_nesting_is_refused_before_any_reader_chokes_on_it(store: Calls, scope: Scope) -> None:
+async def test_deep_nesting_is_refused_before_any_reader_fails_on_it(store: Calls, scope: Scope) -> None:
     await store.set(scope, "key", "[" * 200 + "]" * 200)
     for text in ("[" * 201 + "]" * 201, '{"a":' * 100_000 + "1" + "}" * 100_000):
         with pytest.raises(InvalidValue, match="nested deeper"):
@@ -198,7 +198,7 @@ async def test_deep_nesting_is_refused_before_any_reader_chokes_on_it(store: Cal
 # --- expiry
 
 
-async def test_an_entry_is_gone_when_its_time_has_passed(store: Calls, subject: Subject) -> None:
+async def test_an_entry_is_gone_after_its_expiry(store: Calls, subject: Subject) -> None:
     task = await subject.new_task()
     await store.set(task, "past", "1", datetime.now(UTC) - timedelta(hours=1))
     await store.set(task, "future", "2", datetime.now(UTC) + timedelta(hours=1))
@@ -228,7 +228,7 @@ async def test_an_expiry_without_time_zone_or_for_an_asset_is_refused(store: Cal
         assert await store.get(scope, "key") is None
 
 
-async def test_cleanup_leaves_what_lives(subject: Subject, store: Calls) -> None:
+async def test_cleanup_keeps_entries_that_have_not_expired(subject: Subject, store: Calls) -> None:
     task = await subject.new_task()
     await store.set(task, "past", "1", datetime.now(UTC) - timedelta(hours=1))
     await store.set(task, "future", "2", datetime.now(UTC) + timedelta(hours=1))
@@ -243,7 +243,7 @@ class _GivenUp(Exception):
     """Raised by a caller whose own work failed."""
 
 
-async def test_a_session_is_worked_in_and_never_committed(subject: Subject, scope: Scope) -> None:
+async def test_a_backend_works_in_a_session_and_never_commits_it(subject: Subject, scope: Scope) -> None:
     """Outside the metadata database a backend ignores the session: then its writes are there at once and stay."""
     backend = subject.backend
     await backend.aset(scope, "deleted", "1")
@@ -271,7 +271,7 @@ async def test_without_a_loop_nobody_waits_in_a_session_or_on_the_loops_own_thre
         await to_thread.run_sync(lambda: subject.backend.get(scope, "key", session=session))
 
 
-async def test_the_callers_commit_makes_it_last(subject: Subject, scope: Scope) -> None:
+async def test_only_the_callers_commit_keeps_a_write(subject: Subject, scope: Scope) -> None:
     async with subject.database.transaction() as connection, AsyncSession(connection) as session:
         await subject.backend.aset(scope, "key", "1", session=session)
     assert await subject.backend.aget(scope, "key") == "1"

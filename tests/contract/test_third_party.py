@@ -26,7 +26,7 @@ from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import asset_event, asset_store
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.contract.sources import PLUGINS, NoticeBoard
 from watcher.configuration.declarations import declared, jobs_to_start
 from watcher.configuration.sources import hosted, open_sources
@@ -140,7 +140,7 @@ async def triggerer(
 
         triggerer = Triggerer(
             database=database,
-            process=Process(id=process_id, host="here", pid=1),
+            process=ProcessInfo(id=process_id, host="here", pid=1),
             hosted=watchers,
             supervise=supervise,
             heartbeat=timedelta(seconds=1),

@@ -83,7 +83,7 @@ class World:
             [task] = [task for task in await runs.startable(connection) if task.key.instance.run_id == run_id]
             assert await tries.commit_intent(connection, task, home_id="home", tag=run_id, token_hash="")
         key = task.key
-        return try_tokens.issue(SECRET.encode(), key.task_instance_id, key.try_number, lifetime=timedelta(hours=1))
+        return try_tokens.issue(SECRET.encode(), key, lifetime=timedelta(hours=1))
 
     async def a_job_does_its_work(self) -> None:
         """Claim, write and finish as a driver does, each on a connection of its own."""

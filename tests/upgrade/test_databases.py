@@ -127,7 +127,7 @@ def test_a_program_older_than_its_database_refuses_it_in_one_sentence(
     assert (answer.exit_code, "Traceback" in answer.output) == (1, False)
 
 
-def test_a_server_is_upgraded_only_when_told_to(url: str, tmp_path: Path) -> None:
+def test_a_server_is_upgraded_only_on_request(url: str, tmp_path: Path) -> None:
     if url.startswith("sqlite"):
         pytest.skip("an embedded database is upgraded by itself")
     answer = command(tmp_path, url, "run")

@@ -26,6 +26,7 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.hosting import SharedPollTrigger
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
@@ -48,7 +49,7 @@ ReadT = TypeVar("ReadT")
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
 
 
-class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
+class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
     """Detection is exact where `check` finds neither error nor warning, as long as rows are not deleted before the next poll.
 
     Mode `id` also relies on ids that are drawn in the transaction that inserts them, and on a sequence that is not set back.
@@ -61,9 +62,9 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
     check_again_every: timedelta = timedelta(minutes=1)
     """How often a running watcher checks that the name still means the table that was examined."""
     examine_every: timedelta = timedelta(hours=1)
-    """How often it examines the table, and polls, although every sign says that nothing was altered."""
+    """How often a running watcher examines the table, and polls, although nothing indicates that the table was altered."""
     probed_from: timedelta = timedelta(milliseconds=100)
-    """The shortest interval with which a watcher is probed together with others; with a shorter one it polls alone."""
+    """The shortest interval with which a watcher is probed together with others. With a shorter interval it polls alone."""
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
@@ -72,6 +73,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         self._reader: Reader[Any] | None = None
         self._shared_rest = SharedRest(client.probes, options.interval, self.wake)
         self._is_parked = False
+        """Whether `events` is closed for a rest after which it goes on: the table stays among the probed ones."""
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
@@ -84,7 +86,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
     @classmethod
     def describe(cls, watermark: JsonValue) -> tuple[str, Mapping[str, float]]:
-        """Say which gaps are open, and which transaction is waited for since when; mode `updated_at` has no gaps."""
+        """Say which gaps are open, and which transaction the watcher waits for, and since when. Mode `updated_at` has no gaps."""
         return describe_what_is_open(watermark if isinstance(watermark, Mapping) else {})
 
     @property
@@ -118,40 +120,33 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             if not self._is_parked:
                 self._shared_rest.leave()
 
-    async def pause(self) -> None:
-        """Rest together with other watchers if this one waits for nothing but new rows; a probe wakes it when there may be some."""
-        longest = self._rest_with_others()
-        if longest is None:
-            await super().pause()
-            return
-        try:
-            await self.rest(longest)
-        finally:
-            self._shared_rest.end()
-
-    def park(self, on_wake: Callable[[], None]) -> float | None:
-        if self._is_woken or self.options.listen or (longest := self._rest_with_others()) is None:
+    def join_shared_poll(self) -> float | None:
+        if self._reader is None or self.context.is_alone or self.interval < self.probed_from:
             return None
-        self._is_parked, self._on_wake = True, on_wake
-        return longest
-
-    def unpark(self, *, for_good: bool) -> None:
-        super().unpark(for_good=for_good)
-        self._is_parked = False
-        self._shared_rest.end()
-        if for_good:
-            self._shared_rest.leave()
-
-    def _rest_with_others(self) -> float | None:
-        """Begin a rest with other watchers and return its longest duration in seconds; None for a watcher that polls alone."""
-        polls_alone = self._reader is None or self.context.is_alone or self.interval < self.probed_from
-        if self._reader is None or polls_alone or (place := self._reader.rests_at()) is None:
+        if (place := self._reader.rests_at()) is None:
             return None
         self._shared_rest.begin(self._reader, place)
         longest = max(0.0, self._examiner.due_at - anyio.current_time())
         if self.up_to is not None:  # only a poll moves it
             longest = min(longest, self.check_again_every.total_seconds())
         return longest
+
+    def leave_shared_poll(self) -> None:
+        """End this rest. The table stays among the probed ones, so that their statement stays prepared."""
+        self._shared_rest.end()
+
+    def park(self, on_wake: Callable[[], None]) -> float | None:
+        if self.options.listen:  # `events` listens, and it is closed while the trigger is parked
+            return None
+        seconds = super().park(on_wake)
+        self._is_parked = seconds is not None
+        return seconds
+
+    def unpark(self, *, for_good: bool) -> None:
+        super().unpark(for_good=for_good)
+        self._is_parked = False
+        if for_good:
+            self._shared_rest.leave()
 
     @property
     def looked_at(self) -> float | None:
@@ -178,7 +173,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
             yield batch
 
     async def _unaltered(self, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
-        """Return what `read` returns while the table is as it was examined; if it was altered, examine it and read again."""
+        """Return what `read` returns while the table is as it was examined. If the table was altered, examine it and read again."""
         for _ in range(MOST_EXAMINATIONS):
             try:
                 return await read()
@@ -205,7 +200,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
         return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
 
     async def _examine_if_due(self) -> None:
-        """Examine the table from time to time: another table may have its name, and what was exact may have been altered."""
+        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
         now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
         if unchanged_at is None:
             unchanged_at = self._examiner.examined_at
@@ -222,7 +217,7 @@ class NewRows(IncrementalTrigger[NewRowsOptions, PostgresClient]):
 
 
 class SharedRest:
-    """The rests of one watcher among others whose tables are probed together."""
+    """The rests of one watcher together with others, whose tables are probed by one statement."""
 
     __slots__ = ("_interval", "_probed", "_probes", "_wake")
 
@@ -233,7 +228,7 @@ class SharedRest:
         self._probed: ProbedWatcher | None = None
 
     def begin(self, reader: Reader[Any], place: Arguments) -> None:
-        """Join the probes with the first rest. Until `end`, `wake` is called when a poll may find something beyond `place`."""
+        """Begin a rest; the first one joins the probes. Until `end`, they call `wake` when a poll may find something beyond `place`."""
         if self._probed is None:
             self._probed = self._probes.join(
                 reader.question(reader.table), reader.table.facts, self._interval, self._wake
@@ -245,7 +240,7 @@ class SharedRest:
             self._probed.end_rest()
 
     def adopt(self, reader: Reader[Any]) -> None:
-        """Continue with a table that was examined again; leave the probes if the question about it is another one now."""
+        """Continue with a table that was examined again. Leave the probes if the question about the table has changed."""
         if self._probed is not None and self._probed.table.question == reader.question(reader.table):
             self._probed.adopt(reader.table.facts)
         else:

@@ -21,6 +21,8 @@ Arguments: TypeAlias = tuple[int | str, ...]
 class ProbedWatcher:
     """One watcher among those whose tables are probed together."""
 
+    __slots__ = ("_rests_since", "asks", "facts", "table", "unchanged_at", "wake")
+
     def __init__(self, table: ProbedTable, facts: TableFacts, wake: Callable[[], None]) -> None:
         self.facts = facts
         self.wake = wake
@@ -32,7 +34,7 @@ class ProbedWatcher:
         self._rests_since = 0.0
 
     def rest(self, arguments: Arguments, server: Server) -> None:
-        """Until `end_rest`, call `wake` when something may lie beyond the arguments, or when another server answers."""
+        """Call `wake`, until `end_rest`, when something may lie beyond the arguments or another server answers."""
         self.asks, self._rests_since = (arguments, server), monotonic()
         self.table.is_stale = True
 

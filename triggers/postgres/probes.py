@@ -4,13 +4,13 @@ A settled watcher waits for nothing but what lies beyond its position, so its po
 are one statement. The answer is a hint: it commits nothing and decides nothing. A watcher for which there is something new
 polls by itself, and so does every watcher whose probe fails. A row that becomes visible after a probe is found by the next
 one, because a question stays the same until its watcher has polled. A probe may report something new where there is nothing,
-but never the reverse.
+but it never misses what is new.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from time import monotonic
 from typing import Final
 
@@ -19,6 +19,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import TriggerError
+from triggers.hosting import SharedPolls
 from triggers.postgres.catalog import MARK_OF_ALL, MARKS
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.probed_tables import ProbedGroup, ProbedTable, ProbedWatcher
@@ -26,9 +27,9 @@ from triggers.postgres.session import Session
 from triggers.postgres.sql import Question
 
 TABLES: Final = 100
-"""The most tables of one statement, partitions included: it locks all of them, and a server has room for only so many locks."""
+"""The most tables of one statement, partitions included. It locks all of them, and a server has room for a limited number of locks."""
 MARKS_EVERY: Final = 10.0
-"""Seconds between two checks whether the tables were altered."""
+"""Seconds between two checks for alterations of the tables."""
 ALONE_FOR: Final = 30.0
 """Seconds for which a table that is locked or slow is not probed; its watchers poll."""
 
@@ -38,10 +39,8 @@ log = structlog.get_logger()
 class ProbeRound:
     """The watchers with one interval. A group whose probe fails is halved until the table that failed is alone in its group."""
 
-    def __init__(self, session: Session, interval: float, random: Callable[[], float]) -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
-        self._interval = interval
-        self._random = random
         self._tables: dict[Question, ProbedTable] = {}
         self._groups: list[ProbedGroup] = []
         self._compared_at = anyio.current_time()
@@ -64,16 +63,14 @@ class ProbeRound:
             if not table.group.tables:
                 self._groups.remove(table.group)
 
-    async def run(self) -> None:
-        """Probe until no watcher is left."""
-        while self._tables:
-            await anyio.sleep(self._interval * (1 + self._random() / 10))
+    async def poll(self) -> None:
+        """Probe each group once, and compare the marks of its tables if that is due."""
+        for group in tuple(self._groups):
+            await self._probe(group)
+        if anyio.current_time() - self._compared_at >= MARKS_EVERY:
+            self._compared_at = anyio.current_time()
             for group in tuple(self._groups):
-                await self._probe(group)
-            if anyio.current_time() - self._compared_at >= MARKS_EVERY:
-                self._compared_at = anyio.current_time()
-                for group in tuple(self._groups):
-                    await self._compare(group)
+                await self._compare(group)
 
     async def _probe(self, group: ProbedGroup) -> None:
         if anyio.current_time() < group.alone_until:
@@ -157,20 +154,22 @@ class Probes:
     def __init__(self, session: Session, tasks: TaskGroup, random: Callable[[], float] = random.random) -> None:
         """`random` draws jitter from [0, 1)."""
         self.session = session
-        self._random = random
-        self._tasks = tasks
         self._rounds: dict[float, ProbeRound] = {}
+        self._polls = SharedPolls[float, ProbedWatcher](self._poll, tasks, random)
 
     def join(self, question: Question, facts: TableFacts, interval: float, wake: Callable[[], None]) -> ProbedWatcher:
         """Probe every `interval` seconds for a watcher while it rests, until it leaves."""
         if interval not in self._rounds:
-            self._rounds[interval] = ProbeRound(self.session, interval, self._random)
-            self._tasks.start_soon(self._run, interval)
-        return self._rounds[interval].join(question, facts, wake)
+            self._rounds[interval] = ProbeRound(self.session)
+        watcher = self._rounds[interval].join(question, facts, wake)
+        self._polls.join(interval, watcher, interval=interval)
+        return watcher
 
     def leave(self, watcher: ProbedWatcher, interval: float) -> None:
         self._rounds[interval].leave(watcher)
+        self._polls.leave(interval, watcher)
+        if not self._polls.members[interval]:
+            del self._rounds[interval]
 
-    async def _run(self, interval: float) -> None:
-        await self._rounds[interval].run()
-        del self._rounds[interval]
+    async def _poll(self, interval: float, _watchers: Collection[ProbedWatcher]) -> None:
+        await self._rounds[interval].poll()

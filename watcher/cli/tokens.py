@@ -88,11 +88,11 @@ def list_tokens(
 
 
 async def _list(settings: Settings, subject: str | None) -> Sequence[Token]:
-    from store.database.paging import Window  # noqa: PLC0415  see watcher.cli
+    from store.database.paging import PageRequest  # noqa: PLC0415  see watcher.cli
     from store.processes import tokens  # noqa: PLC0415
 
     async def read(connection: AsyncConnection) -> Sequence[Token]:
-        return (await tokens.listed(connection, Window(limit=10_000), subject=subject)).rows
+        return (await tokens.listed(connection, PageRequest(limit=10_000), subject=subject)).rows
 
     return await _change(settings, read)
 

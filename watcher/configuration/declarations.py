@@ -15,7 +15,7 @@ from config.models import INGEST, Configuration, JobConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, Cron, JobDefinition, Role
+from store.keys import Batching, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
@@ -75,7 +75,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
         ),
-        cron=None if cron is None else Cron(expression=cron.expression, timezone=cron.timezone),
+        cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,

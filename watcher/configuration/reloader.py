@@ -28,7 +28,7 @@ from config.reading.loader import load
 from config.reading.sources import Stamps, folders, stamps
 from store.catalog import assets, catalog_sync, neighbour
 from store.catalog.catalog_sync import Applied, Declared
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.errors import Conflict
 from store.processes import audit, triggerers
 from watcher.configuration.declarations import declared
@@ -78,7 +78,7 @@ async def start_configuration(database: Database, configuration: Configuration, 
 
 async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, force: bool) -> Applied | None:
     """Apply a declaration. None: a process lives that runs another configuration, which was applied."""
-    before = await catalog_sync.lock_hash(connection)
+    before = await configuration_lock.lock_hash(connection)
     if not force and before not in {None, declaration.hash} and await _lives(connection, before):
         return None
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
@@ -165,7 +165,7 @@ class Reloader:
                 await self.reload(actor)
             self._actors.discard(actor)
         async with self.database.reading() as connection:
-            hash_ = await catalog_sync.applied_hash(connection)
+            hash_ = await configuration_lock.applied_hash(connection)
         moved = hash_ not in {self._applied_hash, self.configuration.hash}
         self._applied_hash = hash_
         if self._follows or moved:
@@ -217,7 +217,7 @@ class Reloader:
         except StartRefused as error:
             raise ReloadRefused([_problem(new, "", str(error))]) from error
         async with self.database.reading() as connection:
-            hash_ = await catalog_sync.applied_hash(connection)
+            hash_ = await configuration_lock.applied_hash(connection)
         self.health.reload_fault = None
         if hash_ == new.hash and (not changed or actor == "hint"):
             return await self._take_over(new, changed, submissions)

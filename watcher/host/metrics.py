@@ -19,7 +19,7 @@ from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
 from store.base import AssetStoreWriterKind
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from watcher.host.metrics_snapshot import WATCHER_LABELS, Labels, MetricsSnapshot, filled
 
 ENDS: Final = ("success", "failed")
@@ -101,13 +101,13 @@ class Metrics:
         if items:
             self.rejected.labels(*labels).inc(items)
 
-    def observe_start(self, run: Run) -> None:
+    def observe_start(self, run: RunRow) -> None:
         """Observe how long a run that has just started was queued."""
         if run.start_date is not None:
             waited = run.start_date - run.queued_at
             self._run_queue.labels(run.dag_id).observe(_seconds(waited), _exemplar(run.trace_id))
 
-    def count_end(self, run: Run) -> None:
+    def count_end(self, run: RunRow) -> None:
         """Count a run that has just ended, and observe its duration."""
         self._runs.labels(run.dag_id, run.state).inc(exemplar=_exemplar(run.trace_id))
         if run.start_date is not None and run.end_date is not None:

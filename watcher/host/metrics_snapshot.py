@@ -12,7 +12,7 @@ import structlog
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection.outbox import StuckLane
 from watcher.host.plugins import WatermarkDescription
@@ -63,7 +63,7 @@ class MetricsSnapshot(Collector):
     is_ready: bool
     has_database: bool
     watchers: Sequence[WatcherRow] = ()
-    expected: Sequence[Asset] = ()
+    expected: Sequence[AssetRow] = ()
     outbox_depths: Mapping[str, int] = field(default_factory=dict)
     stuck: Sequence[StuckLane] = ()
     description_of: Callable[[WatcherRow], WatermarkDescription] = lambda _watcher: WatermarkDescription()
@@ -92,7 +92,7 @@ class MetricsSnapshot(Collector):
         states = (((*labels, row.state), 1) for labels, row in rows.items())
         yield _gauge("state", "1: how the watcher is doing", (*WATCHER_LABELS, "state"), states)
         text = "1: no triggerer hosts the watcher although one should"
-        yield _gauge("left_out", text, WATCHER_LABELS, ((labels, row.is_left_out) for labels, row in rows.items()))
+        yield _gauge("left_out", text, WATCHER_LABELS, ((labels, row.is_unassigned) for labels, row in rows.items()))
         text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
         checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
         checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]

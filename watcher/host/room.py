@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from config.models.settings import Settings
 from store.database import Database
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.host.health import Health
 from watcher.host.hint_relay import HintExchange, HintRelay
 from watcher.host.home import Home
@@ -23,7 +23,7 @@ class Host:
 
     settings: Settings
     home: Home
-    process: Process
+    process: ProcessInfo
     database: Database
     metrics: Metrics
     watchdog: Watchdog
@@ -33,7 +33,7 @@ class Host:
 
 
 def build_host(
-    *, settings: Settings, home: Home, process: Process, database: Database, on_hangup: Callable[[], None]
+    *, settings: Settings, home: Home, process: ProcessInfo, database: Database, on_hangup: Callable[[], None]
 ) -> Host:
     """Build the host of a process. `on_hangup` is called at SIGHUP. Nothing runs yet."""
     metrics = Metrics()

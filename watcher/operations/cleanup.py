@@ -19,7 +19,7 @@ from store.base import BaseStoreBackend
 from store.database import Database
 from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
-from store.runs import tries
+from store.runs import try_lookup
 from watcher.host.logs import paths
 from watcher.host.loops import keep_going
 from watcher.submit.local.folder import old_folders, remove_folders, try_folder
@@ -148,7 +148,7 @@ class Cleaner:
     async def _old_logs(self) -> list[Path]:
         """Return the log files past their retention, without those that a running driver may still write to."""
         async with self.database.reading() as connection:
-            running = await tries.keys_of_open_tries(connection)
+            running = await try_lookup.keys_of_open_tries(connection)
         kept = frozenset(paths.try_log(self.logs_directory, **key.bindings) for key in running)
         before = datetime.now(UTC) - self.limits.logs
         return await anyio.to_thread.run_sync(paths.expired, self.logs_directory, before.timestamp(), kept)
@@ -159,7 +159,7 @@ class Cleaner:
         A folder keeps a try from being submitted twice, and lets its driver be found again, for as long as the run is known.
         """
         async with self.database.reading() as connection:
-            running = await tries.keys_of_open_tries(connection)
+            running = await try_lookup.keys_of_open_tries(connection)
         kept = frozenset(try_folder(self.home, key) for key in running)
         before = datetime.now(UTC) - timedelta(days=self.limits.retention.run_days)
         return await anyio.to_thread.run_sync(old_folders, self.home, before.timestamp(), kept)

@@ -11,10 +11,10 @@ from anyio.to_thread import run_sync
 
 from config.models.templates import is_template
 from store.database import Database
-from store.detection.events import AssetEvent
+from store.detection.event_lists import StoredEvent
 from store.keys import TryKey
-from store.runs import runs
-from store.runs.runs import Run
+from store.runs import consumption, runs
+from store.runs.runs import RunRow
 from watcher.host.templates import TemplateFailed, render
 from watcher.submit.base import Submission, SubmitError
 
@@ -36,12 +36,12 @@ async def with_rendered_arguments(submission: Submission, database: Database) ->
         return submission
     async with database.reading() as connection:
         run = await runs.get(connection, key.instance.dag_id, key.instance.run_id)
-        events = await runs.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
+        events = await consumption.events_of_run(connection, key.instance.dag_id, key.instance.run_id)
     rendered = await run_sync(rendered_arguments, application.args, template_context(key, run, events))
     return replace(submission, application=application.running(application.application, rendered))
 
 
-def template_context(key: TryKey, run: Run, events: Sequence[AssetEvent]) -> Mapping[str, Any]:
+def template_context(key: TryKey, run: RunRow, events: Sequence[StoredEvent]) -> Mapping[str, Any]:
     """The values that templates may use, by the names of `config.models.spark.ARGUMENT_NAMES`."""
     triggering: dict[str, list[Mapping[str, Any]]] = {}
     for event in events:
@@ -53,7 +53,7 @@ def template_context(key: TryKey, run: Run, events: Sequence[AssetEvent]) -> Map
     return {**names, **times, **given, "partition_key": None}
 
 
-def _event(event: AssetEvent) -> Mapping[str, Any]:
+def _event(event: StoredEvent) -> Mapping[str, Any]:
     own = {"id": event.id, "extra": event.extra, "timestamp": event.timestamp}
     source = {"source_dag_id": event.source_dag_id, "source_run_id": event.source_run_id}
     return {**own, **source, "partition_key": None, "asset": {"name": event.asset.name, "uri": event.asset.uri}}

@@ -17,9 +17,9 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from store.database import Database
 from store.processes import triggerers
-from store.processes.triggerers import Process
-from store.runs import runs, tries
-from store.runs.tries import OpenTry
+from store.processes.triggerers import ProcessInfo
+from store.runs import runs, try_lookup
+from store.runs.try_lookup import OpenTry
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
@@ -40,7 +40,7 @@ class Dispatcher:
     database: Database
     submissions: Submissions
     leadership: Leadership
-    process: Process
+    process: ProcessInfo
     _: KW_ONLY
     limits: AdmissionLimits
     lease: timedelta
@@ -145,9 +145,9 @@ class Dispatcher:
         """Follow this home's tries. Stop those that people cancelled, or that the leader took from a home silent too long."""
         followed = dict(self._followed)  # a try that ends during the check must not be followed again
         async with self.database.reading() as connection:
-            ours = await tries.open_tries(connection, self.process.id)
+            ours = await try_lookup.open_tries(connection, self.process.id)
             over = followed.keys() - {open_try.tag for open_try in ours}
-            elsewhere = await tries.taken_over(connection, self.process.id, over) if over else frozenset()
+            elsewhere = await try_lookup.taken_over(connection, self.process.id, over) if over else frozenset()
         for open_try in ours:
             if open_try.tag not in followed:
                 self._follow(open_try, None)

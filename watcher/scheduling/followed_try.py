@@ -16,10 +16,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import measures, tries
+from store.runs import measures, tries, try_lookup
 from store.runs.measures import Cost
-from store.runs.outlets import tell_outlets
-from store.runs.tries import OpenTry
+from store.runs.tries import emit_outlet_events
+from store.runs.try_lookup import OpenTry
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.arguments import with_rendered_arguments
@@ -235,7 +235,7 @@ async def record_end(
 ) -> None:
     """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now."""
     async with transaction() as connection:
-        current = await tries.open_try(connection, open_try.key, lock=True)
+        current = await try_lookup.open_try(connection, open_try.key, lock=True)
         if current is None or current.home_id != open_try.home_id:
             return
         ending = Ending(
@@ -250,7 +250,7 @@ async def record_end(
             timed_out=status.timed_out,
         )
         definition = open_try.definition
-        used = await tries.counted_tries(connection, open_try.key.task_instance_id)
+        used = await try_lookup.counted_tries(connection, open_try.key.task_instance_id)
         allowed = definition.retries if status.retryable else 0
         retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
         outcome = decide(ending, retries)
@@ -266,7 +266,7 @@ async def record_end(
             counted=outcome.counted,
         )
         if run is not None and outcome.updates_outlets:
-            events = await tell_outlets(connection, current.key.instance, run.trace_id)
+            events = await emit_outlet_events(connection, current.key.instance, run.trace_id)
             log.info("run.told_outlets", events=len(events.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)

@@ -12,9 +12,9 @@ import structlog
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import runs, tries
+from store.runs import runs, tries, try_lookup
 from store.runs.runs import Startable
-from store.runs.tries import OpenTry
+from store.runs.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import Admission, AdmissionLimits, admit
@@ -105,7 +105,7 @@ class RunStarter:
             run = await tries.commit_intent(connection, task, home_id=self.home_id, tag=tag, token_hash=digest(token))
             if run is None:
                 return False
-            intended = await tries.open_try(connection, task.key)
+            intended = await try_lookup.open_try(connection, task.key)
         if intended is None:
             return False
         if task.run_state == "queued":
@@ -132,8 +132,8 @@ class RunStarter:
         their runs. Tries whose drivers live elsewhere are taken over. Tries of unknown submitters are left alone.
         """
         async with self.database.reading() as connection:
-            gone = self._gone(await tries.silent_homes(connection))
-            orphans = [orphan for home in gone for orphan in await tries.open_tries(connection, home)]
+            gone = self._gone(await try_lookup.silent_homes(connection))
+            orphans = [orphan for home in gone for orphan in await try_lookup.open_tries(connection, home)]
         for orphan in orphans:
             submitter = self.submissions.submitters.get(orphan.submitter)
             if submitter is None:

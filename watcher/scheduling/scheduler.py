@@ -72,7 +72,7 @@ class Scheduler:
         if not self._leadership.leads:
             return
         async with self._database.reading() as connection:
-            waiting = await queues.jobs_to_look_at(connection)
+            waiting = await queues.jobs_to_check(connection)
         await self._schedule_all(waiting)
         async with self._database.reading() as connection:
             tick = await queues.next_tick_in(connection)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from store.keys import TryKey
-from store.runs.tries import OpenTry
+from store.runs.try_lookup import OpenTry
 from watcher.submit.base import (
     Addresses,
     Needs,

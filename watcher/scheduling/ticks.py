@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 
 from croniter import CroniterBadDateError, croniter
 
-from store.keys import Cron
+from store.keys import CronSchedule
 
 _FIRST_SEARCH: Final = timedelta(hours=1)
 _LONGEST_SEARCH: Final = timedelta(days=366 * 16)  # beyond the longest pause between two 29ths of February
@@ -25,7 +25,7 @@ _MOST_AT_ONCE: Final = 100
 _A_DAY: Final = timedelta(days=1)
 
 
-def between(cron: Cron, after: datetime, until: datetime) -> list[datetime]:
+def between(cron: CronSchedule, after: datetime, until: datetime) -> list[datetime]:
     """All ticks after `after` and not after `until`, in UTC, in order."""
     zone = ZoneInfo(cron.timezone)
     start, end = after.astimezone(zone), until.astimezone(zone)
@@ -43,12 +43,12 @@ def between(cron: Cron, after: datetime, until: datetime) -> list[datetime]:
     return sorted(moment for moment in ticks if after < moment <= until)
 
 
-def following(cron: Cron, moment: datetime) -> datetime | None:
+def following(cron: CronSchedule, moment: datetime) -> datetime | None:
     """The first tick after `moment`; None if there is none for many years."""
     return next(upcoming(cron, moment), None)
 
 
-def upcoming(cron: Cron, moment: datetime) -> Iterator[datetime]:
+def upcoming(cron: CronSchedule, moment: datetime) -> Iterator[datetime]:
     """The ticks after `moment`, in order, without end, unless there is none for many years."""
     search = _FIRST_SEARCH
     while search <= _LONGEST_SEARCH:
@@ -58,7 +58,7 @@ def upcoming(cron: Cron, moment: datetime) -> Iterator[datetime]:
         search = search if ticks else search * 2
 
 
-def latest(cron: Cron, after: datetime, until: datetime) -> datetime | None:
+def latest(cron: CronSchedule, after: datetime, until: datetime) -> datetime | None:
     """The last tick after `after` and not after `until`; None if there is none."""
     search = _FIRST_SEARCH
     while not (ticks := between(cron, max(after, until - search), until)):
@@ -68,7 +68,7 @@ def latest(cron: Cron, after: datetime, until: datetime) -> datetime | None:
     return ticks[-1]
 
 
-def due(cron: Cron, next_tick: datetime, now: datetime, *, catchup: bool) -> list[datetime]:
+def due(cron: CronSchedule, next_tick: datetime, now: datetime, *, catchup: bool) -> list[datetime]:
     """The ticks from `next_tick` to now that get a run: with `catchup` each (the oldest, if very many), otherwise the last."""
     before = next_tick - timedelta(microseconds=1)
     if catchup:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from store.processes.signing_keys import SigningKeys
+from store.processes.triggerers import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions

@@ -18,10 +18,9 @@ import jwt
 
 from config.models.api_settings import ApiSettings
 from store.database import Database
-from store.keys import TryKey
-from store.processes import signing_keys
-from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import Process
+from store.keys import TryKey, TryRef
+from store.processes import triggerers
+from store.processes.triggerers import ProcessInfo, SigningKeys
 from watcher.errors import StartRefused
 from watcher.host.home import Home
 from watcher.host.metadata import patiently
@@ -42,14 +41,12 @@ class InvalidTryToken(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TryIdentity:
+class TryIdentity(TryRef):
     """The try that a valid token identifies.
 
     A task of another scheduler has no try here. Its token lists the ids of the `assets` whose stores it may read and write.
     """
 
-    task_instance_id: str
-    try_number: int
     assets: frozenset[int] | None = None
     issued_at: datetime
     expires_at: datetime
@@ -80,13 +77,13 @@ def signing_secrets(api: ApiSettings, home: Home, *, alone: bool) -> tuple[bytes
     return (home.secret(),)
 
 
-async def publish_keys(database: Database, secrets: Sequence[bytes], process: Process) -> SigningKeys:
+async def publish_keys(database: Database, secrets: Sequence[bytes], process: ProcessInfo) -> SigningKeys:
     """Publish digests of the secrets, with which the other processes of the database compare their own."""
     keys = SigningKeys.of(secrets, process)
 
     async def write() -> None:
         async with database.transaction() as connection:
-            await signing_keys.publish(connection, keys, database.dialect)
+            await triggerers.publish_keys(connection, keys, database.dialect)
 
     await patiently(write)
     return keys
@@ -96,15 +93,14 @@ def issuer(secret: bytes) -> Callable[[TryKey, str], str]:
     """Return a function that makes a token for a try, given the trace of its run."""
 
     def issue_for(key: TryKey, trace_id: str) -> str:
-        return issue(secret, key.task_instance_id, key.try_number, lifetime=LIFETIME, trace_id=trace_id)
+        return issue(secret, key, lifetime=LIFETIME, trace_id=trace_id)
 
     return issue_for
 
 
 def issue(
     secret: bytes,
-    task_instance_id: str,
-    try_number: int,
+    ref: TryRef,
     *,
     lifetime: timedelta,
     trace_id: str | None = None,
@@ -113,14 +109,14 @@ def issue(
     """Return a token that is valid from now on; with `assets`, one for a task of another scheduler."""
     now = datetime.now(UTC)
     claims = {
-        "sub": task_instance_id,
+        "sub": ref.task_instance_id,
         "aud": _AUDIENCE,
         "scope": _SCOPE,
         "iat": now,
         "nbf": now,
         "exp": now + lifetime,
         "jti": uuid.uuid4().hex,
-        "try": try_number,
+        "try": ref.try_number,
         **({} if assets is None else {"assets": sorted(assets)}),
         "trace": trace_id,
     }

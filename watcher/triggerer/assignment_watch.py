@@ -10,8 +10,8 @@ from typing import Final
 import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catalog_sync, watchers
-from store.database import Database
+from store.catalog import watchers
+from store.database import Database, configuration_lock
 from store.detection import positions
 from store.processes import triggerers
 from store.processes.triggerers import LivingTriggerer
@@ -65,7 +65,7 @@ class AssignmentWatch:
         alive[self.owner] = LivingTriggerer(
             id=self.owner, capacity=self.capacity, expires_in=timedelta(0), configuration=self.configuration
         )
-        hash_ = await catalog_sync.applied_hash(connection)
+        hash_ = await configuration_lock.applied_hash(connection)
         if (hash_, alive) == (self._applied_hash, self._living):
             return
         applied = await watchers.definitions(connection)
@@ -89,7 +89,7 @@ class AssignmentWatch:
         owners: Mapping[str, str | None] = {}
         if names:
             async with self.database.statements() as connection:
-                self._heard = await triggerers.heard(connection, self.owner)
+                self._heard = await triggerers.heard_others(connection, self.owner)
                 owners = await positions.unbegun(connection, names)
         self.health.unhosted = frozenset(
             name for name, owner in owners.items() if not self._heard & {owner, hosts[name]}
@@ -107,7 +107,7 @@ class AssignmentWatch:
         speaks = self.owner == min(self._living)
         if reasons := self.health.left_out if speaks else unreadable:
             async with self.database.statements() as connection:
-                await watchers.set_left_out(connection, reasons)
+                await watchers.set_unassigned(connection, reasons)
         for reason in sorted(set(self.health.left_out.values()) - set(before.values())):
             names = sorted(name for name, why in self.health.left_out.items() if why == reason)
             log.error("watcher.left_out", watchers=names, reason=reason)

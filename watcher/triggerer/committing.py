@@ -16,7 +16,8 @@ from store.database import Database
 from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.values import to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError

@@ -18,7 +18,7 @@ from store.database import Database
 from store.detection import positions
 from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
-from store.processes.triggerers import CAPACITY, LivingTriggerer, Process
+from store.processes.triggerers import CAPACITY, LivingTriggerer, ProcessInfo
 from watcher.host.health import Health
 from watcher.host.leader_election import AFTER_EXPIRY
 from watcher.host.loops import Wakeup, insist, keep_going
@@ -54,7 +54,7 @@ class Triggerer:
     """
 
     database: Database
-    process: Process
+    process: ProcessInfo
     hosted: Mapping[str, Hosted]
     supervise: Callable[[Hosted], Supervisor]
     heartbeat: timedelta

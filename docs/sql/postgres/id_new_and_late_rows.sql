@@ -23,10 +23,10 @@ UNION ALL (SELECT gaps.*
 
 -- Plan:
 -- Append
---   Seq Scan on orders_id_seq (InitPlan)
---   CTE Scan
+--   CTE drawn: Seq Scan on orders_id_seq
+--   CTE Scan on drawn
 --   Limit
---     CTE Scan (InitPlan)
+--     CTE Scan on drawn (InitPlan)
 --     Index Scan using orders_pkey on orders
 --       Result (SubPlan)
 --   Nested Loop

@@ -16,9 +16,9 @@ UNION ALL (SELECT "public"."orders"."id"::int8 AS id, ( total > 0 ) IS TRUE AS k
 
 -- Plan:
 -- Append
---   Seq Scan on orders_id_seq (InitPlan)
---   CTE Scan
+--   CTE drawn: Seq Scan on orders_id_seq
+--   CTE Scan on drawn
 --   Limit
---     CTE Scan (InitPlan)
+--     CTE Scan on drawn (InitPlan)
 --     Index Scan using orders_pkey on orders
 --       Result (SubPlan)

@@ -1,9 +1,9 @@
 -- Mode updated_at, once in every poll, after updated_at_open_transactions. $1 are the oids of the table and its
 -- partitions, $2 is the floor, $3 the xmin of the last snapshot, $4 are the xids handled since. $5 to $7 are where the
 -- last part ended, if more than one batch is waiting.
-WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot) SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS
-    snapshot_xmin, pg_snapshot_xmax(s.snapshot)::text::int8 AS snapshot_xmax, (SELECT
-    hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' '
+WITH s AS MATERIALIZED (SELECT pg_current_snapshot() AS snapshot)
+SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS snapshot_xmin, pg_snapshot_xmax(s.snapshot)::text::int8 AS
+    snapshot_xmax, (SELECT hashtextextended(string_agg(c.oid::int8 || ':' || c.relfilenode::int8, ' '
       ORDER BY c.oid), 0)
   FROM pg_class c
   WHERE c.oid = ANY($1::oid[])) AS files, r.*
@@ -23,10 +23,10 @@ LEFT JOIN LATERAL (SELECT xid, written_by, relation, place, key, size
 
 -- Plan:
 -- Nested Loop
---   Result (InitPlan)
+--   CTE s: Result
 --   Aggregate (InitPlan)
 --     Scan on pg_class
---   CTE Scan
+--   CTE Scan on s
 --   Limit
 --     Sort
 --       Subquery Scan

@@ -1,4 +1,4 @@
-"""The metadata database's history: one sequence of migrations for SQLite and PostgreSQL."""
+"""The history of the metadata database's schema: one sequence of migrations for SQLite and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 HERE: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(script.name.partition("_")[0] for script in (HERE / "versions").glob("[0-9]*_*.py")))
-"""Of which the last is this program's. By the files' names: alembic is loaded by whoever has something to migrate only."""
+"""All revisions by the names of their files; the last is this program's. Only who migrates loads alembic."""
 _UPGRADE_LOCK = 4_037_871_201  # an arbitrary number, the same in every release
 
 
 async def upgrade(database: Database) -> None:
-    """Bring the schema to this program's revision; does nothing when it is there. Two processes do it one at a time.
+    """Bring the schema to this program's revision, if it is not there. Two processes do it one after the other.
 
-    Raises `SchemaOutdated` for a schema from which no way leads there.
+    Raises `SchemaOutdated` for a schema that no migration leads from.
     """
     with _misfits_named():
         async with database.transaction() as connection:
@@ -56,14 +56,14 @@ def _outdated(revision: str | None) -> SchemaOutdated:
 
 
 def _revision(connection: Connection) -> str | None:
-    """As alembic keeps it."""
+    """Return the revision that alembic keeps."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     return ", ".join(connection.scalars(text("SELECT version_num FROM alembic_version"))) or None
 
 
 def _migrate(connection: Connection) -> None:
-    from alembic import command  # noqa: PLC0415  as above
+    from alembic import command  # noqa: PLC0415  only who migrates loads it
     from alembic.util import CommandError  # noqa: PLC0415
 
     try:
@@ -74,7 +74,7 @@ def _migrate(connection: Connection) -> None:
 
 @contextmanager
 def _misfits_named() -> Iterator[None]:
-    """What the database refuses is what the schema is like: what the database itself lacks is named before."""
+    """Turn errors of statements into `SchemaOutdated`; outages of the database are recognised before."""
     try:
         yield
     except SQLAlchemyError as error:
@@ -89,8 +89,8 @@ def _misfit(error: Exception) -> SchemaOutdated:
 
 
 def config(connection: Connection | None = None) -> Config:
-    """Alembic's configuration, without a file."""
-    from alembic.config import Config  # noqa: PLC0415  as above
+    """Make alembic's configuration, without a file."""
+    from alembic.config import Config  # noqa: PLC0415  only who migrates loads it
 
     made = Config()
     made.set_main_option("script_location", str(HERE).replace("%", "%%"))

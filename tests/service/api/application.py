@@ -17,8 +17,8 @@ from starlette.datastructures import State
 
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.keys import JobDefinition, Role
-from store.runs import runs, tries
+from store.keys import JobDefinition, Role, TryRef
+from store.runs import runs, tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.service.api.conformance import Conforming, Document
 from watcher.host.loops import Hint
@@ -141,7 +141,9 @@ class Api:
         return self.as_try(task.key.task_instance_id, task.key.try_number, run_id)
 
     def as_try(self, task_instance_id: str, number: int, run_id: str) -> Try:
-        token = try_tokens.issue(SECRET, task_instance_id, number, lifetime=timedelta(hours=1))
+        token = try_tokens.issue(
+            SECRET, TryRef(task_instance_id=task_instance_id, try_number=number), lifetime=timedelta(hours=1)
+        )
         return Try(self.client, task_instance_id, number, run_id, token)
 
 
@@ -207,7 +209,7 @@ async def superseded(api: Api) -> tuple[Try, Try]:
 
 async def next_try(api: Api, old: Try) -> Try:
     async with api.database.transaction() as session:
-        of_home = await tries.open_tries(session, "home")
+        of_home = await try_lookup.open_tries(session, "home")
         open_try = next(one for one in of_home if one.key.task_instance_id == old.task_instance_id)
         await tries.end(
             session,

@@ -14,6 +14,7 @@ import pytest
 from sqlalchemy import update
 
 from store.database.schema import api_token, database_now
+from store.keys import TryRef
 from store.processes import tokens
 from tests.service.api.application import SECRET, Api, as_json, claimed, superseded
 from watcher.serving import try_tokens
@@ -69,8 +70,12 @@ async def callers(api: Api) -> Callers:
     old, own = await superseded(api)
     await own.done("POST", "tries/claim", body={"nonce": "n"})
     other = await claimed(api, "manual__2")
-    minute_ago = try_tokens.issue(SECRET, own.task_instance_id, own.number, lifetime=timedelta(seconds=-60))
-    forged = try_tokens.issue(b"x" * 64, own.task_instance_id, own.number, lifetime=timedelta(hours=1))
+    minute_ago = try_tokens.issue(
+        SECRET, TryRef(task_instance_id=own.task_instance_id, try_number=own.number), lifetime=timedelta(seconds=-60)
+    )
+    forged = try_tokens.issue(
+        b"x" * 64, TryRef(task_instance_id=own.task_instance_id, try_number=own.number), lifetime=timedelta(hours=1)
+    )
     jobs = {
         "own": own.token,
         "other": other.token,

@@ -12,7 +12,8 @@ from sqlalchemy.exc import DBAPIError
 
 from store.database import Database
 from store.database.schema import asset_event, audit
-from store.detection.events import Appended, AssetEvent
+from store.detection.event_lists import StoredEvent
+from store.detection.events import AppendedEvents
 from store.errors import CommitUnknown, NotFound
 from tests.databases import counted_commits, on_both
 from tests.service.api.application import Api
@@ -33,15 +34,15 @@ SLOW_COMMIT = [
 ]
 
 
-def ignore(_appended: Appended) -> None:
+def ignore(_appended: AppendedEvents) -> None:
     """Do nothing, because no job waits for these events."""
 
 
-async def outcomes(*posts: Awaitable[AssetEvent]) -> list[AssetEvent | Exception]:
+async def outcomes(*posts: Awaitable[StoredEvent]) -> list[StoredEvent | Exception]:
     """Return the answers to posts that are sent at once in this order."""
-    ends: dict[int, AssetEvent | Exception] = {}
+    ends: dict[int, StoredEvent | Exception] = {}
 
-    async def end(place: int, post: Awaitable[AssetEvent]) -> None:
+    async def end(place: int, post: Awaitable[StoredEvent]) -> None:
         try:
             ends[place] = await post
         except Exception as error:  # noqa: BLE001  the tests check the error
@@ -67,7 +68,7 @@ async def stored(database: Database) -> list[str]:
 @on_both
 async def test_posts_during_a_transaction_are_stored_in_order_by_the_next_one(api: Api) -> None:
     posts, landing, orders = EventPosts(), api.asset_ids["landing"], api.asset_ids["orders"]
-    woken: list[Appended] = []
+    woken: list[AppendedEvents] = []
     with counted_commits(api.database) as commits:
         ends = await outcomes(
             *(
@@ -79,7 +80,7 @@ async def test_posts_during_a_transaction_are_stored_in_order_by_the_next_one(ap
     assert {dag_id for appended in woken for dag_id in appended.dag_ids} == {"load_orders", "report"}
     assert [json.loads(extra)["n"] for extra in await stored(api.database)] == [*range(MOST_POSTS)]
     for number, end in enumerate(ends):
-        assert isinstance(end, AssetEvent)
+        assert isinstance(end, StoredEvent)
         assert end.extra == {"n": number}
         assert end.asset.name == ("landing", "orders")[number % 2]
 
@@ -90,7 +91,7 @@ async def test_a_post_for_an_unknown_asset_is_refused_and_the_others_are_stored(
     ends = await outcomes(
         *(posts.store(api.database, ignore, "ann", of, "{}") for of in (landing, 998, landing, 999, 999))
     )
-    assert [type(end) for end in ends] == [AssetEvent, NotFound, AssetEvent, NotFound, NotFound]
+    assert [type(end) for end in ends] == [StoredEvent, NotFound, StoredEvent, NotFound, NotFound]
     assert "999" in str(ends[4])
     assert ends[3] is not ends[4]
     assert len(await stored(api.database)) == 2
@@ -105,7 +106,7 @@ async def test_a_post_that_the_database_refuses_fails_alone(api: Api) -> None:
     extras = ['{"n": 1}', '{"n": 2}', '{"n": "poison"}', '{"n": 4}']
     ends = await outcomes(*(posts.store(api.database, ignore, "ann", landing, extra) for extra in extras))
     assert isinstance(ends.pop(2), DBAPIError)
-    assert [type(end) for end in ends] == [AssetEvent] * 3
+    assert [type(end) for end in ends] == [StoredEvent] * 3
     assert await stored(api.database) == [extras[0], extras[1], extras[3]]
 
 

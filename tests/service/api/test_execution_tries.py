@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
+from store.keys import TryRef
 from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens
 
@@ -139,8 +140,12 @@ async def test_a_refused_write_leaves_no_line_in_the_log(api: Api) -> None:
 async def test_only_a_valid_token_of_a_try_is_accepted(guarded: Api) -> None:
     one = await guarded.start_try()
     path = f"/execution/store/ti/{one.task_instance_id}/k"
-    other_key = try_tokens.issue(b"another", one.task_instance_id, 1, lifetime=timedelta(hours=1))
-    expired = try_tokens.issue(SECRET, one.task_instance_id, 1, lifetime=timedelta(minutes=-1))
+    other_key = try_tokens.issue(
+        b"another", TryRef(task_instance_id=one.task_instance_id, try_number=1), lifetime=timedelta(hours=1)
+    )
+    expired = try_tokens.issue(
+        SECRET, TryRef(task_instance_id=one.task_instance_id, try_number=1), lifetime=timedelta(minutes=-1)
+    )
 
     assert (await guarded.client.get(path)).status_code == 401
     for token in ("nonsense", other_key, expired, "aw_something"):

@@ -12,6 +12,7 @@ import pytest
 from sqlalchemy import select, update
 
 from store.database import Database, schema
+from store.keys import TryRef
 from store.runs import tries
 from tests.databases import on_both, statements_of
 from tests.service.api.application import Api, Try, claimed, superseded
@@ -227,7 +228,9 @@ async def test_a_request_that_waited_for_the_lock_sees_what_was_decided_meanwhil
         outcome.append((await one.put("orders", "k", 1)).status_code)
 
     async with anyio.create_task_group() as tasks, api.database.transaction() as session:
-        await tries.finish(session, one.task_instance_id, 1, finish_state="failed", message=None)
+        await tries.finish(
+            session, TryRef(task_instance_id=one.task_instance_id, try_number=1), finish_state="failed", message=None
+        )
         tasks.start_soon(write)
         if api.database.dialect == "postgresql":
             await until_somebody_waits(api.database)

@@ -273,7 +273,7 @@ async def test_health_reports_heartbeats(api: Api) -> None:
         "status": None,
         "latest_triggerer_heartbeat": None,
     }
-    process = triggerers.Process(id="one", host="here", pid=1)
+    process = triggerers.ProcessInfo(id="one", host="here", pid=1)
     async with api.database.transaction() as session:
         await triggerers.beat(session, process, timedelta(minutes=1), api.database.dialect)
         await triggerers.beat_dispatcher(session, process, timedelta(0), api.database.dialect)

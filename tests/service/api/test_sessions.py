@@ -14,7 +14,7 @@ from fastapi import FastAPI, Request, Response
 from sqlalchemy import func, select, update
 from starlette.datastructures import State
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import api_session, api_token, database_now
 from store.processes import audit, tokens
 from store.processes.tokens import CreatedToken
@@ -88,7 +88,7 @@ async def test_a_session_acts_as_the_subject_of_its_token_until_it_is_signed_out
         gone = await ann.get(ASSETS)
         assert (gone.status_code, gone.json()["detail"]) == (401, "the session has ended; sign in again")
     async with guarded.database.reading() as connection:
-        entries = (await audit.listed(connection, None, Window(limit=10))).rows
+        entries = (await audit.listed(connection, None, PageRequest(limit=10))).rows
     assert [(entry.actor, entry.action) for entry in entries] == [
         ("ann", "session.end"),
         ("ann", "asset_event.create"),

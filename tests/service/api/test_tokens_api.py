@@ -10,11 +10,11 @@ import httpx
 import pytest
 from sqlalchemy import select, update
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, task_instance
-from store.processes import audit, cleanup, signing_keys, tokens
-from store.processes.signing_keys import SigningKeys
-from store.processes.triggerers import Process
+from store.keys import TryRef
+from store.processes import audit, cleanup, tokens, triggerers
+from store.processes.triggerers import ProcessInfo, SigningKeys
 from tests.service.api.application import SECRET, Api, adapted, claimed, serving
 from tests.service.api.test_costs import counted
 from watcher.serving import try_tokens
@@ -44,7 +44,7 @@ async def admin(guarded: Api) -> People:
 
 async def audited(api: Api, action: str) -> list[tuple[str, str]]:
     async with api.database.reading() as connection:
-        page = await audit.listed(connection, None, Window(limit=1000))
+        page = await audit.listed(connection, None, PageRequest(limit=1000))
     return [(entry.actor, entry.target) for entry in page.rows if entry.action == action]
 
 
@@ -172,11 +172,11 @@ async def test_tokens_of_an_older_secret_are_valid_until_they_expire(guarded: Ap
 
 
 async def test_processes_with_other_secrets_are_not_ready_and_name_the_process(guarded: Api) -> None:
-    here, there = Process(id="1", host="here", pid=1), Process(id="2", host="there", pid=2)
+    here, there = ProcessInfo(id="1", host="here", pid=1), ProcessInfo(id="2", host="there", pid=2)
     ours = SigningKeys.of([b"new", b"old"], here)
     for others, status in (([b"new", b"old"], 200), ([b"new"], 503), ([b"old", b"new"], 503), ([b"other"], 503)):
         async with guarded.database.transaction() as connection:
-            await signing_keys.publish(connection, SigningKeys.of(others, there), guarded.database.dialect)
+            await triggerers.publish_keys(connection, SigningKeys.of(others, there), guarded.database.dialect)
         async with serving(adapted(guarded.context, signing_keys=ours)) as client:
             answer = await client.get("/readyz")
         assert answer.status_code == status
@@ -250,16 +250,28 @@ async def test_a_task_of_another_scheduler_writes_under_its_own_ids(admin: Peopl
 
 async def test_the_token_expires_and_the_clean_up_deletes_its_row(admin: People, guarded: Api) -> None:
     made = await admin.call("POST", "/api/v2/execution-tokens", 201, {**FOREIGN, "assets": ["orders"]})
-    old = try_tokens.issue(SECRET, made["task_instance_id"], 0, lifetime=timedelta(seconds=-60), assets={1})
+    old = try_tokens.issue(
+        SECRET,
+        TryRef(task_instance_id=made["task_instance_id"], try_number=0),
+        lifetime=timedelta(seconds=-60),
+        assets={1},
+    )
     await Foreign(guarded, old).put("orders", 403)
-    late = try_tokens.issue(SECRET, made["task_instance_id"], 0, lifetime=timedelta(seconds=20), assets={1})
+    late = try_tokens.issue(
+        SECRET,
+        TryRef(task_instance_id=made["task_instance_id"], try_number=0),
+        lifetime=timedelta(seconds=20),
+        assets={1},
+    )
     answer = await guarded.client.get(
         f"/execution/store/ti/{made['task_instance_id']}", headers={"Authorization": f"Bearer {late}"}
     )
     assert "Refreshed-API-Token" not in answer.headers
     async with guarded.database.transaction() as connection:
         await connection.execute(update(task_instance).values(end_date=database_time_in(-91 * 86_400.0)))
-        [sweep] = [cleanup._old_foreign_tasks(datetime.now().astimezone() - timedelta(days=90))]
+        [sweep] = [
+            cleanup._old_foreign_tasks("foreign tasks", task_instance, datetime.now().astimezone() - timedelta(days=90))
+        ]
         assert (await sweep.remove(connection, 10, None, guarded.database.dialect)).rows == 1
 
 

@@ -24,7 +24,7 @@ from typer.testing import CliRunner, Result
 from config.reading.loader import load
 from store.base import TaskScope
 from store.catalog import assets, catalog_sync
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import asset_event
 from store.detection import events
 from store.detection.events import NewEvent
@@ -387,7 +387,7 @@ def test_tokens_are_listed_rotated_and_revoked(watcher: Watcher) -> None:
 async def _audited(path: Path) -> list[str]:
     settings = load(path, vocabulary(), {}).settings
     async with opened_database(settings) as database, database.reading() as session:
-        page = await audit.listed(session, None, Window(limit=10))
+        page = await audit.listed(session, None, PageRequest(limit=10))
     return [f"{entry.action} {entry.target}" for entry in page.rows]
 
 
@@ -558,7 +558,7 @@ BROKEN_BACKENDS = {
     "no_such_module.Backend": "cannot be imported",
     "store.memory.Nothing": "cannot be imported",
     "store.base.BaseStoreBackend": "lacks",
-    "pathlib.Path": "is no store backend",
+    "pathlib.Path": "is not a store backend",
 }
 
 

@@ -20,10 +20,10 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database.schema import asset, asset_event, leader, queued_event, run, task_instance, task_try
 from store.errors import TryFenced
-from store.keys import JobDefinition
+from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
-from store.processes.triggerers import Process
-from store.runs import decisions, runs, tries
+from store.processes.triggerers import ProcessInfo
+from store.runs import decisions, runs, tries, try_lookup
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
@@ -115,7 +115,7 @@ def make(
         database,
         submissions(jobs.programs, **(submitters or {"spark_submit": submitter or plain_python(jobs.folder)})),
         leadership or leading(database, home),
-        Process(id=home, host="here", pid=1),
+        ProcessInfo(id=home, host="here", pid=1),
         limits=AdmissionLimits(parallelism=parallelism, memory_mb=memory_mb, warm_memory_mb=0),
         lease=lease,
         on_end=lambda: dispatcher.wakeup.set(),  # noqa: PLW0108  it is defined by then
@@ -240,8 +240,12 @@ async def test_a_program_that_claimed_its_try_or_was_settled_by_a_person_emits_n
             while jobs.started < 2:
                 await anyio.sleep(0.02)
         async with database.transaction() as connection:
-            [open_claimed] = [each for each in await tries.open_tries(connection, HOME) if each.key.dag_id == "claimed"]
-            await tries.claim(connection, open_claimed.key.task_instance_id, 1, "a child")
+            [open_claimed] = [
+                each for each in await try_lookup.open_tries(connection, HOME) if each.key.dag_id == "claimed"
+            ]
+            await tries.claim(
+                connection, TryRef(task_instance_id=open_claimed.key.task_instance_id, try_number=1), "a child"
+            )
             await decisions.settle(connection, "settled", "manual__1", "success")
         (tmp_path / "go").touch()
         await until_states(database, "failed", "success")
@@ -556,7 +560,7 @@ async def test_another_homes_tries_are_left_alone_while_it_is_alive(database, jo
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         await intend(session, task, other)
-        await triggerers.beat_dispatcher(session, Process(id=other, host="there", pid=1), HOUR, database.dialect)
+        await triggerers.beat_dispatcher(session, ProcessInfo(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
         await dispatcher._starter.reap_orphans()
         await dispatcher._starter.start_due()
@@ -682,7 +686,7 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     async with database.transaction() as session:
         await decisions.clear(session, "slow", "manual__0")
     async with database.transaction() as session:
-        await tries.store_handle(session, await tries.open_try(session, task.key), "{}")
+        await tries.store_handle(session, await try_lookup.open_try(session, task.key), "{}")
     assert await rows(database, select(task_instance.c.state)) == [("queued",)]
 
 
@@ -694,7 +698,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     async with database.transaction() as session:
         (task,) = await runs.startable(session)
         await intend(session, task, other)
-        gone = Process(id=other, host="there", pid=1)
+        gone = ProcessInfo(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
     async with dispatching(database, jobs, lease=timedelta(seconds=0)):
         await until_states(database, "success")
@@ -703,7 +707,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     assert [tuple(row) for row in found] == [(other, False), (HOME, True)]
     with pytest.raises(TryFenced):
         async with database.transaction() as session:
-            await tries.fence(session, task.key.task_instance_id, 1)
+            await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1))
 
 
 async def test_a_home_that_lost_its_tries_stops_their_drivers_when_it_wakes_up(database, jobs, tmp_path):
@@ -714,7 +718,7 @@ async def test_a_home_that_lost_its_tries_stops_their_drivers_when_it_wakes_up(d
         await until_started(pids)
         dispatcher.leadership._epoch = None  # as long as it slept, another leads
         async with database.transaction() as session:
-            gone = Process(id=HOME, host="here", pid=1)
+            gone = ProcessInfo(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere.leadership.campaign()
@@ -749,7 +753,7 @@ async def test_after_an_outage_each_home_has_a_lease_to_report_and_no_home_gives
     async with dispatching(database, jobs) as dispatcher:
         await until_started(pids)
         async with database.transaction() as session:
-            slept = Process(id=HOME, host="here", pid=1)
+            slept = ProcessInfo(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
         dispatcher._starter.lease = timedelta(0)
         await dispatcher._starter.reap_orphans()
@@ -784,7 +788,7 @@ async def test_the_progress_of_a_job_is_recorded_unless_it_reports_its_own(
         (task,) = await runs.startable(session)
         await intend(session, task)
         if claimed:
-            await tries.claim(session, task.key.task_instance_id, 1, "nonce")
+            await tries.claim(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1), "nonce")
     async with dispatching(database, jobs, submitter=submitter) as dispatcher:
         with anyio.fail_after(PATIENCE):
             while not pids.exists() if claimed else submitter.asked < 3:
@@ -839,7 +843,7 @@ async def test_another_home_attaches_to_the_running_driver_of_a_killed_home(data
             while jobs.started < 1:
                 await anyio.sleep(0.05)
     async with database.transaction() as connection:
-        gone = Process(id=HOME, host="there", pid=1)
+        gone = ProcessInfo(id=HOME, host="there", pid=1)
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
     with capture_logs() as logs:
         async with dispatching(
@@ -892,7 +896,7 @@ async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(da
     async with database.transaction() as connection:
         (task,) = await runs.startable(connection)
         await intend(connection, task, home)
-        gone = Process(id=home, host="there", pid=1)
+        gone = ProcessInfo(id=home, host="there", pid=1)
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)
     with capture_logs() as logs:
         async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:

@@ -36,8 +36,8 @@ pytestmark = pytest.mark.service
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the waits: what the daemon waits for here never comes."""
     monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", 0.1)
-    monkeypatch.setattr("store.database.engine.SQLITE_PATIENCE", 0.1)
-    monkeypatch.setattr("store.database.engine.CONNECT_DEADLINE", 0.5)
+    monkeypatch.setattr("store.database.drivers.SQLITE_PATIENCE", 0.1)
+    monkeypatch.setattr("store.database.drivers.CONNECT_DEADLINE", 0.5)
 
 
 def start(folder: Path, **settings: Any) -> Result:
@@ -100,7 +100,7 @@ def folder_for(name: str) -> Callable[[Path, Path], None]:
 @pytest.mark.parametrize(
     ("prepare", "words"),
     [
-        (damaged, ["home/watcher.db is no SQLite database", "backup"]),
+        (damaged, ["home/watcher.db is not a SQLite database", "backup"]),
         (damaged_inside, ["home/watcher.db is damaged", "backup"]),
         (newer, ["is at revision 9999", "newest version"]),
         (of_another_program, ["not one of this program's", "asset already exists"]),

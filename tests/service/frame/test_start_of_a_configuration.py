@@ -6,15 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from watcher.configuration.reloader import apply_at_start
 
 pytestmark = pytest.mark.service
-OTHER = Process(id="11111111-1111-1111-1111-111111111111", host="there", pid=1)
+OTHER = ProcessInfo(id="11111111-1111-1111-1111-111111111111", host="there", pid=1)
 LEASE = timedelta(minutes=10)
 
 
@@ -23,7 +22,7 @@ async def start(database: Database, hash_: str, *, force: bool = False) -> str |
     declaration = Declared(hash=hash_, assets=[], watchers=[], jobs=[])
     async with database.transaction() as connection:
         await apply_at_start(connection, declaration, force=force)
-        return await catalog_sync.applied_hash(connection)
+        return await configuration_lock.applied_hash(connection)
 
 
 async def test_a_process_applies_if_it_is_first_or_no_process_runs_the_applied_one_or_it_insists(

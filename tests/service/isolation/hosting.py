@@ -21,7 +21,7 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.watchers import WatcherRow
 from store.database import Database
 from store.database.schema import asset_event
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
 from watcher.configuration.declarations import declared
 from watcher.configuration.sources import child_settings, hosted
@@ -110,7 +110,7 @@ async def hosting(
     """Run a triggerer for the block. `settings` replace fields of `ChildSettings`."""
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
-    process = Process(id=str(uuid.uuid4()), host="here", pid=1)
+    process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     limits: ChildSettings = replace(child_settings(configuration), **{"answer_within": BUSY, **settings})
     poll_timeout = configuration.settings.triggerer.poll_timeout

@@ -23,7 +23,7 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.service.store.words import event
 from watcher.host.leader_election import Leadership
-from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
+from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
 from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
@@ -91,7 +91,7 @@ async def emptied(database: Database) -> None:
 
 
 async def test_each_lane_keeps_its_order_and_lanes_do_not_wait_for_each_other(database: Database) -> None:
-    mailbox = Mailbox(answers={"stuck": iter([Refused(reason="there is no such asset")] * 1_000)})
+    mailbox = Mailbox(answers={"stuck": iter([DeliveryRefused(reason="there is no such asset")] * 1_000)})
     await put(database, *new("stuck", "s1"), *new("a", "a1", "a2"), *new("b", "b1"))
     async with sending(database, mailbox) as sender:
         await until(lambda: len(mailbox.arrived["a"]) == 2 and len(mailbox.arrived["b"]) == 1)

@@ -11,12 +11,12 @@ from sqlalchemy import select, text, update
 from structlog.testing import capture_logs
 
 from store.catalog import aliases
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
-from store.detection import events
-from store.detection.events import EventFilter
+from store.detection import event_lists
+from store.detection.event_lists import EventFilter
 from store.errors import NotLeading
-from store.runs import queues, run_lists, runs
+from store.runs import consumption, queues, run_lists
 from store.runs.queues import QueueFilter
 from store.runs.run_lists import RunFilter
 from tests.databases import on_both, statements_of
@@ -77,12 +77,12 @@ async def test_a_run_has_the_trace_of_the_event_that_completed_its_condition(dat
     with capture_logs() as logs:
         await scheduler.check()
     created = {record["dag_id"]: record["trace_id"] for record in logs if record["event"] == "run.created"}
-    window = Window(limit=10)
+    window = PageRequest(limit=10)
     async with database.reading() as connection:
-        event = await events.get(connection, completing)
+        event = await event_lists.get(connection, completing)
         [traced] = (await run_lists.listed(connection, RunFilter(trace_id=event.trace_id), window)).rows
-        [same] = (await events.listed(connection, EventFilter(trace_id=event.trace_id), window)).rows
-        traces = [each.trace_id for each in await runs.events_of_run(connection, "load", traced.run_id)]
+        [same] = (await event_lists.listed(connection, EventFilter(trace_id=event.trace_id), window)).rows
+        traces = [each.trace_id for each in await consumption.events_of_run(connection, "load", traced.run_id)]
     assert (traced.dag_id, traced.trace_id, same.id) == ("load", created["load"], completing)
     assert len({*traces, created["clock"]}) == 4, "each event keeps its own, and the clock's run has a new one"
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 
 from store.database import Database
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
 from watcher.host.metadata import keep_unfrozen
@@ -41,7 +41,7 @@ async def main(url: str, folder: Path, home: str) -> None:
             database,
             submissions(jobs, spark_submit=plain_python(folder / home)),
             leadership,
-            Process(id=home, host="here", pid=os.getpid()),
+            ProcessInfo(id=home, host="here", pid=os.getpid()),
             limits=AdmissionLimits(parallelism=3, memory_mb=10_000, warm_memory_mb=0),
             lease=LEASE,
             on_end=lambda: wake(),  # noqa: PLW0108  likewise

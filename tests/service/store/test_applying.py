@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from sqlalchemy import update
 
 from store.base import AssetScope
-from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.database.schema import asset, job, job_inlet, job_outlet, job_schedule_asset, queued_event, setting, watcher
 from store.errors import Conflict
 from store.metastore import MetastoreStoreBackend
@@ -53,11 +52,11 @@ async def test_a_first_configuration_is_mirrored_whole(database: Database) -> No
     assert await rows(database, job_inlet) == [{"dag_id": "load", "asset_id": a}]
     assert await rows(database, job_outlet) == [{"dag_id": "load", "asset_id": b}]
     async with database.reading() as session:
-        assert await catalog_sync.applied_hash(session) == "hash"
+        assert await configuration_lock.applied_hash(session) == "hash"
 
 
 async def test_many_assets_take_as_many_statements_as_a_few(database: Database) -> None:
-    """But for an INSERT that SQLAlchemy divides."""
+    """Only an INSERT that SQLAlchemy divides takes more."""
 
     def of(number: int, trigger: str) -> Declared:
         names = [f"a{n}" for n in range(number)]
@@ -143,7 +142,7 @@ async def test_what_is_no_longer_configured_becomes_inactive_and_comes_back_as_i
     assert [(row["active"], row["paused"]) for row in stored["job"]] == [(True, True)]
 
 
-async def test_only_the_queue_rows_of_the_edge_that_went_are_dropped(database: Database) -> None:
+async def test_only_the_queue_rows_of_the_removed_edge_are_dropped(database: Database) -> None:
     jobs = {"load": ["a", "b"], "report": ["a"]}
     names = {"a": "test://a", "b": "test://b"}
     ids = (await apply(database, declared(assets=names, jobs=jobs))).asset_ids
@@ -196,7 +195,7 @@ async def test_processes_that_apply_at_once_leave_one_whole_configuration(databa
         for wanted in (one, other) * 4:
             tasks.start_soon(apply, database, wanted)
     async with database.reading() as session:
-        last = {"one": one, "other": other}[await catalog_sync.applied_hash(session) or ""]
+        last = {"one": one, "other": other}[await configuration_lock.applied_hash(session) or ""]
     before = await everything(database)
     await apply(database, last)
     assert await everything(database) == before

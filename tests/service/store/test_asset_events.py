@@ -70,7 +70,7 @@ async def test_the_same_event_of_a_watcher_cannot_be_stored_twice(database: Data
     assert len(await rows(database, queued_event)) == 1
 
 
-async def test_an_edge_that_goes_at_the_same_moment_leaves_no_row_in_the_queue(postgres: Database) -> None:
+async def test_an_edge_that_is_removed_at_the_same_moment_leaves_no_row_in_the_queue(postgres: Database) -> None:
     """The reload waits for the event's transaction and then finds its queue row."""
     ids = (await apply(postgres, declared(assets={"a": "test://a"}, jobs={"job": ["a"]}))).asset_ids
     dequeued = []
@@ -86,7 +86,7 @@ async def test_an_edge_that_goes_at_the_same_moment_leaves_no_row_in_the_queue(p
     assert await rows(postgres, queued_event) == []
 
 
-async def test_an_event_that_waited_for_a_reload_finds_the_edge_gone(postgres: Database) -> None:
+async def test_an_event_that_waited_for_a_reload_is_not_queued_by_a_removed_edge(postgres: Database) -> None:
     ids = (await apply(postgres, declared(assets={"a": "test://a"}, jobs={"job": ["a"]}))).asset_ids
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
         await session.execute(delete(job_schedule_asset))

@@ -36,7 +36,7 @@ API = Writer(kind=AssetStoreWriterKind.API, write_id="a1", actor="ann")
 
 
 class Store(MetastoreStoreBackend):
-    """With what the API does beyond the contract, each in a transaction of its own."""
+    """Writes beyond the contract, as the API makes them, each in its own transaction."""
 
     async def aclear(
         self, scope: Any, *, writer: Writer | None = None, protected: frozenset[str] = frozenset()
@@ -146,7 +146,7 @@ async def test_a_reference_is_known_by_its_mark(database: Database, store: Store
 # --- versions and history
 
 
-async def test_versions_begin_at_one_and_go_on_after_a_delete(
+async def test_versions_begin_at_one_and_continue_after_a_delete(
     database: Database, store: Store, orders: AssetScope
 ) -> None:
     assert [await store.aset_asset_store(orders, "key", "1") for _ in range(2)] == [1, 2]
@@ -230,7 +230,7 @@ async def test_a_write_with_a_version_wins_only_over_that_version(
         await store.aset_asset_store(orders, "key", '"after"', if_version=expected)
         assert await store.aget(orders, "key") == '"after"'
     else:
-        with pytest.raises(VersionConflict, match="read it again and decide anew"):
+        with pytest.raises(VersionConflict, match="read it again and decide again"):
             await store.aset_asset_store(orders, "key", '"after"', if_version=expected)
         assert await history(database, orders) == before
 
@@ -249,7 +249,7 @@ async def test_a_delete_with_a_version_wins_only_over_that_version(
         assert await store.aget(orders, "key") == "1"
 
 
-async def test_a_delete_that_expects_nothing_is_content_with_nothing(store: Store, orders: AssetScope) -> None:
+async def test_a_delete_that_expects_no_entry_succeeds_without_one(store: Store, orders: AssetScope) -> None:
     await store.adelete(orders, "key", if_version=0)
     with pytest.raises(VersionConflict, match="does not exist"):
         await store.adelete(orders, "key", if_version=1)
@@ -308,7 +308,7 @@ async def test_no_version_is_lost_among_32_writers_of_one_key(
     assert await store.aget(orders, "key") == rows[-1]["value"]
 
 
-async def test_versions_go_on_while_one_key_is_set_and_deleted_at_once(
+async def test_versions_continue_while_one_key_is_set_and_deleted_at_once(
     database: Database, store: Store, orders: AssetScope
 ) -> None:
     async def write(number: int) -> None:

@@ -21,7 +21,7 @@ from store.memory import MemoryStoreBackend
 from store.metastore import MetastoreStoreBackend
 from store.processes import cleanup
 from store.processes.cleanup import Retention
-from store.runs import runs, tries
+from store.runs import runs, tries, try_lookup
 from tests.databases import new_asset
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
@@ -75,7 +75,7 @@ async def age(database: Database, table: Table, **columns: datetime) -> None:
 # --- the task store
 
 
-async def test_task_entries_go_when_their_time_is_up(database: Database, cleaner: Cleaner) -> None:
+async def test_task_entries_are_removed_after_their_expiry(database: Database, cleaner: Cleaner) -> None:
     store = MetastoreStoreBackend(database)
     await store.aset(TASK, "past", "1", expires_at=ago(0.001))
     await store.aset(TASK, "future", "1", expires_at=ago(-1))
@@ -95,7 +95,7 @@ async def test_a_default_of_no_days_keeps_for_ever(database: Database, tmp_path:
 
 
 @pytest.mark.parametrize("batch_size", [1, 7])
-async def test_many_go_in_batches_and_an_entry_written_meanwhile_stays(
+async def test_many_entries_are_removed_in_batches_and_one_written_meanwhile_stays(
     database: Database, tmp_path: Path, batch_size: int
 ) -> None:
     store = MetastoreStoreBackend(database)
@@ -115,7 +115,7 @@ async def test_many_go_in_batches_and_an_entry_written_meanwhile_stays(
 # --- the asset store
 
 
-async def test_entries_of_assets_that_are_gone_are_swept_after_their_grace(
+async def test_entries_of_assets_that_are_gone_are_removed_after_their_grace(
     database: Database, cleaner: Cleaner
 ) -> None:
     store = MetastoreStoreBackend(database)
@@ -139,7 +139,7 @@ async def test_entries_of_assets_that_are_gone_are_swept_after_their_grace(
     assert await store.aset_asset_store(AssetScope(name="long gone"), "k", "2") == 3  # the sweep is in the history
 
 
-async def test_history_goes_but_never_the_newest_row_of_a_key(database: Database, cleaner: Cleaner) -> None:
+async def test_history_is_removed_except_the_newest_row_of_a_key(database: Database, cleaner: Cleaner) -> None:
     store = MetastoreStoreBackend(database)
     orders = AssetScope(asset_id=await new_asset(database, "orders"))
     for value in ("1", "2", "3"):
@@ -180,7 +180,9 @@ async def job(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("job")
-async def test_old_runs_go_with_their_tries_and_free_their_events(database: Database, cleaner: Cleaner) -> None:
+async def test_old_runs_are_removed_with_their_tries_and_free_their_events(
+    database: Database, cleaner: Cleaner
+) -> None:
     old = await a_run(database, "old", state="success", days=91)
     young = await a_run(database, "young", state="failed", days=89)
     await a_run(database, "going_on", state="running", days=91)
@@ -211,7 +213,9 @@ async def test_old_runs_go_with_their_tries_and_free_their_events(database: Data
     assert await all_of(database, schema.asset_store_increment.c.task_instance_id) == [young]
 
 
-async def test_rows_kept_for_an_undo_go_once_there_is_nothing_to_undo(database: Database, cleaner: Cleaner) -> None:
+async def test_rows_kept_for_an_undo_are_removed_once_there_is_nothing_to_undo(
+    database: Database, cleaner: Cleaner
+) -> None:
     await put_in(database, schema.watcher_position, {"watcher": "over"}, {"watcher": "undoable", "previous": "{}"})
     names = ("over", "over@previous", "undoable", "undoable@previous")
     rows = [{"watcher": name, "member": number, "value": 1} for name in names for number in (1, 2)]
@@ -221,7 +225,7 @@ async def test_rows_kept_for_an_undo_go_once_there_is_nothing_to_undo(database: 
     assert set(await all_of(database, schema.watcher_position_row.c.watcher)) == set(names) - {"over@previous"}
 
 
-async def test_answers_to_jobs_are_kept_for_a_day(database: Database, cleaner: Cleaner) -> None:
+async def test_responses_to_jobs_are_kept_for_a_day(database: Database, cleaner: Cleaner) -> None:
     for key, hours in (("a", 23), ("b", 25)):
         row = {"task_instance_id": "t", "key": key, "request": "r", "status": 204, "created_at": ago(hours / 24)}
         await put_in(database, schema.execution_answer, row)
@@ -234,7 +238,7 @@ async def test_answers_to_jobs_are_kept_for_a_day(database: Database, cleaner: C
 
 
 @pytest.mark.usefixtures("job")
-async def test_old_log_files_go_but_not_those_of_running_tries(
+async def test_old_log_files_are_removed_except_those_of_running_tries(
     database: Database, cleaner: Cleaner, tmp_path: Path
 ) -> None:
     await a_run(database, "runs", state="running", days=0, ended=False)
@@ -255,12 +259,12 @@ async def test_old_log_files_go_but_not_those_of_running_tries(
 
 
 @pytest.mark.usefixtures("job")
-async def test_folders_of_tries_go_with_their_runs_but_none_in_which_somebody_lives(
+async def test_folders_of_tries_are_removed_with_their_runs_except_those_of_living_processes(
     database: Database, cleaner: Cleaner
 ) -> None:
     await a_run(database, "silent", state="running", days=0, ended=False)
     async with database.reading() as connection:
-        [key] = await tries.keys_of_open_tries(connection)
+        [key] = await try_lookup.keys_of_open_tries(connection)
     home = cleaner.home
     silent, over, young, lived_in = (
         try_folder(home, key),
@@ -301,7 +305,7 @@ async def test_two_clean_ups_do_not_work_at_the_same_time(postgres: Database, tm
     assert (await cleaner.clean())["expired task entries"] == 1
 
 
-async def test_a_row_that_somebody_holds_is_left_for_the_next_time(postgres: Database, tmp_path: Path) -> None:
+async def test_a_row_that_somebody_has_locked_is_left_for_the_next_time(postgres: Database, tmp_path: Path) -> None:
     store, cleaner = MetastoreStoreBackend(postgres), cleaner_of(postgres, tmp_path)
     for key in ("held", "free"):
         await store.aset(TASK, key, "1", expires_at=ago(1))

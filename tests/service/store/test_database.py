@@ -87,7 +87,7 @@ async def test_a_transaction_ends_at_its_deadline_and_frees_its_connection(
     assert await stored(database) == {"one": "2"}
 
 
-async def test_what_the_database_refuses_is_told_as_it_is(database: Database) -> None:
+async def test_an_error_of_the_database_is_raised_as_it_is(database: Database) -> None:
     async with database.transaction() as session:
         await write(session)
     with pytest.raises(IntegrityError):
@@ -127,7 +127,7 @@ async def test_the_databases_clock_is_utc_and_moves(database: Database) -> None:
 
 
 async def test_sqlite_is_never_locked_for_readers_and_writers_of_one_process(tmp_path: Path) -> None:
-    """From the very first connection on, when the file is not even in WAL mode yet."""
+    """This holds from the very first connection on, when the file is not even in WAL mode yet."""
     async with Database.open(sqlite_url(tmp_path / "new.db")) as database:
         async with database.transaction() as session:
             await session.execute(text("CREATE TABLE setting (key TEXT PRIMARY KEY, value TEXT)"))
@@ -146,7 +146,7 @@ async def test_sqlite_is_never_locked_for_readers_and_writers_of_one_process(tmp
 
 
 @pytest.mark.parametrize("file", range(10))  # one in five hundred of them was told that it is locked
-async def test_many_connections_at_once_may_be_a_files_first(tmp_path: Path, file: int) -> None:
+async def test_many_connections_at_once_may_open_a_new_file(tmp_path: Path, file: int) -> None:
     async with (
         Database.open(sqlite_url(tmp_path / f"{file}.db"), pool_size=10) as database,
         anyio.create_task_group() as tasks,
@@ -222,7 +222,7 @@ async def test_a_session_ended_by_the_server_leaves_nothing_and_the_next_one_wor
     assert await stored(postgres) == {"one": "1"}
 
 
-async def test_a_statement_in_flight_when_the_server_ends_the_session_is_told_alike(postgres: Database) -> None:
+async def test_a_statement_in_flight_when_the_server_ends_the_session_raises_the_same(postgres: Database) -> None:
     async def wait_for_the_lock() -> None:
         async with postgres.transaction() as session:
             pids.append(await backend_pid(session))
@@ -241,7 +241,7 @@ async def test_a_statement_in_flight_when_the_server_ends_the_session_is_told_al
 
 
 async def test_a_transaction_that_idles_too_long_is_ended_by_the_server(postgres: Database, postgres_url: str) -> None:
-    """So that a process that hangs keeps nobody from taking its watchers over."""
+    """A process that hangs must not keep others from taking its watchers over."""
 
     async def hang() -> None:
         async with database.transaction() as session:
@@ -272,7 +272,7 @@ async def soon_cut(
         yield database, until_cut
 
 
-async def test_what_went_wrong_is_told_and_not_that_its_session_was_cut_afterwards(
+async def test_the_first_error_is_raised_and_not_that_the_session_was_cut_afterwards(
     postgres: Database, postgres_url: str
 ) -> None:
     async with soon_cut(postgres, postgres_url) as (database, until_cut):
@@ -295,7 +295,7 @@ async def test_a_session_cut_after_the_last_read_is_no_loss(postgres: Database, 
         assert await stored(database) == {}
 
 
-async def test_a_process_that_slept_too_long_is_told_of_its_loss_at_its_next_statement(
+async def test_a_process_that_slept_too_long_learns_of_its_lost_session_at_its_next_statement(
     postgres: Database, postgres_url: str
 ) -> None:
     """It has not read the server's last word yet."""
@@ -345,7 +345,7 @@ async def test_idle_connections_that_the_server_closed_are_never_handed_out(post
                 assert await backend_pid(session) not in pids
 
 
-async def test_an_unreachable_database_is_told_in_a_sentence() -> None:
+async def test_an_unreachable_database_is_reported_in_a_sentence() -> None:
     async with Database.open("postgresql+asyncpg://nobody:secret@127.0.0.1:1/nothing") as database:
         with pytest.raises(ConnectionLost, match="the database cannot be reached") as refused:
             async with database.reading():
@@ -365,7 +365,7 @@ async def test_an_unreachable_database_is_told_in_a_sentence() -> None:
 async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_database(
     postgres: Database, postgres_url: str, begin: Begin, breaks_at: bytes, kept: dict[str, str]
 ) -> None:
-    """Before it reaches the server, or before its answer comes back; of a statement alone as of a transaction."""
+    """It breaks before COMMIT reaches the server, or before the answer comes back; a single statement behaves alike."""
     async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
         proxy.breaks_at = breaks_at
         with pytest.raises(CommitUnknown):
@@ -376,7 +376,7 @@ async def test_a_connection_that_breaks_in_commit_leaves_the_outcome_to_the_data
     assert await stored(postgres) == kept
 
 
-async def test_a_statement_alone_is_a_transaction_by_itself(postgres: Database, postgres_url: str) -> None:
+async def test_a_single_statement_is_its_own_transaction(postgres: Database, postgres_url: str) -> None:
     async with proxied(postgres_url) as proxy, Database.open(proxy.url) as database:
         async with database.transaction() as session:
             await write(session)

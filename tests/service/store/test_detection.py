@@ -25,7 +25,8 @@ from store.database.schema import (
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, NewPosition
 from store.errors import NotFound, PositionLost, StoreError
 from tests.service.store.words import apply, beat, declared, rows
 from tests.service.store.words import event as new_event
@@ -214,7 +215,7 @@ async def test_a_state_kept_silently_leaves_no_trace_but_its_version(database: D
             await detections.keep(session, replace(held, version=1), newer)
 
 
-async def test_row_changes_travel_with_the_events(database: Database, found: Detection) -> None:
+async def test_row_changes_are_committed_with_the_events(database: Database, found: Detection) -> None:
     held = await commit(database, with_rows(found, insert={1: 10, 2: 20, 3: 30}))
     again = with_rows(replace(found, held=held, events=[]), delete_below=20, delete=[2], insert={2: 1, 4: 40})
     await commit(database, again)

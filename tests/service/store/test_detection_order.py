@@ -30,7 +30,7 @@ from store.detection import detections, positions, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import NewPosition
 from store.errors import PositionLost, StoreError
-from store.keys import AssetRef
+from store.keys import AssetRef, TryRef
 from store.metastore import MetastoreStoreBackend
 from store.runs import runs, tries
 from store.runs.try_lock import AssetSelector, lock_asset
@@ -82,7 +82,7 @@ async def committed_behind(
     return answer
 
 
-async def test_an_event_that_waited_for_an_association_is_owed_to_the_aliases_jobs(
+async def test_an_event_that_waited_for_an_association_is_queued_for_the_aliases_jobs(
     postgres: Database, detection: Detection
 ) -> None:
     async with postgres.transaction() as connection:
@@ -101,7 +101,7 @@ async def test_an_event_that_waited_for_an_association_is_owed_to_the_aliases_jo
     assert [row["dag_id"] for row in await rows(postgres, queued_event)] == ["load"]
 
 
-async def test_an_event_that_waited_for_a_reload_which_renamed_its_asset_is_owed_by_the_new_edges(
+async def test_an_event_that_waited_for_a_reload_which_renamed_its_asset_is_queued_by_the_new_edges(
     postgres: Database, detection: Detection
 ) -> None:
     reloaded = declared(assets={"renamed": "test://a"}, watchers={"files": "renamed"}, jobs={"load": ["renamed"]})
@@ -163,7 +163,7 @@ async def test_a_detection_that_waited_for_a_rewind_writes_nothing(postgres: Dat
     assert (position["version"], position["state"]) == (1, "[]")
 
 
-async def test_versions_go_on_behind_a_delete_of_the_watermark_that_was_waited_for(
+async def test_versions_continue_after_a_delete_of_the_watermark_that_was_waited_for(
     postgres: Database, detection: Detection
 ) -> None:
     entries = AttributedEntries("postgresql")
@@ -176,7 +176,7 @@ async def test_versions_go_on_behind_a_delete_of_the_watermark_that_was_waited_f
     assert [(row["version"], row["deleted"]) for row in history] == [(1, False), (2, True), (3, False)]
 
 
-async def test_a_jobs_write_goes_on_behind_a_delete_of_its_key_that_was_waited_for(
+async def test_versions_of_a_jobs_write_continue_after_a_delete_that_was_waited_for(
     postgres: Database, detection: Detection
 ) -> None:
     entries, selector = AttributedEntries("postgresql"), AssetSelector(by="name", text="a")
@@ -191,7 +191,9 @@ async def test_a_jobs_write_goes_on_behind_a_delete_of_its_key_that_was_waited_f
 
     async def write() -> None:
         async with postgres.transaction() as connection:
-            locked = await lock_asset(connection, task.key.task_instance_id, 1, selector, key="key")
+            locked = await lock_asset(
+                connection, TryRef(task_instance_id=task.key.task_instance_id, try_number=1), selector, key="key"
+            )
             change = EntryChange(asset=locked.asset, key="key", value="2", writer=None, lock=locked.lock)
             versions.append(await entries.apply(connection, change))
 

@@ -22,8 +22,8 @@ from store.database.schema import UtcDateTime, metadata
 from store.detection import positions
 from store.errors import SchemaOutdated
 from store.processes import triggerers
-from store.processes.triggerers import Process
-from store.runs import tries
+from store.processes.triggerers import ProcessInfo
+from store.runs import try_lookup
 from tests.databases import BOTH
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
@@ -55,8 +55,8 @@ async def test_the_migrated_schema_is_the_declared_one(database: Database) -> No
         assert await session.run_sync(differences) == []
 
 
-async def test_a_difference_would_be_seen(empty: Database) -> None:
-    """The comparison is no empty word: a missing table, column type, default and index are each found."""
+async def test_a_difference_would_be_noticed(empty: Database) -> None:
+    """The comparison works: a missing table, column type, default and index are each found."""
     await migrations.upgrade(empty)
 
     def differences(connection: Connection) -> set[str]:
@@ -183,7 +183,7 @@ async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_s
     await migrations.upgrade(empty)
     await migrations.check(empty)
     async with empty.reading() as connection:
-        [open_try] = await tries.open_tries(connection, "home")
+        [open_try] = await try_lookup.open_tries(connection, "home")
     assert (open_try.submitter, open_try.handle) == ("spark-submit", '{"folder": "f"}')
     assert open_try.key.bindings == {
         "dag_id": "load",
@@ -209,7 +209,7 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
     await fill(empty, BEFORE_SEVERAL_TRIGGERERS, '{"seen":  1}')
     await migrations.upgrade(empty)
     async with empty.statements() as connection:
-        await triggerers.beat(connection, Process(id="t2", host="h", pid=2), timedelta(hours=1), empty.dialect)
+        await triggerers.beat(connection, ProcessInfo(id="t2", host="h", pid=2), timedelta(hours=1), empty.dialect)
         claimed = await positions.claim(connection, "files", "t2", empty.dialect)
     assert claimed is not None
     assert (claimed.held.epoch, claimed.held.version, claimed.state) == (4, 7, '{"seen":  1}')
@@ -219,5 +219,5 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
 
 
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:
-    content = (Path(migrations.__file__).parent / "versions" / "0001_the_first_schema.py").read_bytes()
+    content = (Path(migrations.__file__).parent / "versions" / "0001_first_schema.py").read_bytes()
     assert hashlib.sha256(content).hexdigest() == FIRST_SCHEMA

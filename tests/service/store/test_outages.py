@@ -31,7 +31,7 @@ async def insert_into(connection: AsyncConnection, key: str, value: str = "1") -
     await connection.execute(insert(setting).values(key=key, value=value))
 
 
-async def test_an_error_of_the_callers_own_is_no_outage(database: Database) -> None:
+async def test_an_error_of_the_caller_is_not_an_outage(database: Database) -> None:
     await write(database)
     with pytest.raises(IntegrityError):
         await write(database)
@@ -50,7 +50,7 @@ async def test_an_error_of_the_callers_own_is_no_outage(database: Database) -> N
         ("query_only = ON", "query_only = OFF", "watcher.db is read-only"),
     ],
 )
-async def test_a_file_that_takes_nothing_is_an_outage_until_it_does(
+async def test_a_file_that_accepts_no_writes_is_an_outage_until_it_does(
     database: Database, pragma: str, back: str, words: str
 ) -> None:
     await set_pragma(database, pragma)
@@ -73,7 +73,7 @@ async def write_much(database: Database) -> None:
 
 
 async def set_pragma(database: Database, pragma: str) -> None:
-    """Of the writer's one connection, outside any transaction."""
+    """Settings of the writer's one connection, outside any transaction."""
     async with database._writer.connect() as connection:
         driver = (await connection.get_raw_connection()).driver_connection
         assert driver is not None
@@ -81,7 +81,7 @@ async def set_pragma(database: Database, pragma: str) -> None:
 
 
 @on_postgresql
-async def test_a_server_that_takes_nothing_is_an_outage_until_it_does(
+async def test_a_server_that_accepts_no_writes_is_an_outage_until_it_does(
     database: Database, postgres_server: PostgresServer
 ) -> None:
     name = str(database.url.database)
@@ -103,7 +103,9 @@ async def test_a_server_that_takes_nothing_is_an_outage_until_it_does(
 
 
 @on_postgresql
-async def test_why_a_server_refuses_is_told_in_a_sentence(database: Database, postgres_server: PostgresServer) -> None:
+async def test_the_reason_of_a_server_that_refuses_is_one_sentence(
+    database: Database, postgres_server: PostgresServer
+) -> None:
     postgres_server.execute("CREATE ROLE {} LOGIN CONNECTION LIMIT 0", role := f"limited_{database.url.database}")
     try:
         await refused(database.url.set(username=role), DatabaseUnavailable, "no connection left")
@@ -122,7 +124,7 @@ async def refused(url, kind: type[Exception], words: str) -> None:
 
 
 @on_postgresql
-async def test_a_black_hole_is_left_in_time_and_the_next_connection_works(
+async def test_a_connection_without_answers_ends_in_time_and_the_next_one_works(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.database.engine.WRITE_DEADLINE", 0.5)

@@ -12,8 +12,9 @@ import pytest
 
 from store.database import Database
 from store.database.schema import setting, watcher_position, watcher_position_row
-from store.detection import positions, rewind
-from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition, RowDifferences
+from store.detection import position_rows, positions, rewind
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, PositionLost
 from store.processes import triggerers
 from tests.service.store import words
@@ -47,7 +48,7 @@ async def release(database: Database, owner: str, watchers: list[str] | None = N
 # --- claiming
 
 
-async def test_the_first_claim_makes_a_position_that_knows_nothing_yet(database: Database) -> None:
+async def test_the_first_claim_makes_an_empty_position(database: Database) -> None:
     await beat(database, "t1")
     assert await claim(database, "t1") == LoadedPosition(
         held=HeldPosition(watcher="files", owner="t1", epoch=1, version=0), source_identity=None, state=None, rows={}
@@ -59,7 +60,7 @@ async def test_a_claim_reads_what_was_committed_last(database: Database) -> None
     held = await advance(database, held, state='{"n": 1}')
     async with database.transaction() as session:
         held = await words.advance(session, held, source_identity='"s2"', state='{"n": 2}', watermark='"w"')
-        await positions.change_rows(
+        await position_rows.change_rows(
             session,
             "files",
             RowDifferences(delete_below=None, delete=[], insert={1: 10, -(2**63): 2**63 - 1}),
@@ -98,7 +99,7 @@ async def test_an_owner_that_renews_its_lease_in_time_keeps_everything(database:
     assert (await advance(database, held)).version == 1
 
 
-async def test_an_owner_that_left_or_was_forgotten_has_let_go(database: Database) -> None:
+async def test_an_owner_that_left_or_was_forgotten_owns_nothing(database: Database) -> None:
     await claimed(database, "t1")
     async with database.transaction() as session:
         await triggerers.leave(session, "t1")
@@ -109,7 +110,7 @@ async def test_an_owner_that_left_or_was_forgotten_has_let_go(database: Database
     assert (await claimed(database, "t3")).epoch == 3
 
 
-async def test_claiming_ones_own_position_again_fences_ones_own_past(database: Database) -> None:
+async def test_claiming_ones_own_position_again_fences_earlier_commits(database: Database) -> None:
     """A commit of the past whose outcome is unknown can never land after the position was read again."""
     held = await claimed(database, "t1")
     await claimed(database, "t1")
@@ -156,13 +157,13 @@ async def test_of_two_that_claim_at_once_exactly_one_gets_it(database: Database)
         assert len(won) == 1
 
 
-async def test_many_are_claimed_at_once_each_with_its_large_set_and_what_a_living_one_holds_stays(
+async def test_many_positions_are_claimed_at_once_except_those_of_living_owners(
     database: Database,
 ) -> None:
     await claimed(database, "t1")
     await beat(database, "t2")
     async with database.transaction() as session:
-        await positions.change_rows(session, "rows", RowDifferences(insert={1: 10}), database.dialect)
+        await position_rows.change_rows(session, "rows", RowDifferences(insert={1: 10}), database.dialect)
         await positions.claim_all(session, {"rows": 1, "others": 1}, "t2", database.dialect)
     names = ("files", "rows", "others", "new")
     async with database.statements() as session:
@@ -175,7 +176,7 @@ async def test_many_are_claimed_at_once_each_with_its_large_set_and_what_a_livin
         assert await positions.claim_all(session, {}, "t2", database.dialect) == {}
 
 
-async def test_a_state_in_a_format_that_is_not_known_is_left_to_others(database: Database) -> None:
+async def test_a_state_in_an_unknown_format_is_left_to_other_processes(database: Database) -> None:
     held = await claimed(database, "t1")
     new = NewPosition(source_identity='"s"', state='{"new": true}', watermark='"w"', format=2)
     async with database.transaction() as session:
@@ -208,7 +209,7 @@ async def test_a_rewind_and_its_undo_keep_the_format(database: Database) -> None
 # --- moving
 
 
-async def test_each_move_is_one_version_on(database: Database) -> None:
+async def test_each_move_raises_the_version_by_one(database: Database) -> None:
     held = await claimed(database, "t1")
     for version in (1, 2, 3):
         held = await advance(database, held, state=f'{{"n": {version}}}')
@@ -218,7 +219,7 @@ async def test_each_move_is_one_version_on(database: Database) -> None:
 
 
 def others_moved(held: HeldPosition) -> Iterator[HeldPosition]:
-    """What a holder believes that is not so, or not any more."""
+    """Beliefs of a holder that are wrong, or no longer true."""
     yield replace(held, version=held.version - 1)
     yield replace(held, version=held.version + 1)
     yield replace(held, epoch=held.epoch - 1)
@@ -326,7 +327,7 @@ async def test_row_changes_apply_in_their_order(database: Database) -> None:
         insert: dict[int, int] | None = None,
     ) -> dict[int, int]:
         async with database.transaction() as session:
-            await positions.change_rows(
+            await position_rows.change_rows(
                 session,
                 "files",
                 RowDifferences(clear=clear, delete_below=delete_below, delete=delete, insert=insert or {}),
@@ -342,14 +343,14 @@ async def test_row_changes_apply_in_their_order(database: Database) -> None:
     assert await change(clear=True, insert={9: 9}) == {9: 9}
 
 
-async def test_large_sets_pass_whole_and_belong_to_one_watcher(database: Database) -> None:
+async def test_large_sets_are_stored_whole_and_belong_to_one_watcher(database: Database) -> None:
     members = {number: -number for number in range(12_000)}
     async with database.transaction() as session:
         for watcher in ("files", "rows"):
-            await positions.change_rows(
+            await position_rows.change_rows(
                 session, watcher, RowDifferences(delete_below=None, delete=[], insert=members), database.dialect
             )
-        await positions.change_rows(
+        await position_rows.change_rows(
             session, "rows", RowDifferences(delete_below=None, delete=list(members), insert={}), database.dialect
         )
     await beat(database, "t1")

@@ -12,13 +12,13 @@ from sqlalchemy import update
 from store.catalog import watchers
 from store.catalog.watchers import Polled, WatcherState
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import api_token, database_now, database_time_in, dispatcher, triggerer
 from store.detection import positions
 from store.errors import Conflict, InvalidValue, NotFound
 from store.processes import audit, tokens, triggerers
 from store.processes.tokens import Identity
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.service.store.words import apply, beat, declared, rows
 
 # --- leases
@@ -51,9 +51,9 @@ async def test_a_beat_renews_the_lease_by_the_databases_clock_and_keeps_the_star
     assert second["heartbeat_at"] >= first["heartbeat_at"]
 
 
-async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: Database) -> None:
+async def test_living_triggerers_have_a_lease_and_a_capacity(database: Database) -> None:
     async with database.transaction() as session:
-        process = Process(id="t1", host="here", pid=1)
+        process = ProcessInfo(id="t1", host="here", pid=1)
         for capacity in (5, 7):
             await triggerers.beat(session, process, timedelta(hours=1), database.dialect, capacity)
     await beat(database, "t2")
@@ -63,7 +63,7 @@ async def test_who_lives_says_how_long_and_how_many_watchers_it_takes(database: 
     assert timedelta(minutes=59) < first.expires_in <= timedelta(hours=1)
 
 
-async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None:
+async def test_only_triggerers_that_are_silent_for_long_are_forgotten(database: Database) -> None:
     await beat(database, "living")
     await beat(database, "silent", lease=-timedelta(hours=1))
     await beat(database, "dead", lease=-timedelta(days=2))
@@ -72,10 +72,10 @@ async def test_only_what_is_long_silent_is_forgotten(database: Database) -> None
     assert [row["id"] for row in await rows(database, triggerer)] == ["living", "silent"]
 
 
-async def test_a_home_beats_for_its_dispatcher(database: Database) -> None:
+async def test_a_home_has_a_heartbeat_of_its_dispatcher(database: Database) -> None:
     for pid in (1, 2):
         async with database.transaction() as session:
-            process = Process(id="home", host="here", pid=pid)
+            process = ProcessInfo(id="home", host="here", pid=pid)
             await triggerers.beat_dispatcher(session, process, timedelta(seconds=15), database.dialect)
     (row,) = await rows(database, dispatcher)
     assert (row["home_id"], row["pid"]) == ("home", 2)
@@ -118,7 +118,7 @@ async def test_a_pause_is_kept_and_shown(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_an_unknown_or_removed_watcher_is_told_as_such(database: Database) -> None:
+async def test_an_unknown_or_removed_watcher_is_not_found(database: Database) -> None:
     await apply(database, declared(assets={"a": "test://a"}, watchers={"files": "a"}))
     for name in ("rows", "unknown"):
         with pytest.raises(NotFound, match=f"no watcher '{name}'; `watcher watchers list`"):
@@ -139,7 +139,7 @@ async def own(database: Database, owner: str, *names: str) -> None:
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Database) -> None:
+async def test_states_are_recorded_only_by_the_owner_of_the_positions(database: Database) -> None:
     await own(database, "t1", "files")
     await own(database, "t2", "rows")
     states = {"files": WatcherState(state="failing", error="e", error_count=2), "rows": WatcherState(state="running")}
@@ -148,17 +148,17 @@ async def test_states_are_recorded_by_who_holds_the_positions_alone(database: Da
     async with database.reading() as session:
         files, others = await watchers.listed(session)
     assert (files.state, files.error, files.error_count) == ("failing", "e", 2)
-    assert (others.state, others.is_left_out) == ("stopped", False)
+    assert (others.state, others.is_unassigned) == ("stopped", False)
 
 
 @pytest.mark.usefixtures("_files_and_rows")
-async def test_what_nobody_hosts_says_why_and_what_somebody_hosts_does_not(database: Database) -> None:
+async def test_only_unassigned_watchers_have_a_reason(database: Database) -> None:
     await own(database, "t1", "files")
     async with database.statements() as session:
-        await watchers.set_left_out(session, {"files": "no room", "rows": "no room"})
+        await watchers.set_unassigned(session, {"files": "no room", "rows": "no room"})
     async with database.reading() as session:
         files, others = await watchers.listed(session)
-    assert (files.is_left_out, others.is_left_out, others.error) == (False, True, "no room")
+    assert (files.is_unassigned, others.is_unassigned, others.error) == (False, True, "no room")
 
 
 @pytest.mark.usefixtures("_files_and_rows")
@@ -287,7 +287,7 @@ async def test_an_unknown_role_is_refused(database: Database) -> None:
 # --- the audit
 
 
-async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Database) -> None:
+async def test_the_audit_lists_the_newest_first_and_finds_a_write(database: Database) -> None:
     async with database.transaction() as session:
         for number in range(5):
             detail = {"n": number, "ü": None}
@@ -296,11 +296,11 @@ async def test_the_audit_tells_the_newest_first_and_finds_a_write(database: Data
             )
         await audit.record(session, actor="bob", action="watcher.pause", target="files")
     async with database.reading() as session:
-        page = await audit.listed(session, None, Window(limit=2, offset=1))
+        page = await audit.listed(session, None, PageRequest(limit=2, offset=1))
         assert ([entry.write_id for entry in page.rows], page.total) == (["w4", "w3"], 6)
-        page = await audit.listed(session, "w0", Window(limit=10))
+        page = await audit.listed(session, "w0", PageRequest(limit=10))
         [entry] = page.rows
         assert (entry.actor, entry.detail, page.total) == ("ann", '{"n": 0, "\\u00fc": null}', 1)
-        [newest] = (await audit.listed(session, None, Window(limit=1))).rows
+        [newest] = (await audit.listed(session, None, PageRequest(limit=1))).rows
         assert (newest.action, newest.detail, newest.write_id) == ("watcher.pause", "{}", None)
         assert newest.at.tzinfo is UTC

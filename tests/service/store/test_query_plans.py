@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,82 +13,31 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
 
 from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import watcher_position_row
-from store.detection import activity, detections, events, positions
+from store.detection import activity, detections, event_lists, events, position_rows, positions
 from store.detection.detections import Committed, Detection
-from store.detection.events import EventFilter
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
-from store.keys import AssetRef
-from store.metastore import MetastoreStoreBackend
-from store.runs import answers, queues, runs, tries
+from store.detection.event_lists import EventFilter
+from store.detection.position_rows import RowDifferences
+from store.keys import TryRef
+from store.runs import answers, queues, runs, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
-from store.state.attributed import AttributedEntries
-from store.state.transactions import Transaction
+from store.state.transactions import EntryTransaction
 from tests.databases import statements_of
 from tests.service.store import words
-from tests.service.store.words import append, apply, beat, declared, event, rows
+from tests.service.store.small_world import World, small_world
+from tests.service.store.words import append, apply, declared, event, rows
 from tests.service.triggerer.group_world import detectors
-
-
-@dataclass(frozen=True, kw_only=True)
-class World:
-    """A database where something of everything is there."""
-
-    database: Database
-    backend: MetastoreStoreBackend
-    asset_id: int
-    held: HeldPosition
-    task_instance_id: str
-
-    @property
-    def ref(self) -> AssetRef:
-        return AssetRef(id=self.asset_id, name="a", uri="test://a")
-
-    @property
-    def entries(self) -> AttributedEntries:
-        return AttributedEntries(self.database.dialect)
-
-    @property
-    def asset(self) -> AssetScope:
-        return AssetScope(asset_id=self.asset_id)
-
-    def found(self, events: int = 0) -> Detection:
-        return Detection(
-            held=self.held,
-            asset_id=self.asset_id,
-            position=NewPosition(source_identity="{}", state="{}", watermark="{}"),
-            writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w"),
-            events=[event(self.asset_id) for _ in range(events)],
-        )
 
 
 @pytest.fixture
 async def world(database: Database) -> World:
-    wanted = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs={"load": ["a"]})
-    asset_id = (await apply(database, wanted)).asset_ids["a"]
-    await beat(database, "t1")
-    await append(database, [event(asset_id)])
-    backend = MetastoreStoreBackend(database)
-    await backend.aset(AssetScope(asset_id=asset_id), "key", "1")
-    async with database.transaction() as session:
-        loaded = await positions.claim(session, "files", "t1", database.dialect)
-        assert loaded is not None
-        await runs.create_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
-        (task,) = await runs.startable(session)
-        await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="h")
-    return World(
-        database=database,
-        backend=backend,
-        asset_id=asset_id,
-        held=loaded.held,
-        task_instance_id=task.key.task_instance_id,
-    )
+    return await small_world(database)
 
 
 REQUEST = IdempotencyKey(key="k", request="r")
-CHANGES = Transaction(
+CHANGES = EntryTransaction(
     ordinal=1, reads={"read": 0}, sets={"set": "1"}, increments={"total": 1}, deletes=frozenset({"key"})
 )
 WRITER = Writer(
@@ -101,7 +50,7 @@ Hot = Callable[[AsyncConnection, World], Awaitable[Any]]
 HOT: dict[str, Hot] = {
     "claim": lambda session, w: positions.claim(session, "files", "t1", w.database.dialect),
     "advance": lambda session, w: words.advance(session, w.held, source_identity="{}", state="{}", watermark="{}"),
-    "change_rows": lambda session, w: positions.change_rows(
+    "change_rows": lambda session, w: position_rows.change_rows(
         session, "files", RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}), w.database.dialect
     ),
     "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
@@ -114,22 +63,37 @@ HOT: dict[str, Hot] = {
     "create_triggered_run": lambda session, _: _consume(session),
     "startable": lambda session, _: runs.startable(session),
     "running_runs": lambda session, _: runs.running_runs(session),
-    "open_tries": lambda session, _: tries.open_tries(session, "home"),
-    "fence": lambda session, w: tries.fence(session, w.task_instance_id, 1),
-    "fence_once": lambda session, w: tries.fence(session, w.task_instance_id, 1, request=REQUEST),
-    "reach": lambda session, w: lock_asset(
-        session, w.task_instance_id, 1, AssetSelector(by="uri", text="test://a"), key="key"
+    "open_tries": lambda session, _: try_lookup.open_tries(session, "home"),
+    "fence": lambda session, w: tries.fence(session, TryRef(task_instance_id=w.task_instance_id, try_number=1)),
+    "fence_once": lambda session, w: tries.fence(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), request=REQUEST
     ),
-    "reach_once": lambda session, w: lock_asset(
-        session, w.task_instance_id, 1, AssetSelector(by="name", text="a"), key="key", request=REQUEST
+    "lock_asset": lambda session, w: lock_asset(
+        session,
+        TryRef(task_instance_id=w.task_instance_id, try_number=1),
+        AssetSelector(by="uri", text="test://a"),
+        key="key",
     ),
-    "reach_either": lambda session, w: lock_asset(session, w.task_instance_id, 1, AssetSelector(by="either", text="a")),
-    "tell": lambda session, w: answers.keep(session, w.task_instance_id, REQUEST, "{}"),
+    "lock_asset_once": lambda session, w: lock_asset(
+        session,
+        TryRef(task_instance_id=w.task_instance_id, try_number=1),
+        AssetSelector(by="name", text="a"),
+        key="key",
+        request=REQUEST,
+    ),
+    "lock_either_asset": lambda session, w: lock_asset(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), AssetSelector(by="either", text="a")
+    ),
+    "keep_response": lambda session, w: answers.keep(session, w.task_instance_id, REQUEST, "{}"),
     "transact": lambda session, w: w.entries.transact(
         session, w.ref, CHANGES, task_instance_id=w.task_instance_id, writer=WRITER
     ),
-    "claim_try": lambda session, w: tries.claim(session, w.task_instance_id, 1, "n"),
-    "finish": lambda session, w: tries.finish(session, w.task_instance_id, 1, finish_state="success", message=None),
+    "claim_try": lambda session, w: tries.claim(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), "n"
+    ),
+    "finish": lambda session, w: tries.finish(
+        session, TryRef(task_instance_id=w.task_instance_id, try_number=1), finish_state="success", message=None
+    ),
     "get_by_id": lambda session, w: w.backend.aget(w.asset, "key", session=AsyncSession(session)),
     "get_by_name": lambda session, w: w.backend.aget(AssetScope(name="a"), "key", session=AsyncSession(session)),
     "get_by_uri": lambda session, w: w.backend.aget(AssetScope(uri="test://a"), "key", session=AsyncSession(session)),
@@ -174,7 +138,7 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
         assert not re.search(r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_asset)", plan), f"{statement}\n{plan}"
 
 
-async def test_the_hours_of_a_chart_begin_where_an_index_says(world: World) -> None:
+async def test_the_hours_of_a_chart_are_found_by_an_index(world: World) -> None:
     """Going through the index from its beginning would be no scan of the table, and take as long."""
     with statements_of(world.database) as sent:
         async with world.database.reading() as connection:
@@ -184,7 +148,7 @@ async def test_the_hours_of_a_chart_begin_where_an_index_says(world: World) -> N
     assert len(re.findall(found[world.database.dialect], plans[0])) == activity.HOURS, plans[0]
 
 
-async def test_a_scan_would_be_seen(world: World) -> None:
+async def test_a_sequential_scan_would_be_noticed(world: World) -> None:
     for statement in ("SELECT * FROM job WHERE task_id = 'x'", "DELETE FROM asset_event WHERE extra = 'x'"):
         assert re.search(r"Seq Scan|SCAN", await explained(world.database, statement, ()))
 
@@ -239,12 +203,12 @@ async def test_reading_and_writing_an_entry_costs_few_statements(world: World) -
     )
 
 
-async def test_a_jobs_write_is_fenced_within_reach_and_remembered_by_one_statement(world: World) -> None:
+async def test_a_jobs_write_is_fenced_authorized_and_remembered_by_one_statement(world: World) -> None:
     """Only SQLite, where statements cost no round trip, keeps the answer by another."""
-    for name in ("fence", "reach", "reach_either"):
+    for name in ("fence", "lock_asset", "lock_either_asset"):
         assert await count(world, lambda session, name=name: HOT[name](session, world)) == 1
     once = 1 if world.database.dialect == "postgresql" else 2
-    for name in ("fence_once", "reach_once"):
+    for name in ("fence_once", "lock_asset_once"):
         assert await count(world, lambda session, name=name: rolled_back(session, HOT[name](session, world))) == once
 
 
@@ -257,12 +221,14 @@ async def test_a_scheduler_that_finds_nothing_due_sends_two_statements(world: Wo
     assert await count(world, lambda session: queues.lock_queue(session, "load")) == 2
 
 
-async def test_what_lies_before_a_page_of_events_is_passed_over_before_anything_is_joined(postgres: Database) -> None:
+async def test_events_before_a_page_are_skipped_before_anything_is_joined(postgres: Database) -> None:
     asset_id = (await apply(postgres, declared(assets={"a": "test://a"}))).asset_ids["a"]
     await append(postgres, [event(asset_id) for _ in range(300)])
     async with postgres.transaction() as connection:
         with statements_of(postgres) as sent:
-            page = await events.listed(connection, EventFilter(), Window(limit=10, offset=200, order_by=["-timestamp"]))
+            page = await event_lists.listed(
+                connection, EventFilter(), PageRequest(limit=10, offset=200, order_by=["-timestamp"])
+            )
         statement, parameters = sent[-1]
         answer = await connection.exec_driver_sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
         [plan] = answer.scalar_one()

@@ -33,7 +33,7 @@ async def lock(database: Database, dag_id: str) -> JobQueue | None:
 
 
 async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1_000) -> Sequence[int]:
-    """One look of a scheduler: a run of the oldest events."""
+    """One check of a scheduler: a run of the oldest events."""
     async with database.transaction() as session:
         queue = await queues.lock_queue(session, dag_id)
         if queue is None or not queue.first_events:
@@ -43,7 +43,7 @@ async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1
     return taken
 
 
-async def test_a_look_sees_the_lowest_event_of_each_asset_and_the_rows_are_read_oldest_first(
+async def test_a_queue_has_the_lowest_event_of_each_asset_and_is_read_oldest_first(
     database: Database, ids: dict[str, int]
 ) -> None:
     empty = await lock(database, "load")
@@ -63,7 +63,7 @@ async def test_a_look_sees_the_lowest_event_of_each_asset_and_the_rows_are_read_
     assert span.oldest <= span.newest <= span.now
 
 
-async def test_the_rest_of_a_queue_that_was_decided_on_is_kept(database: Database, ids: dict[str, int]) -> None:
+async def test_the_decided_rest_of_a_queue_is_kept(database: Database, ids: dict[str, int]) -> None:
     (first,) = await append(database, [event(ids["a"])])
     for rest in (Rest(to=first, completed_by=first), Rest(to=first, completed_by=None), None):
         async with database.transaction() as session:
@@ -73,16 +73,16 @@ async def test_the_rest_of_a_queue_that_was_decided_on_is_kept(database: Databas
         assert queue.rest == rest
 
 
-async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
+async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_checked(
     database: Database, ids: dict[str, int]
 ) -> None:
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert set(await queues.jobs_to_look_at(session)) == {"load", "report"}
+        assert set(await queues.jobs_to_check(session)) == {"load", "report"}
     async with database.transaction() as session:
         await session.execute(update(job).where(job.c.dag_id == "load").values(paused=True))
     async with database.reading() as session:
-        assert await queues.jobs_to_look_at(session) == ["report"]
+        assert await queues.jobs_to_check(session) == ["report"]
     assert await lock(database, "load") is None
     assert await lock(database, "unknown") is None
     assert len(await rows(database, queued_event)) == 2
@@ -92,7 +92,7 @@ async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_looked_at(
 
 
 @pytest.mark.usefixtures("ids")
-async def test_a_job_is_paused_until_it_is_let_go_on(database: Database) -> None:
+async def test_a_job_is_paused_until_it_is_resumed(database: Database) -> None:
     for paused in (True, False):
         async with database.transaction() as session:
             await jobs.set_paused(session, "load", paused=paused)
@@ -106,11 +106,11 @@ async def test_the_job_that_waits_longest_comes_first(database: Database, ids: d
     await append(database, [event(ids["b"])])
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert await queues.jobs_to_look_at(session) == ["load", "report"]
+        assert await queues.jobs_to_check(session) == ["load", "report"]
     await consume(database, "load", "r1")
     await append(database, [event(ids["b"])])
     async with database.reading() as session:
-        assert await queues.jobs_to_look_at(session) == ["report", "load"]
+        assert await queues.jobs_to_check(session) == ["report", "load"]
 
 
 async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, ids: dict[str, int]) -> None:
@@ -172,7 +172,7 @@ async def test_no_event_is_consumed_twice_by_one_job(database: Database, ids: di
 
 
 async def test_two_schedulers_at_once_share_the_events_between_them(database: Database, ids: dict[str, int]) -> None:
-    """While new events keep coming: each ends in exactly one run, none is left."""
+    """New events keep coming meanwhile: each ends in exactly one run, none is left."""
     taken: list[int] = []
     arrived: list[int] = []
 
@@ -223,8 +223,8 @@ async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -
     assert queue.first_events == {"a": late}
 
 
-async def test_the_clock_is_read_after_the_lock_was_waited_for(postgres: Database) -> None:
-    """Else an event that came meanwhile would look as if it came from the future."""
+async def test_the_clock_is_read_after_waiting_for_the_lock(postgres: Database) -> None:
+    """Otherwise an event that came meanwhile would seem to come from the future."""
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
     seen: list[Span] = []
 
@@ -242,7 +242,7 @@ async def test_the_clock_is_read_after_the_lock_was_waited_for(postgres: Databas
 
 
 async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: Database) -> None:
-    """Whoever deletes gets to know how many events no run will consume."""
+    """The caller learns how many events no run will consume."""
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"], "report": ["a"]}))).asset_ids
     first, _ = await append(postgres, [event(ids["a"]), event(ids["a"])])
     removed: list[int] = []
@@ -304,7 +304,7 @@ async def test_a_run_carries_the_times_of_its_states(database: Database, ids: di
 
 
 @pytest.mark.usefixtures("ids")
-async def test_a_changed_definition_is_the_one_decided_on(database: Database) -> None:
+async def test_the_changed_definition_of_a_job_is_used(database: Database) -> None:
     wanted = declared(assets=ASSETS, jobs={"load": ["a"]})
     await apply(
         database, replace(wanted, jobs=[replace(wanted.jobs[0], definition=JobDefinition(retries=7), task_id="new")])

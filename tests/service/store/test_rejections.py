@@ -9,7 +9,7 @@ import pytest
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.detection import detections, positions, rejections, rewind
 from store.detection.detections import Committed, Detection
 from store.detection.positions import LoadedPosition, NewPosition
@@ -55,7 +55,7 @@ async def retry(database: Database) -> int:
         return await rejections.retry(connection, "rows")
 
 
-async def test_they_are_kept_with_the_position_tried_again_and_settled_with_an_event(
+async def test_rejected_items_are_stored_with_the_position_retried_and_settled_with_an_event(
     database: Database, asset_id: int
 ) -> None:
     assert await retry(database) == 0
@@ -65,7 +65,7 @@ async def test_they_are_kept_with_the_position_tried_again_and_settled_with_an_e
     assert {each.key for each in position.rejected} == {"1", "2", "3"}
     assert not any(each.is_retried for each in position.rejected)
     async with database.reading() as connection:
-        page = await rejections.listed(connection, "rows", Window(limit=2))
+        page = await rejections.listed(connection, "rows", PageRequest(limit=2))
     assert (page.total, [(row.code, row.column_name, row.reason) for row in page.rows]) == (
         3,
         [("22012", "data", "x" * 200)] * 2,
@@ -82,14 +82,14 @@ async def test_they_are_kept_with_the_position_tried_again_and_settled_with_an_e
     assert (left["2"].reason, left["2"].is_retried, left["3"].is_retried) == ("still", False, True)
 
 
-async def test_a_position_that_is_lost_keeps_and_settles_nothing(database: Database, asset_id: int) -> None:
+async def test_a_lost_position_rejects_and_settles_nothing(database: Database, asset_id: int) -> None:
     first = await loaded(database)
     await commit(database, asset_id, first, rejected=BAD[:1])
     assert isinstance(await commit(database, asset_id, first, rejected=BAD[1:], settled=BAD[:1]), PositionLost)
     assert [each.key for each in (await loaded(database)).rejected] == ["1"]
 
 
-async def test_they_go_with_the_position_to_another_name(database: Database, asset_id: int) -> None:
+async def test_rejected_items_follow_the_position_to_another_name(database: Database, asset_id: int) -> None:
     await commit(database, asset_id, await loaded(database), rejected=BAD)
     async with database.transaction() as connection:
         await positions.release(connection, "t1")

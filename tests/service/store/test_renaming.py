@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Boolean, Integer, Table, insert, select, update
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
-from store.database.schema import asset_event, triggerer, watcher, watcher_position_row
+from store.database.lifecycle import Follows, HandedOver, NameRule, renamed
+from store.database.schema import (
+    UtcDateTime,
+    asset_event,
+    metadata,
+    triggerer,
+    watcher,
+    watcher_position,
+    watcher_position_row,
+)
 from store.detection import detections, positions, rewind
 from store.detection.detections import Detection
-from store.detection.positions import HeldPosition, LoadedPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, NotFound, PositionLost
 from tests.service.store.words import apply, beat, declared, event, rows
 
@@ -86,7 +97,7 @@ async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
     assert {row["watcher"] for row in await rows(database, watcher_position_row)} == {"new"}
 
 
-async def test_event_ids_never_come_again_under_either_name(database: Database, asset_id: int) -> None:
+async def test_event_ids_never_repeat_under_either_name(database: Database, asset_id: int) -> None:
     await found(database, asset_id, (await started(database, "old")).held)
     names = ("old", "new")
     for turn in range(4):
@@ -115,7 +126,7 @@ async def test_a_triggerer_that_has_just_begun_with_the_new_name_reads_the_moved
     assert (await started(database, "new")).state == '"here"'
 
 
-async def test_a_position_that_somebody_watches_or_that_is_none_stays(database: Database, asset_id: int) -> None:
+async def test_a_position_that_is_watched_or_empty_is_not_renamed(database: Database, asset_id: int) -> None:
     begun = (await started(database, "old")).held
     for name in ("old", "nobody"):
         with pytest.raises(NotFound, match="no position"):
@@ -137,3 +148,50 @@ async def test_a_position_is_not_moved_over_another(database: Database, asset_id
     with pytest.raises(Conflict, match="new has a position already"):
         await rename(database)
     assert (await started(database, "new")).state == '"new"'
+
+
+def filled(table: Table, asset_id: int, **values: Any) -> dict[str, Any]:
+    """A row with something in every column."""
+    of_type = {Boolean: True, Integer: 7, UtcDateTime: datetime(2026, 11, 20, tzinfo=UTC)}
+    some = {
+        column.name: next((value for kind, value in of_type.items() if isinstance(column.type, kind)), "something")
+        for column in table.c
+        if not column.foreign_keys
+    }
+    return {**some, **({"asset_id": asset_id} if "asset_id" in table.c else {}), **values}
+
+
+async def test_every_table_does_at_a_rename_what_it_declares(database: Database, asset_id: int) -> None:
+    """A new table that declares to follow a rename, and that nobody renames, fails here."""
+    tables = metadata.tables
+    follow = [(table, column, each) for table, column, rule in renamed(tables, Follows) for each in rule.suffixes]
+    written = [(t, column) for t, column, rule in renamed(tables, NameRule) if column.endswith("watcher")]
+    handed = [(table, column, rule) for table, column, rule in renamed(tables, HandedOver)]
+    assert {table for table, _, _ in handed} == {watcher, watcher_position}
+    rows_of_old = {}
+    async with database.transaction() as session:
+        await session.execute(insert(watcher_position).values(filled(watcher_position, asset_id, watcher="old")))
+        await session.execute(update(watcher).values(paused=True))
+        for table, column, suffix in follow:
+            await session.execute(insert(table).values(filled(table, asset_id, **{column: "old" + suffix})))
+            await session.execute(insert(table).values(filled(table, asset_id, **{column: "new" + suffix})))
+        for table, column in written:
+            await session.execute(insert(table).values(filled(table, asset_id, **{column: "old"})))
+        for table, column, _ in handed:
+            query = select(table).where(table.c[column] == "old")
+            rows_of_old[table] = (await session.execute(query)).mappings().one()
+
+    await rename(database)
+
+    async with database.reading() as session:
+        for table, column, suffix in follow:
+            names = (await session.execute(select(table.c[column]))).scalars().all()
+            assert names.count("new" + suffix) == 1, f"{table.name} declares to follow a rename, but was not renamed"
+            assert names.count("old" + suffix) == 0, f"{table.name} declares to follow a rename, but was not renamed"
+        for table, column in written:
+            assert (await session.execute(select(table.c[column]))).scalars().all() == ["old"], table.name
+        for table, column, rule in handed:
+            by_name = {row[column]: row for row in (await session.execute(select(table))).mappings()}
+            assert by_name.keys() == {"old", "new"}
+            for name in rule.columns:
+                assert by_name["new"][name] == rows_of_old[table][name], f"{table.name}.{name} was not handed over"

@@ -14,10 +14,10 @@ from sqlalchemy import insert, update
 from store.database import Database
 from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
-from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs import runs, tries
+from store.keys import JobDefinition, TaskInstanceKey, TryKey, TryRef
+from store.runs import runs, tries, try_lookup
 from store.runs.runs import Startable
-from store.runs.tries import OpenTry
+from store.runs.try_lookup import OpenTry
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 
 HOME = "home"
@@ -51,24 +51,29 @@ async def intend(database: Database, task: Startable, home: str = HOME) -> bool:
 
 async def opened(database: Database, task: Startable, number: int = 1) -> OpenTry | None:
     async with database.reading() as session:
-        return await tries.open_try(session, replace(task.key, try_number=number))
+        return await try_lookup.open_try(session, replace(task.key, try_number=number))
 
 
 async def fence(database: Database, task: Startable, number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.fence(session, task.key.task_instance_id, number)
+        return await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=number))
 
 
 async def claim(database: Database, task: Startable, nonce: str = "n", number: int = 1) -> TryKey:
     async with database.transaction() as session:
-        return await tries.claim(session, task.key.task_instance_id, number, nonce)
+        return await tries.claim(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=number), nonce)
 
 
 async def finish(
     database: Database, task: Startable, state: str, number: int = 1, message: str | None = None
-) -> tries.Finished | None:
+) -> tries.FinishedTry | None:
     async with database.transaction() as session:
-        return await tries.finish(session, task.key.task_instance_id, number, finish_state=state, message=message)
+        return await tries.finish(
+            session,
+            TryRef(task_instance_id=task.key.task_instance_id, try_number=number),
+            finish_state=state,
+            message=message,
+        )
 
 
 async def end(
@@ -89,7 +94,7 @@ async def end(
 
 
 async def states(database: Database) -> tuple[str, str]:
-    """Of the task instance and of the run."""
+    """The states of the task instance and of the run."""
     (instance,) = await rows(database, task_instance)
     (made,) = await rows(database, run)
     return instance["state"], made["state"]
@@ -104,7 +109,7 @@ async def test_queued_task_instances_may_start_oldest_run_first(database: Databa
     assert (first.run_state, first.key.try_number, first.definition) == ("queued", 1, JobDefinition())
 
 
-async def test_nothing_of_paused_removed_or_foreign_jobs_or_of_ended_runs_starts(database: Database) -> None:
+async def test_paused_removed_and_foreign_jobs_and_ended_runs_do_not_start(database: Database) -> None:
     await queued_task(database)
     for table, hidden, shown in (
         (job, {"paused": True}, {"paused": False}),
@@ -152,7 +157,7 @@ async def test_no_second_try_is_intended_while_the_first_lives(database: Databas
     assert not await intend(database, replace(task, key=replace(task.key, try_number=2)))
 
 
-async def test_no_try_is_intended_for_what_moved_on(database: Database, task: Startable) -> None:
+async def test_no_try_is_intended_for_an_instance_that_moved_on(database: Database, task: Startable) -> None:
     async with database.transaction() as session:
         await session.execute(update(task_instance).values(state="failed"))
     assert not await intend(database, task)
@@ -168,18 +173,18 @@ async def test_a_home_finds_its_own_open_tries_oldest_first(database: Database) 
     await intend(database, second)
     await intend(database, other, home="elsewhere")
     async with database.reading() as session:
-        found = await tries.open_tries(session, HOME)
+        found = await try_lookup.open_tries(session, HOME)
     assert [one.key.instance.run_id for one in found] == ["r2", "r1"]
     assert (found[0].handle, found[0].claimed, found[0].age_seconds) == (None, False, 0.0)
     await end(database, first, "failed", "failed")
     async with database.reading() as session:
-        assert [one.key.instance.run_id for one in await tries.open_tries(session, HOME)] == ["r1"]
+        assert [one.key.instance.run_id for one in await try_lookup.open_tries(session, HOME)] == ["r1"]
 
 
 async def test_a_stored_handle_leads_back_and_sets_the_instance_running(database: Database, task: Startable) -> None:
     await intend(database, task)
     async with database.transaction() as session:
-        open_try = await tries.open_try(session, task.key)
+        open_try = await try_lookup.open_try(session, task.key)
         assert open_try is not None
         assert await tries.store_handle(session, open_try, '{"pid": 1}')
         assert await tries.replace_token(session, open_try, "h2")
@@ -200,9 +205,9 @@ async def test_the_submitter_of_the_intent_is_the_one_of_the_jobs_definition(
     assert open_try is not None
     assert (open_try.submitter, open_try.home_id) == ("lake.Remote", HOME)
     async with database.transaction() as session:
-        assert await tries.stored_handle(session, task.key.instance, 1) is None
+        assert await try_lookup.stored_handle(session, task.key.instance, 1) is None
         await tries.store_handle(session, open_try, '{"pid": 1}')
-        assert await tries.stored_handle(session, task.key.instance, 1) == ("lake.Remote", '{"pid": 1}')
+        assert await try_lookup.stored_handle(session, task.key.instance, 1) == ("lake.Remote", '{"pid": 1}')
 
 
 async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(database: Database, task: Startable) -> None:
@@ -215,9 +220,9 @@ async def test_a_home_that_a_try_was_taken_from_can_change_nothing_of_it(databas
         assert await tries.take_over(session, before, "third") is None
         assert not await tries.store_handle(session, before, "{}")
         assert not await tries.replace_token(session, before, "h2")
-        assert await tries.taken_over(session, HOME, [before.tag]) == {before.tag}
-        assert await tries.taken_over(session, "other", [before.tag]) == frozenset()
-        assert await tries.open_tries(session, HOME) == []
+        assert await try_lookup.taken_over(session, HOME, [before.tag]) == {before.tag}
+        assert await try_lookup.taken_over(session, "other", [before.tag]) == frozenset()
+        assert await try_lookup.open_tries(session, HOME) == []
     after = await opened(database, task)
     assert after is not None
     assert replace(after, now=before.now) == replace(before, home_id="other")
@@ -327,7 +332,7 @@ async def test_a_try_from_the_future_may_do_nothing(database: Database, task: St
         await fence(database, task, number=2)
 
 
-async def test_an_unknown_task_instance_is_told_as_such(database: Database, task: Startable) -> None:
+async def test_an_unknown_task_instance_is_not_found(database: Database, task: Startable) -> None:
     with pytest.raises(NotFound, match="does not exist any more; end this process"):
         await fence(database, replace(task, key=replace(task.key, task_instance_id="unknown")))
 
@@ -336,7 +341,7 @@ async def test_a_task_of_the_neighbouring_airflow_passes_the_fence_without_a_try
     instance = {"id": "x", "dag_id": "theirs", "run_id": "r", "task_id": "t", "try_number": 1, "state": "running"}
     async with database.transaction() as session:
         await session.execute(insert(task_instance).values(origin="foreign", **instance))
-        assert (await tries.fence(session, "x", 1)).dag_id == "theirs"
+        assert (await tries.fence(session, TryRef(task_instance_id="x", try_number=1))).dag_id == "theirs"
 
 
 async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres: Database) -> None:
@@ -351,7 +356,7 @@ async def test_a_fenced_writer_and_the_next_intent_wait_for_each_other(postgres:
             order.append("cancelled")
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await tries.fence(session, task.key.task_instance_id, 1)
+        await tries.fence(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1))
         tasks.start_soon(cancel)
         await until_somebody_waits(postgres)
         order.append("written")
@@ -447,8 +452,8 @@ async def test_the_last_failure_ends_the_run(database: Database, task: Startable
     assert (made["reason"], made["end_date"] is not None) == ("it crashed", True)
 
 
-async def test_what_the_job_said_of_itself_outlives_the_end(database: Database, task: Startable) -> None:
-    """Also when it was said after the dispatcher had looked."""
+async def test_the_jobs_own_report_outlives_the_end(database: Database, task: Startable) -> None:
+    """This holds also if the report came after the dispatcher had checked."""
     await intend(database, task)
     stale = await opened(database, task)
     await finish(database, task, "failed", message="no such file")
@@ -481,4 +486,4 @@ async def test_only_counted_tries_use_up_retries(database: Database, task: Start
         assert await intend(database, due)
         await end(database, task, "up_for_retry", "running", number=number, retry_in=0, counted=counted)
     async with database.reading() as session:
-        assert await tries.counted_tries(session, task.key.task_instance_id) == 2
+        assert await try_lookup.counted_tries(session, task.key.task_instance_id) == 2

@@ -21,7 +21,7 @@ from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost
 from store.keys import JobDefinition
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
 
 
@@ -92,7 +92,7 @@ async def advance(
 
 async def beat(database: Database, triggerer: str, lease: timedelta = timedelta(hours=1)) -> None:
     async with database.transaction() as session:
-        await triggerers.beat(session, Process(id=triggerer, host="here", pid=1), lease, database.dialect)
+        await triggerers.beat(session, ProcessInfo(id=triggerer, host="here", pid=1), lease, database.dialect)
 
 
 async def until_somebody_waits(database: Database, how_many: int = 1) -> None:

@@ -14,7 +14,8 @@ from store.database import Database
 from store.detection import positions
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.positions import HeldPosition, NewPosition, RowDifferences
+from store.detection.position_rows import RowDifferences
+from store.detection.positions import HeldPosition, NewPosition
 from store.errors import PositionLost
 from tests.service.store.words import apply, beat, declared
 from watcher.triggerer.group_commit import GroupCommit

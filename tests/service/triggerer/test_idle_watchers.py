@@ -24,7 +24,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredWatcher
 from store.database import Database
 from store.database.schema import asset_event, asset_store_history, watcher_position
 from store.detection.positions import LoadedPosition
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase, S3Server
@@ -118,7 +118,7 @@ async def hosting(
         ids = (await catalog_sync.apply(connection, declared, database.dialect)).asset_ids
     connections = {"postgres": PostgresConnection.model_validate({"type": "postgres", "dsn": dsn}), **more}
     counted = {trigger: polls.counting(trigger) for trigger, _ in triggers.values()}
-    process = Process(id=str(uuid.uuid4()), host="here", pid=1)
+    process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     hosted = {
         name: Hosted(

@@ -31,7 +31,7 @@ from store.detection import positions
 from store.errors import Conflict
 from store.keys import JobDefinition
 from store.processes import triggerers
-from store.processes.triggerers import Process
+from store.processes.triggerers import ProcessInfo
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from triggers.base import (
@@ -214,7 +214,7 @@ async def triggerer(
     """Run a triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
-    process = Process(id=process_id or str(uuid.uuid4()), host="here", pid=1)
+    process = ProcessInfo(id=process_id or str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
@@ -444,7 +444,7 @@ async def test_watchers_that_another_process_has_not_released_delay_no_other(dat
     tapes = dict.fromkeys(["a", "b", "c"], source.name)
     async with database.transaction() as session:
         await catalog_sync.apply(session, declared(*tapes), database.dialect)
-        await triggerers.beat(session, Process(id=ONE, host="there", pid=1), AGES, database.dialect, capacity=0)
+        await triggerers.beat(session, ProcessInfo(id=ONE, host="there", pid=1), AGES, database.dialect, capacity=0)
         for name in ("a_items", "b_items"):
             await positions.claim(session, name, ONE, database.dialect)
     health = Health()
@@ -490,7 +490,7 @@ async def is_running(database):
 async def test_a_triggerer_that_lost_a_position_commits_nothing_more_to_it(database, source):
     """Another owner takes over between two commits, as after an expired lease."""
     source.items = ["a"]
-    thief = Process(id="00000000-0000-0000-0000-00000000beef", host="there", pid=2)
+    thief = ProcessInfo(id="00000000-0000-0000-0000-00000000beef", host="there", pid=2)
     with capture_logs() as records:
         async with triggerer(database, {"tape": source.name}):
             await seen(database, 1)
@@ -825,7 +825,7 @@ async def test_the_positions_of_a_dead_triggerer_are_claimed_by_one_statement_wh
     tapes = {f"tape{n}": source.name for n in range(20)}
     async with database.transaction() as session:
         await catalog_sync.apply(session, declared(*tapes), database.dialect)
-        dead = Process(id=ONE, host="gone", pid=1)
+        dead = ProcessInfo(id=ONE, host="gone", pid=1)
         await triggerers.beat(session, dead, timedelta(seconds=1), database.dialect)
         names = dict.fromkeys((f"{name}_items" for name in tapes), 1)
         await positions.claim_all(session, names, ONE, database.dialect)
@@ -844,7 +844,7 @@ async def one_that_seems_to_live(database, tapes):
     """Leave a triggerer that was killed with all positions claimed and nothing committed. Its lease ends tomorrow."""
     async with database.transaction() as session:
         await catalog_sync.apply(session, declared(*tapes), database.dialect)
-        await triggerers.beat(session, Process(id=ONE, host="gone", pid=1), AGES, database.dialect)
+        await triggerers.beat(session, ProcessInfo(id=ONE, host="gone", pid=1), AGES, database.dialect)
         await positions.claim_all(session, {f"{name}_items": 1 for name in tapes}, ONE, database.dialect)
 
 
@@ -872,7 +872,7 @@ async def test_readiness_does_not_wait_for_watchers_that_a_living_process_hosts(
     async with triggerer(database, tapes, process_id=TWO, start="now") as running:
         assert len(running.health.unhosted) == 8
         async with database.transaction() as session:
-            await triggerers.beat(session, Process(id=ONE, host="there", pid=1), AGES, database.dialect)
+            await triggerers.beat(session, ProcessInfo(id=ONE, host="there", pid=1), AGES, database.dialect)
         await until(lambda: _is(_unhosted(running), frozenset()))
         assert running._unclaimed
 
@@ -882,7 +882,7 @@ async def test_readiness_waits_for_no_watcher_that_starts_at_all_or_is_unassigne
     tapes = {f"tape{n}": source.name for n in range(8)}
     await one_that_seems_to_live(database, tapes)
     async with database.transaction() as session:
-        dead = Process(id=ONE, host="gone", pid=1)
+        dead = ProcessInfo(id=ONE, host="gone", pid=1)
         await triggerers.beat(session, dead, AGES, database.dialect, capacity=0)
     async with triggerer(database, tapes, process_id=TWO, start=start, capacity=capacity) as running:
         assert running.health.unhosted == frozenset()
@@ -906,7 +906,7 @@ async def test_watchers_over_the_capacity_are_unassigned_and_named_until_there_i
 
         async def named():
             async with database.reading() as session:
-                return [row.name for row in await watchers.listed(session) if row.is_left_out]
+                return [row.name for row in await watchers.listed(session) if row.is_unassigned]
 
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
         async with triggerer(database, tapes, process_id=TWO, capacity=1) as second:
@@ -942,7 +942,7 @@ async def test_a_position_in_a_newer_format_is_left_to_a_process_that_can_read_i
 
         async def named():
             async with database.reading() as session:
-                return (await watchers.get(session, "tape_items")).is_left_out
+                return (await watchers.get(session, "tape_items")).is_unassigned
 
         await until(named)
         assert "format 2" in running.health.left_out["tape_items"]
@@ -961,7 +961,7 @@ async def test_a_triggerer_that_slept_past_its_lease_records_nothing_about_watch
         await seen(database, 1)
         await in_state(database, "tape_items", "running")
         async with database.transaction() as session:
-            await triggerers.beat(session, Process(id=TWO, host="there", pid=2), AGES, database.dialect)
+            await triggerers.beat(session, ProcessInfo(id=TWO, host="there", pid=2), AGES, database.dialect)
             await triggerers.beat(session, slept.process, timedelta(seconds=-1), database.dialect)
             await positions.claim(session, "tape_items", TWO, database.dialect)
             await watchers.set_state(session, "tape_items", "failing", error="theirs", error_count=1)

@@ -8,6 +8,7 @@ from typing import Any
 import jwt
 import pytest
 
+from store.keys import TryRef
 from watcher.serving import try_tokens
 from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
 
@@ -22,13 +23,16 @@ def claims(token: str) -> dict[str, Any]:
 
 def signed(**changes: Any) -> str:
     """Return a signed token with other claims. None omits a claim."""
-    wanted_claims = {**claims(try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)), **changes}
+    wanted_claims = {
+        **claims(try_tokens.issue(b"key", TryRef(task_instance_id=TASK, try_number=3), lifetime=HOUR)),
+        **changes,
+    }
     kept = {name: value for name, value in wanted_claims.items() if value is not None}
     return jwt.encode(kept, try_tokens._key(b"key"), algorithm="HS512")
 
 
 def test_a_token_identifies_a_try() -> None:
-    token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
+    token = try_tokens.issue(b"key", TryRef(task_instance_id=TASK, try_number=3), lifetime=HOUR)
 
     identity = try_tokens.verify([b"key"], token)
 
@@ -37,7 +41,7 @@ def test_a_token_identifies_a_try() -> None:
 
 
 def test_the_claims_are_those_of_airflow_and_the_try() -> None:
-    token = try_tokens.issue(b"key", TASK, 3, lifetime=HOUR)
+    token = try_tokens.issue(b"key", TryRef(task_instance_id=TASK, try_number=3), lifetime=HOUR)
 
     decoded = claims(token)
     assert {name: decoded[name] for name in ("sub", "aud", "scope", "try")} == {
@@ -48,7 +52,7 @@ def test_the_claims_are_those_of_airflow_and_the_try() -> None:
     }
     assert {"exp", "iat", "nbf", "jti"} < set(decoded)
     assert jwt.get_unverified_header(token)["alg"] == "HS512"
-    assert try_tokens.issue(b"key", TASK, 3, lifetime=HOUR) != token
+    assert try_tokens.issue(b"key", TryRef(task_instance_id=TASK, try_number=3), lifetime=HOUR) != token
 
 
 @pytest.mark.parametrize(
@@ -57,8 +61,8 @@ def test_the_claims_are_those_of_airflow_and_the_try() -> None:
         "",
         "a.b.c",
         "ü",
-        try_tokens.issue(b"other", TASK, 3, lifetime=HOUR),
-        try_tokens.issue(b"key", TASK, 3, lifetime=-HOUR),
+        try_tokens.issue(b"other", TryRef(task_instance_id=TASK, try_number=3), lifetime=HOUR),
+        try_tokens.issue(b"key", TryRef(task_instance_id=TASK, try_number=3), lifetime=-HOUR),
         signed(aud="other"),
         signed(scope="other"),
         signed(sub=None),

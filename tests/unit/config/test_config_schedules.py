@@ -17,7 +17,7 @@ from config.models.schedules import (
     Any_,
     AssetCondition,
     Condition,
-    CronSchedule,
+    CronConfig,
     Schedule,
     ScheduleField,
     needs_several,
@@ -44,10 +44,10 @@ def parse(value: object) -> Schedule | None:
         ({"alias": "c"}, Schedule(condition=C)),
         ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, Schedule(condition=All((A, Any_((B, C)))))),
         ({"any": [["a", "b"], "b"]}, Schedule(condition=Any_((All((A, B)), B)))),
-        ({"cron": "0 * * * *"}, Schedule(cron=CronSchedule("0 * * * *"))),
-        ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=CronSchedule("@daily", "Europe/Berlin"))),
-        ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=CronSchedule("0 6 * * 1-5"))),
-        ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=CronSchedule("@hourly"))),
+        ({"cron": "0 * * * *"}, Schedule(cron=CronConfig("0 * * * *"))),
+        ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=CronConfig("@daily", "Europe/Berlin"))),
+        ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=CronConfig("0 6 * * 1-5"))),
+        ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=CronConfig("@hourly"))),
     ],
 )
 def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
@@ -135,12 +135,12 @@ CONDITIONS = st.recursive(
     max_leaves=8,
 )
 CRONS = st.none() | st.builds(
-    CronSchedule, st.sampled_from(["0 * * * *", "@daily"]), st.sampled_from(["UTC", "Europe/Berlin"])
+    CronConfig, st.sampled_from(["0 * * * *", "@daily"]), st.sampled_from(["UTC", "Europe/Berlin"])
 )
 
 
 @given(CONDITIONS | st.none(), CRONS)
-def test_the_json_form_reads_back(condition: Condition | None, cron: CronSchedule | None) -> None:
+def test_the_json_form_reads_back(condition: Condition | None, cron: CronConfig | None) -> None:
     if condition is None and cron is None:
         return
     read = parse(schedule_to_json(Schedule(condition=condition, cron=cron)))

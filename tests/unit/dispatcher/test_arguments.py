@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from config.models.spark import ARGUMENT_NAMES
-from store.detection.events import AssetEvent, EventAsset
+from store.detection.event_lists import EventAsset, StoredEvent
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from watcher.host.templates import LARGEST
 from watcher.scheduling.arguments import ArgumentsInvalid, rendered_arguments, template_context
 
@@ -20,15 +20,15 @@ INSTANCE = TaskInstanceKey(dag_id="load", run_id="manual__1", task_id="load")
 KEY = TryKey(instance=INSTANCE, task_instance_id=TaskInstanceId("1"), try_number=2)
 
 
-def run(conf: str = "{}", logical_date: datetime | None = NOON) -> Run:
-    fields: dict[str, Any] = dict.fromkeys(Run.__dataclass_fields__)
-    return Run(**{**fields, "conf": conf, "logical_date": logical_date})
+def run(conf: str = "{}", logical_date: datetime | None = NOON) -> RunRow:
+    fields: dict[str, Any] = dict.fromkeys(RunRow.__dataclass_fields__)
+    return RunRow(**{**fields, "conf": conf, "logical_date": logical_date})
 
 
-def event(number: int, asset: str, **extra: Any) -> AssetEvent:
-    fields: dict[str, Any] = dict.fromkeys(AssetEvent.__dataclass_fields__)
+def event(number: int, asset: str, **extra: Any) -> StoredEvent:
+    fields: dict[str, Any] = dict.fromkeys(StoredEvent.__dataclass_fields__)
     of = EventAsset(name=asset, uri=f"s3://{asset}", group="asset", extra={})
-    return AssetEvent(**{**fields, "id": number, "asset": of, "extra": extra, "timestamp": NOON})
+    return StoredEvent(**{**fields, "id": number, "asset": of, "extra": extra, "timestamp": NOON})
 
 
 CONTEXT = template_context(

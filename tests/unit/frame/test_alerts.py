@@ -18,9 +18,9 @@ from prometheus_client.samples import Sample
 from ruamel.yaml import YAML
 
 from store.base import AssetStoreWriterKind
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import OUR_OWN, MetricsSnapshot
@@ -56,7 +56,7 @@ def samples() -> list[Sample]:
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)
     times = {"queued_at": NOW, "start_date": NOW + timedelta(seconds=1), "end_date": NOW + timedelta(seconds=9)}
-    run = made(Run, dag_id="load", state="failed", trace_id=TRACE, **times)
+    run = made(RunRow, dag_id="load", state="failed", trace_id=TRACE, **times)
     metrics.observe_start(run)
     metrics.count_end(run)
     metrics.observe_first_action("load", "warm", timedelta(seconds=3), TRACE)
@@ -72,7 +72,7 @@ def samples() -> list[Sample]:
     finding = {"check": "partition", "level": "warning", "message": "m", "remedy": "r", "since": "2026-11-20T09:00:00Z"}
     looks["findings"] = json.dumps([finding])
     row = made(WatcherRow, name="files", asset="inbox", trigger="postgres.new_rows", state="failing", **looks)
-    asset = made(Asset, name="inbox", created_at=NOW, seen_at=NOW)
+    asset = made(AssetRow, name="inbox", created_at=NOW, seen_at=NOW)
     snapshot = MetricsSnapshot(
         is_ready=True,
         has_database=True,

@@ -12,11 +12,11 @@ from store.detection.outbox import OutboxMessage
 from watcher.outbound.outbox.delivery import (
     LONGEST_PAUSE,
     Delivered,
+    DeliveryRefused,
     Failed,
     LookUp,
     Outcome,
     Postponed,
-    Refused,
     Send,
     Unclear,
     Wait,
@@ -76,13 +76,13 @@ def test_a_message_stays_until_its_arrival_is_known(attempts: int) -> None:
     pause = backoff(attempts)
     assert after_attempt(Delivered(), attempts) is None
     assert after_attempt(Failed(reason="no"), attempts) == Postponed(pause=pause, error="no")
-    assert after_attempt(Refused(reason="no"), attempts) == Postponed(pause=pause, error="no", refused=True)
+    assert after_attempt(DeliveryRefused(reason="no"), attempts) == Postponed(pause=pause, error="no", refused=True)
     assert after_attempt(Unclear(reason="no"), attempts) == Postponed(pause=pause, error="no", is_unclear=True)
     assert after_look_up(Delivered(), attempts) is None
     not_there = after_look_up(None, attempts)
     assert not_there is not None
     assert not not_there.is_unclear
-    for failed in (Failed(reason="no"), Refused(reason="no"), Unclear(reason="no")):
+    for failed in (Failed(reason="no"), DeliveryRefused(reason="no"), Unclear(reason="no")):
         later = after_look_up(failed, attempts)
         assert later is not None
         assert later.is_unclear, "a look that failed says nothing of the attempt"

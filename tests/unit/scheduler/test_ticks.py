@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.keys import Cron
+from store.keys import CronSchedule
 from watcher.scheduling.ticks import between, due, following, latest, upcoming
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -19,7 +19,7 @@ def utc(text):
 
 
 def cron(expression, timezone="UTC"):
-    return Cron(expression=expression, timezone=timezone)
+    return CronSchedule(expression=expression, timezone=timezone)
 
 
 def shown(moments):

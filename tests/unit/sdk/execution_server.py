@@ -25,8 +25,8 @@ from store.catalog import aliases, catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import asset_alias, asset_event, run, run_asset_event
-from store.keys import JobDefinition, Role
-from store.runs import tries
+from store.keys import JobDefinition, Role, TryRef
+from store.runs import tries, try_lookup
 from tests.databases import copied, migrated_file
 from tests.effort import PATIENCE
 from tests.service.api.application import (
@@ -200,7 +200,11 @@ class ExecutionServer(Wire):
     def token(self, life: timedelta = timedelta(hours=1)) -> str:
         """Another token of the current try."""
         assert self.current is not None
-        return try_tokens.issue(SECRET, self.current.task_instance_id, self.current.number, lifetime=life)
+        return try_tokens.issue(
+            SECRET,
+            TryRef(task_instance_id=self.current.task_instance_id, try_number=self.current.number),
+            lifetime=life,
+        )
 
     def again(self) -> None:
         """Make the next context that of a new try: of the same run after a failure, otherwise of the next run."""
@@ -264,7 +268,7 @@ class ExecutionServer(Wire):
         elif self._is_over and self.finished and self.finished[-1]["state"] != "failed":
             async with self.api.database.transaction() as connection:
                 [open_try] = [
-                    one for one in await tries.open_tries(connection, "home") if one.key.dag_id == "load_orders"
+                    one for one in await try_lookup.open_tries(connection, "home") if one.key.dag_id == "load_orders"
                 ]
                 await tries.end(
                     connection,

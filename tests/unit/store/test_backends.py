@@ -74,10 +74,10 @@ async def test_a_plug_in_gets_its_options(database: Database, plug_in: Callable[
         ("plug_in.Missing", {}, "cannot be imported: module 'plug_in' has no attribute 'Missing'; correct settings"),
         ("Small", {}, "cannot be imported: Empty module name; correct settings.store.backend"),
         ("", {}, "cannot be imported: Empty module name; correct settings.store.backend"),
-        ("plug_in.Stranger", {}, "plug_in.Stranger is no store backend; make it a subclass of"),
-        ("plug_in.not_even_a_class", {}, "is no store backend; make it a subclass of"),
-        ("store.base.BaseStoreBackend", {}, "lacks aclear, adelete, aget, aset; write"),
-        ("plug_in.Half", {}, "the store backend plug_in.Half lacks aclear; write what is missing"),
+        ("plug_in.Stranger", {}, "plug_in.Stranger is not a store backend; make it a subclass of"),
+        ("plug_in.not_even_a_class", {}, "is not a store backend; make it a subclass of"),
+        ("store.base.BaseStoreBackend", {}, "lacks aclear, adelete, aget, aset; add"),
+        ("plug_in.Half", {}, "the store backend plug_in.Half lacks aclear; add what is missing"),
         (
             "plug_in.Small",
             {},
@@ -88,7 +88,7 @@ async def test_a_plug_in_gets_its_options(database: Database, plug_in: Callable[
         (DEFAULT, {"database": "x"}, "options do not fit the store backend store.metastore.MetastoreStoreBackend"),
     ],
 )
-async def test_what_cannot_be_used_is_told_in_one_sentence(
+async def test_an_unusable_backend_is_refused_with_one_sentence(
     database: Database, plug_in: Callable[[str], None], path: str, options: dict[str, object], sentence: str
 ) -> None:
     plug_in(PLUG_IN)

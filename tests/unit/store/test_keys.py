@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import timedelta
 
-from store.keys import Batching, Cron, JobDefinition, TaskInstanceId, TaskInstanceKey, TryKey
+from store.keys import Batching, CronSchedule, JobDefinition, TaskInstanceId, TaskInstanceKey, TryKey
 
 OF_RELEASE_1 = """{
     "schedule": {"all": ["landing", {"alias": "daily"}]},
@@ -22,7 +22,7 @@ OF_RELEASE_1 = """{
 READ = JobDefinition(
     schedule={"all": ["landing", {"alias": "daily"}]},
     batch=Batching(mode="each", debounce=timedelta(seconds=1.5), max_wait=timedelta(minutes=1), max_events=10),
-    cron=Cron(expression="0 6 * * *", timezone="Europe/Berlin"),
+    cron=CronSchedule(expression="0 6 * * *", timezone="Europe/Berlin"),
     catchup=True,
     max_active_runs=2,
     retries=3,
@@ -39,7 +39,7 @@ def test_a_definition_that_release_1_stored_is_read() -> None:
     assert JobDefinition.from_json(OF_RELEASE_1) == READ
 
 
-def test_one_without_schedule_timeout_and_cron_is_read() -> None:
+def test_a_definition_without_schedule_timeout_and_cron_is_read() -> None:
     bare = json.loads(OF_RELEASE_1) | {"schedule": None, "cron": None, "timeout": None}
     definition = JobDefinition.from_json(json.dumps(bare))
     assert (definition.schedule, definition.cron, definition.timeout) == (None, None, None)
@@ -50,7 +50,7 @@ def test_what_is_stored_reads_back() -> None:
     assert JobDefinition.from_json(JobDefinition().to_json()) == JobDefinition()
 
 
-def test_a_try_says_once_what_it_is_called() -> None:
+def test_a_try_defines_its_names_once() -> None:
     instance = TaskInstanceKey(dag_id="load", run_id="r1", task_id="task")
     key = TryKey(instance=instance, task_instance_id=TaskInstanceId("an id"), try_number=2)
     columns = {"dag_id": "load", "run_id": "r1", "task_id": "task", "map_index": -1}

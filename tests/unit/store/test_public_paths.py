@@ -12,6 +12,7 @@ import store.errors
 import store.keys
 import store.memory
 import store.metastore
+import store.scopes
 import store.values
 
 PUBLIC = {
@@ -41,7 +42,9 @@ def test_a_public_name_is_there(module: str, names: list[str]) -> None:
     assert missing == []
 
 
-def test_a_thing_under_two_names_is_one_thing() -> None:
+def test_an_object_with_two_public_paths_is_the_same_object() -> None:
     assert store.database.Database is store.database.engine.Database
     assert store.base.TaskScope is store.keys.TaskInstanceKey
+    for name in ("NEVER_EXPIRE", "AssetScope", "AssetStoreWriterKind", "NeverExpire", "Scope", "TaskScope", "Writer"):
+        assert getattr(store.base, name) is getattr(store.scopes, name)
     assert issubclass(store.metastore.MetastoreStoreBackend, store.base.BaseStoreBackend)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from store.detection.outbox import AIRFLOW, OutboxMessage
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused, AirflowSilent
-from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
+from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
 
 MARK: Final = "asset_watcher"
 """The key in an event's `extra` that marks it as ours and identifies it."""
@@ -79,4 +79,4 @@ def is_ours(extra: Mapping[str, Any], instance: str) -> bool:
 
 def _not_sent(error: AirflowError) -> Outcome:
     """Return the outcome of an error after which no event exists: it was not sent, or it was refused."""
-    return Refused(reason=str(error)) if isinstance(error, AirflowRefused) else Failed(reason=str(error))
+    return DeliveryRefused(reason=str(error)) if isinstance(error, AirflowRefused) else Failed(reason=str(error))

@@ -10,11 +10,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models.values import format_duration
 from store.catalog import aliases, assets, watchers
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.keys import Condition, JobDefinition
-from store.runs import complaints, waiting
-from store.runs.complaints import FailedRun
+from store.processes import alerts
+from store.processes.alerts import FailedRun
+from store.runs import waiting
 from store.runs.waiting import QueueOfAsset
 from watcher.outbound.alerts.changes import Complaint
 from watcher.scheduling.conditions import Resolved, is_met, names_alias
@@ -28,7 +29,7 @@ async def read_complaints(connection: AsyncConnection, alerting_since: datetime,
     """Read every complaint, whether a rule covers it or not."""
     failing = [complaint for row in await watchers.listed(connection) if (complaint := of_watcher(row))]
     late = [of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late]
-    failed = await complaints.failed_runs(connection, max(alerting_since, now - REMEMBERED))
+    failed = await alerts.failed_runs(connection, max(alerting_since, now - REMEMBERED))
     around = {dag_id: await _around(connection, dag_id) for dag_id in sorted({run.dag_id for run in failed})}
     return [
         *failing,
@@ -39,7 +40,7 @@ async def read_complaints(connection: AsyncConnection, alerting_since: datetime,
 
 
 async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[Complaint]:
-    jobs = await complaints.deadlines(connection)
+    jobs = await alerts.deadlines(connection)
     queues: dict[str, list[QueueOfAsset]] = {dag_id: [] for dag_id in jobs}
     for queue in await waiting.queues_of(connection, list(jobs)) if jobs else ():
         queues[queue.dag_id].append(queue)
@@ -63,7 +64,7 @@ def of_watcher(row: WatcherRow) -> Complaint | None:
 
     A watcher that its own failures have paused remains a complaint until a person resumes it.
     """
-    if row.state not in _FAILING and not row.is_left_out and not row.has_given_up:
+    if row.state not in _FAILING and not row.is_unassigned and not row.has_given_up:
         return None
     return Complaint(
         alert="watcher_failing",
@@ -84,7 +85,7 @@ def of_failed_run(run: FailedRun, assets_around: frozenset[str]) -> Complaint:
     )
 
 
-def of_late_asset(asset: Asset, now: datetime) -> Complaint:
+def of_late_asset(asset: AssetRow, now: datetime) -> Complaint:
     """Return the complaint about an asset that got no event for longer than `expect_every`."""
     expected = asset.expect_every or timedelta(0)
     return Complaint(

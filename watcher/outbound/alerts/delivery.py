@@ -23,7 +23,7 @@ from watcher.host.metrics import Metrics
 from watcher.host.templates import TemplateFailed, render
 from watcher.outbound.alerts.changes import targets
 from watcher.outbound.alerts.evaluator import DESTINATION
-from watcher.outbound.outbox.delivery import Delivered, Failed, Outcome, Refused, Unclear
+from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
 
 GIVEN_UP_AFTER: Final = timedelta(days=1)
 """The age at which an alert that could not be sent is dropped: it is of no use any more."""
@@ -78,7 +78,7 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
             text = await run_sync(render, target.template, body)
             json.loads(text)
         except (TemplateFailed, ValueError) as error:
-            return Refused(reason=f"the webhook's template gives no JSON ({error}); mend it")
+            return DeliveryRefused(reason=f"the webhook's template gives no JSON ({error}); mend it")
     headers = {name: value.get_secret_value() for name, value in target.headers.items()}
     headers = {"Content-Type": "application/json", **headers}
     try:
@@ -89,7 +89,7 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
             ):
                 return _judged(answer)
     except (httpx.LocalProtocolError, UnicodeError):
-        return Refused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
+        return DeliveryRefused(reason="the webhook's url or headers hold what HTTP cannot send; correct them")
     except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol) as error:
         return Failed(reason=f"the webhook cannot be reached ({type(error).__name__})")
     except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
@@ -101,7 +101,7 @@ def _judged(answer: httpx.Response) -> Outcome:
         return Delivered()
     reason = f"the webhook answers {answer.status_code}"
     if _REFUSED <= answer.status_code < _BROKEN and answer.status_code not in _AGAIN:
-        return Refused(reason=f"{reason}; correct its url, headers or template")
+        return DeliveryRefused(reason=f"{reason}; correct its url, headers or template")
     return Failed(reason=reason)
 
 
@@ -114,9 +114,9 @@ def _mail(target: SmtpConfig | None, body: Mapping[str, Any], seconds: float) ->
                 server.starttls(context=ssl.create_default_context())
             server.send_message(mail(target, body))
     except (smtplib.SMTPRecipientsRefused, smtplib.SMTPSenderRefused, smtplib.SMTPNotSupportedError) as error:
-        return Refused(reason=f"the mail server refuses ({type(error).__name__}); correct from, to or starttls")
+        return DeliveryRefused(reason=f"the mail server refuses ({type(error).__name__}); correct from, to or starttls")
     except UnicodeError:
-        return Refused(reason="the mail server's name is none; correct host")
+        return DeliveryRefused(reason="the mail server's name is none; correct host")
     except (smtplib.SMTPException, OSError) as error:
         return Failed(reason=f"the mail server does not take it ({type(error).__name__})")
     return Delivered()

@@ -19,7 +19,6 @@ from store.database.paging import now_of
 from store.detection import outbox
 from store.detection.outbox import NewMessage
 from store.processes import alerts
-from store.runs import complaints
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, changes, rules
@@ -47,7 +46,7 @@ class Evaluator:
     """The path of the web page about an alert's subject."""
     on_alerts: Callable[[], None]
     _since: datetime | None = None
-    """`complaints.alerting_since`, which never changes."""
+    """`alerts.alerting_since`, which never changes."""
 
     @classmethod
     def of(
@@ -88,7 +87,7 @@ class Evaluator:
             return
         if self._since is None:
             async with self.leadership.transaction() as connection:
-                self._since = await complaints.alerting_since(connection, self.database.dialect)
+                self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
             present = await read_complaints(connection, self._since, now)
         changed = changes(present, self.rules, known, now)

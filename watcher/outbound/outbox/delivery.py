@@ -29,7 +29,7 @@ class Failed:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refused:
+class DeliveryRefused:
     """The message has not arrived, and will not until a person acts. `reason` names the remedy. Attempts continue."""
 
     reason: str
@@ -42,7 +42,7 @@ class Unclear:
     reason: str
 
 
-Outcome: TypeAlias = Delivered | Failed | Refused | Unclear
+Outcome: TypeAlias = Delivered | Failed | DeliveryRefused | Unclear
 
 
 class Destination(Protocol):
@@ -111,7 +111,7 @@ def after_attempt(outcome: Outcome, attempts: int) -> Postponed | None:
     match outcome:
         case Delivered():
             return None
-        case Refused(reason=reason):
+        case DeliveryRefused(reason=reason):
             return Postponed(pause=pause, error=reason, refused=True)
         case Failed(reason=reason):
             return Postponed(pause=pause, error=reason)
@@ -128,7 +128,10 @@ def after_look_up(outcome: Outcome | None, attempts: int) -> Postponed | None:
             return None
         case _:
             return Postponed(
-                pause=backoff(attempts), error=outcome.reason, refused=isinstance(outcome, Refused), is_unclear=True
+                pause=backoff(attempts),
+                error=outcome.reason,
+                refused=isinstance(outcome, DeliveryRefused),
+                is_unclear=True,
             )
 
 

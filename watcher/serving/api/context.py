@@ -11,7 +11,7 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
-from store.processes.signing_keys import SigningKeys
+from store.processes.triggerers import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions

@@ -16,7 +16,8 @@ from typing import Final, TypeAlias
 import anyio
 
 from store.database import Database
-from store.detection.events import Appended, AssetEvent, NewEvent
+from store.detection.event_lists import StoredEvent
+from store.detection.events import AppendedEvents, NewEvent
 from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
 from store.processes.posts import EventPost, store_all
 
@@ -26,7 +27,7 @@ MOST_CHARACTERS: Final = 4_000_000
 """Characters that the posts of one transaction have together. A larger post is stored alone."""
 
 
-Wake: TypeAlias = Callable[[Appended], None]
+Wake: TypeAlias = Callable[[AppendedEvents], None]
 """Called after a commit with the events that were appended and the jobs that they queued work for."""
 
 
@@ -35,7 +36,7 @@ class _Post:
     """An event that waits until it is stored or refused."""
 
     given: EventPost
-    answer: AssetEvent | Exception | None = None
+    answer: StoredEvent | Exception | None = None
 
 
 @dataclass(kw_only=True)
@@ -45,7 +46,7 @@ class EventPosts:
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> AssetEvent:
+    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> StoredEvent:
         """Store an event of an active asset, with its queue rows and an entry in the audit; `extra` is a JSON object's text.
 
         Once begun, the transaction is shielded from cancellation. For each transaction, one of its posts calls `wake`.
@@ -63,7 +64,7 @@ class EventPosts:
         finally:
             if post in self._waiting:
                 self._waiting.remove(post)
-        if isinstance(post.answer, AssetEvent):
+        if isinstance(post.answer, StoredEvent):
             return post.answer
         refusal = post.answer or RuntimeError("a post was not answered in its turn")
         raise copy(refusal) from refusal  # several posts may raise the same error

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.database.schema import in_utc
 from store.errors import no_asset
 from store.values import check_key
@@ -92,16 +92,18 @@ VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 
-async def window(limit: Limit, offset: Offset = 0) -> Window:
+async def window(limit: Limit, offset: Offset = 0) -> PageRequest:
     """Return the requested page of a list with a fixed order."""
-    return Window(limit=limit, offset=offset)
+    return PageRequest(limit=limit, offset=offset)
 
 
-def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
+def ordered_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[PageRequest]]:
     """Return a dependency that reads a page of a list in the order of `order_by`. An unknown name is 400, as in Airflow."""
 
-    async def choose(limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0) -> Window:
-        return Window(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
+    async def choose(
+        limit: Limit, order_by: Annotated[list[str] | None, Query()] = None, offset: Offset = 0
+    ) -> PageRequest:
+        return PageRequest(limit=limit, offset=offset, order_by=_checked_order(order_by, columns, default))
 
     return choose
 
@@ -115,13 +117,15 @@ def _checked_order(order_by: Sequence[str] | None, columns: Collection[str], def
     return chosen
 
 
-def window_of_body(offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str) -> Window:
+def window_of_body(
+    offset: int, limit: int, order_by: str | None, columns: Collection[str], default: str
+) -> PageRequest:
     """Return the page of a list that a body requests. An unknown order is 400, as in Airflow."""
     chosen = _checked_order(None if order_by is None else [order_by], columns, default)
-    return Window(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
+    return PageRequest(limit=min(limit, _MOST_ROWS), offset=offset, order_by=chosen)
 
 
-def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[Window]]:
+def cursor_window(columns: Collection[str], default: str) -> Callable[..., Awaitable[PageRequest]]:
     """Return a dependency like `ordered_window` that also reads a cursor, which replaces the offset."""
 
     async def choose(
@@ -129,11 +133,11 @@ def cursor_window(columns: Collection[str], default: str) -> Callable[..., Await
         order_by: Annotated[list[str] | None, Query()] = None,
         offset: Offset = 0,
         cursor: Cursor = None,
-    ) -> Window:
+    ) -> PageRequest:
         order = _checked_order(order_by, columns, default)
-        return Window(limit=limit, offset=offset, order_by=order, cursor=cursor)
+        return PageRequest(limit=limit, offset=offset, order_by=order, cursor=cursor)
 
     return choose
 
 
-UnorderedWindow = Annotated[Window, Depends(window)]
+UnorderedWindow = Annotated[PageRequest, Depends(window)]

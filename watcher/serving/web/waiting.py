@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Condition
 from store.runs import waiting
-from store.runs.jobs import Job
+from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
 from watcher.scheduling.conditions import Resolved, is_met
 from watcher.serving.api.shapes.dags import schedule_text
@@ -25,7 +25,7 @@ _NONE: Final[Resolved] = {}
 class WaitingJob:
     """A job, its queued events, and the reason why they start no run yet."""
 
-    job: Job
+    job: JobRow
     schedule: str | None
     queues: Sequence[QueueOfAsset]
     reason: str
@@ -35,7 +35,7 @@ class WaitingJob:
         return min((queue.oldest for queue in self.queues if queue.oldest is not None), default=None)
 
 
-async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[Job]) -> Sequence[WaitingJob]:
+async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[JobRow]) -> Sequence[WaitingJob]:
     """Return the explanation for each job, with three statements for all of them."""
     names = [job.dag_id for job in jobs]
     queues = await waiting.queues_of(connection, names)
@@ -44,7 +44,7 @@ async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[Job]) -> Sequ
     return [_waiting_job(job, queues, resolved.get(job.dag_id, _NONE), active.get(job.dag_id, 0)) for job in jobs]
 
 
-def _waiting_job(job: Job, queues: Sequence[QueueOfAsset], resolved: Resolved, active: int) -> WaitingJob:
+def _waiting_job(job: JobRow, queues: Sequence[QueueOfAsset], resolved: Resolved, active: int) -> WaitingJob:
     own = [queue for queue in queues if queue.dag_id == job.dag_id]
     queued = {queue.asset for queue in own if queue.queued}
     return WaitingJob(
@@ -55,7 +55,7 @@ def _waiting_job(job: Job, queues: Sequence[QueueOfAsset], resolved: Resolved, a
     )
 
 
-def reason(job: Job, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
+def reason(job: JobRow, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
     """Return the reason as one sentence. `queued` are the assets whose events are in the job's queue."""
     definition = job.definition
     if definition.schedule is None or not queued:

@@ -10,10 +10,10 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
-from store.catalog.assets import Asset
-from store.database.paging import Window
-from store.detection import events
-from store.detection.events import EventAsset, EventFilter
+from store.catalog.assets import AssetRow
+from store.database.paging import PageRequest
+from store.detection import event_lists
+from store.detection.event_lists import EventAsset, EventFilter
 from store.errors import NotFound
 from store.runs.try_lock import AssetSelector
 from watcher.serving.api.context import Context
@@ -32,11 +32,11 @@ from watcher.serving.api.shapes.assets import AssetEvents
 router = APIRouter(prefix="/execution", tags=["Execution: assets"])
 
 
-async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST) -> Window:
-    return Window(limit=limit, order_by=["timestamp"] if ascending else ["-timestamp", "-id"])
+async def _window(*, ascending: bool = True, limit: Annotated[int, Query(ge=0, le=BIGGEST)] = BIGGEST) -> PageRequest:
+    return PageRequest(limit=limit, order_by=["timestamp"] if ascending else ["-timestamp", "-id"])
 
 
-InOrder = Annotated[Window, Depends(_window)]
+InOrder = Annotated[PageRequest, Depends(_window)]
 
 
 def _add_asset_route(path: str, selector: Callable[..., Awaitable[AssetSelector]]) -> None:
@@ -63,7 +63,7 @@ async def assets_by_alias(context: Context, identity: Identity, alias_name: str)
         return [_shown(asset) for asset in await assets.of_alias(connection, alias_id)]
 
 
-def _shown(asset: Asset) -> EventAsset:
+def _shown(asset: AssetRow) -> EventAsset:
     return EventAsset(name=asset.name, uri=asset.uri, group=asset.group, extra=json.loads(asset.extra))
 
 
@@ -96,7 +96,7 @@ async def events_by_asset(
         except NotFound:
             return AssetEvents(asset_events=[])
         which = EventFilter(asset_id=asset.id, not_before=after, not_after=before)
-        return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)
+        return AssetEvents(asset_events=(await event_lists.listed(connection, which, window)).rows)
 
 
 @router.get("/asset-events/by-asset-alias")
@@ -112,4 +112,4 @@ async def events_by_alias(
     async with reading_as(context, identity) as (connection, task):
         alias_id = await _alias(connection, task.dag_id, name)
         which = EventFilter(alias_id=alias_id, not_before=after, not_after=before)
-        return AssetEvents(asset_events=(await events.listed(connection, which, window)).rows)
+        return AssetEvents(asset_events=(await event_lists.listed(connection, which, window)).rows)

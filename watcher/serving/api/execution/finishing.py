@@ -16,7 +16,7 @@ from store.catalog import aliases, assets
 from store.catalog.aliases import Resolved
 from store.database import configuration_lock
 from store.detection import events
-from store.detection.events import Appended, NewEvent
+from store.detection.events import AppendedEvents, NewEvent
 from store.keys import TryKey
 from store.runs import answers, tries
 from store.values import to_json
@@ -25,7 +25,7 @@ from watcher.serving.api.execution.identity import Call, forbidden
 from watcher.serving.api.parameters import Body, Text
 
 log = structlog.get_logger()
-_NO_EVENTS: Final[tuple[Appended, Mapping[str, int]]] = (Appended(rows=(), dag_ids=frozenset()), {})
+_NO_EVENTS: Final[tuple[AppendedEvents, Mapping[str, int]]] = (AppendedEvents(rows=(), dag_ids=frozenset()), {})
 _Name = Annotated[Text, Field(max_length=1500)]
 
 
@@ -55,13 +55,12 @@ async def finish(
     async with context.database.transaction() as connection:
         finished = await tries.finish(
             connection,
-            call.task_instance_id,
-            call.try_number,
+            call.ref,
             finish_state=state,
             message=message or None,
             request=call.request,
         )
-        await answers.keep(connection, call.task_instance_id, call.request, "{}")
+        await answers.keep(connection, call.ref.task_instance_id, call.request, "{}")
         if finished is None:
             return
         try_key, run = finished.key, finished.run
@@ -93,7 +92,7 @@ class _EventToAppend:
 
 async def _append(
     connection: AsyncConnection, try_key: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
-) -> tuple[Appended, Mapping[str, int]]:
+) -> tuple[AppendedEvents, Mapping[str, int]]:
     """Append the events of a success and the aliases they resolve. Return them, and the assets that were created for them."""
     await configuration_lock.share(connection)
     through = await _resolved(connection, [event.asset for event in outlet_events], dialect)

@@ -14,8 +14,8 @@ from fastapi import Depends, Header, HTTPException, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
-from store.catalog.assets import Asset
-from store.keys import ROLES, Role, TaskInstanceKey, TryKey
+from store.catalog.assets import AssetRow
+from store.keys import ROLES, Role, TaskInstanceKey, TryKey, TryRef
 from store.runs import answers, task_instances, tries
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector
@@ -35,8 +35,7 @@ class Call:
     """A write request of a try. `request` is the key by which a repetition of it is recognized."""
 
     context: ApiContext
-    task_instance_id: str
-    try_number: int
+    ref: TryRef
     granted: frozenset[int] | None
     """The asset ids granted to another scheduler's task. None for a try of this scheduler."""
     trace_id: str | None
@@ -71,8 +70,7 @@ async def _call(
         key = IdempotencyKey(key=idempotency_key, request=_fingerprint(request, await request.body()))
     return Call(
         context=await of_app(request),
-        task_instance_id=identity.task_instance_id,
-        try_number=identity.try_number,
+        ref=identity,
         granted=identity.assets,
         trace_id=identity.trace_id,
         request=key,
@@ -90,9 +88,8 @@ def _fingerprint(request: Request, body: bytes) -> str:
 
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """Return a new token for the same try with the same lifetime."""
-    task_instance_id, try_number, trace_id = identity.task_instance_id, identity.try_number, identity.trace_id
     secret = context.sign_in.secrets[0]
-    return try_tokens.issue(secret, task_instance_id, try_number, lifetime=identity.lifetime, trace_id=trace_id)
+    return try_tokens.issue(secret, identity, lifetime=identity.lifetime, trace_id=identity.trace_id)
 
 
 async def _by_name(name: str) -> AssetSelector:
@@ -112,12 +109,12 @@ async def fenced(connection: AsyncConnection, call: Call) -> TryKey:
 
     Raises `TryFenced`, `NotFound`, `ReplayedResponse`.
     """
-    return await tries.fence(connection, call.task_instance_id, call.try_number, request=call.request)
+    return await tries.fence(connection, call.ref, request=call.request)
 
 
 async def stored_answer(connection: AsyncConnection, call: Call, response: Response, body: str) -> Response:
     """Return an answer with this JSON and the headers of `response`. It is stored in the transaction that has the effect."""
-    await answers.keep(connection, call.task_instance_id, call.request, body)
+    await answers.keep(connection, call.ref.task_instance_id, call.request, body)
     return Response(body, media_type="application/json", headers=dict(response.headers))
 
 
@@ -138,7 +135,7 @@ async def declared_asset(
     *,
     name: str | None = None,
     uri: str | None = None,
-) -> Asset:
+) -> AssetRow:
     """Return the asset of this name, uri, or both, if the job declares it in one of the roles.
 
     An alias in one of the roles that resolved to the asset also counts. The token of another scheduler's task must list the
@@ -154,7 +151,7 @@ async def declared_asset(
 
 async def selected_asset(
     connection: AsyncConnection, identity: TryIdentity, dag_id: str, roles: Collection[Role], selector: AssetSelector
-) -> Asset:
+) -> AssetRow:
     """Return the asset that the selector names, as `declared_asset` does."""
     name = selector.text if selector.by == "name" else None
     uri = selector.text if selector.by == "uri" else None

@@ -13,10 +13,10 @@ from pydantic import Field, StrictFloat, StrictInt
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state import attributed
-from store.state.transactions import Outcome, Transaction
+from store.state.transactions import EntryTransaction, TransactionOutcome
 from store.values import check_key, to_json
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -145,7 +145,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
 
     Increments are applied once per task instance, asset and ordinal, whatever the try. A repetition does not apply them again.
     """
-    transaction = Transaction(
+    transaction = EntryTransaction(
         ordinal=body.ordinal,
         reads=body.reads,
         sets={key: to_json(value) for key, value in body.sets.items()},
@@ -160,7 +160,7 @@ async def change_together(call: Writing, body: Changes, response: Response) -> R
         for key, text in transaction.sets.items():
             _warn_of_large(write, key, text)
         outcome = await call.context.entries.transact(
-            write.connection, write.asset, transaction, task_instance_id=call.task_instance_id, writer=write.writer
+            write.connection, write.asset, transaction, task_instance_id=call.ref.task_instance_id, writer=write.writer
         )
         return await stored_answer(write.connection, call, response, _as_json(outcome))
 
@@ -176,8 +176,7 @@ async def _task_write(
     async with call.context.database.transaction() as connection:
         locked = await lock_asset(
             connection,
-            call.task_instance_id,
-            call.try_number,
+            call.ref,
             selector,
             key=key,
             request=call.request,
@@ -212,7 +211,7 @@ async def _task_write(
 @asynccontextmanager
 async def _reading(
     context: ApiContext, identity: TryIdentity, selector: AssetSelector
-) -> AsyncIterator[tuple[AsyncConnection, Asset]]:
+) -> AsyncIterator[tuple[AsyncConnection, AssetRow]]:
     """Yield a reading connection and the asset. Raise `NotFound`, or 403 for an asset that the job does not declare."""
     async with reading_as(context, identity) as (connection, task):
         yield connection, await selected_asset(connection, identity, task.dag_id, STORE, selector)
@@ -225,7 +224,7 @@ def _warn_of_large(write: EntryWrite, key: str, text: str) -> None:
         log.warning("store.large_value", key=key, bytes=len(text), limit=limit, **write.who)
 
 
-def _as_json(outcome: Outcome) -> str:
+def _as_json(outcome: TransactionOutcome) -> str:
     """Return the JSON of `Changed` with the values as stored, because not every number survives parsing and writing."""
     values = (f"{json.dumps(key)}:{text or 'null'}" for key, text in outcome.values.items())
     return f'{{"versions":{json.dumps(outcome.versions)},"values":{{{",".join(values)}}}}}'

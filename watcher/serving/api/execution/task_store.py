@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path
 
-from store.state.attributed import task_references
+from store.keys import TryRef
 from store.state.entries import TaskEntry
+from store.state.task_entries import task_references
 from store.values import to_json
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -28,7 +29,7 @@ async def _own(task_instance_id: Annotated[str, Path()], identity: Identity) -> 
 
 
 async def _own_write(task_instance_id: Annotated[str, Path()], call: Writing) -> Call:
-    _check_own(task_instance_id, call)
+    _check_own(task_instance_id, call.ref)
     return call
 
 
@@ -36,7 +37,7 @@ Own = Annotated[TryIdentity, Depends(_own)]
 OwnWrite = Annotated[Call, Depends(_own_write)]
 
 
-def _check_own(task_instance_id: str, speaker: TryIdentity | Call) -> None:
+def _check_own(task_instance_id: str, speaker: TryRef) -> None:
     if task_instance_id != speaker.task_instance_id:
         raise HTTPException(403, "Token subject does not match task instance ID")
 

@@ -14,9 +14,9 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
-from store.detection.events import AssetEvent
+from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
-from store.runs import jobs, measures, runs, tries
+from store.runs import consumption, jobs, measures, runs, tries
 from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
@@ -50,7 +50,7 @@ class TryContext(Shape):
     logical_date: datetime | None
     data_interval_start: datetime | None
     data_interval_end: datetime | None
-    triggering_asset_events: Mapping[str, Sequence[AssetEvent]]
+    triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
     options: Mapping[str, Any]
@@ -106,9 +106,7 @@ class Finish(Body):
 async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
     """Claim the try and return its context. 409 means that another process has claimed it, or that it is superseded."""
     async with call.context.database.transaction() as connection:
-        try_key = await tries.claim(
-            connection, call.task_instance_id, call.try_number, body.nonce, request=call.request
-        )
+        try_key = await tries.claim(connection, call.ref, body.nonce, request=call.request)
         context = await _try_context(call.context, connection, try_key)
         answer = await stored_answer(connection, call, response, context.model_dump_json())
     log.info("try.claimed", **try_key.bindings)
@@ -118,8 +116,8 @@ async def claim_try(call: Writing, body: Claim, response: Response) -> Response:
 async def _try_context(context: ApiContext, connection: AsyncConnection, try_key: TryKey) -> TryContext:
     job = await jobs.get(connection, try_key.dag_id)
     run = await runs.get(connection, try_key.dag_id, try_key.run_id)
-    triggering: dict[str, list[AssetEvent]] = {}
-    for event in await runs.events_of_run(connection, try_key.dag_id, try_key.run_id):
+    triggering: dict[str, list[StoredEvent]] = {}
+    for event in await consumption.events_of_run(connection, try_key.dag_id, try_key.run_id):
         triggering.setdefault(event.asset.name, []).append(event)
     around = await assets.around_job(connection, try_key.dag_id)
     return TryContext(
@@ -187,6 +185,6 @@ class RenewedToken(Shape):
 async def renew_token(context: Context, identity: Identity) -> dict[str, str]:
     """Return a new token for the try. Nothing is written: a repeated request returns another token."""
     async with context.database.transaction() as connection:
-        await tries.fence(connection, identity.task_instance_id, identity.try_number)
+        await tries.fence(connection, identity)
     token = renewed(context, identity)
     return {"token": token, "expires_at": try_tokens.verify(context.sign_in.secrets, token).expires_at.isoformat()}

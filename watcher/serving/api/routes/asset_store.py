@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from store.catalog import assets
-from store.database.paging import Page, Window
+from store.database.paging import PageRequest, ResultPage
 from store.errors import Conflict
 from store.state import history
 from store.state.entries import Entry
@@ -169,6 +169,6 @@ async def _entry(context: ApiContext, asset_id: int, key: str) -> Entry:
         return await context.entries.entry(connection, await assets.reference(connection, asset_id), key)
 
 
-async def _page(context: ApiContext, asset_id: int, window: Window) -> Page[Entry]:
+async def _page(context: ApiContext, asset_id: int, window: PageRequest) -> ResultPage[Entry]:
     async with context.database.reading() as connection:
         return await context.entries.page(connection, await assets.reference(connection, asset_id), window)

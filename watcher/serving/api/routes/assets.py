@@ -10,10 +10,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.catalog.aliases import ALIAS_ORDERS
-from store.catalog.assets import ASSET_ORDERS, Asset
-from store.database.paging import Window
+from store.catalog.assets import ASSET_ORDERS, AssetRow
+from store.database.paging import PageRequest
 from store.errors import no_alias
-from store.runs import decisions, runs
+from store.runs import consumption, runs
 from watcher.serving.api.context import Context
 from watcher.serving.api.decisions import RunRequest, materialize
 from watcher.serving.api.document.refusals import MAY_CONFLICT
@@ -35,7 +35,7 @@ router = APIRouter(prefix="/api/v2/assets", tags=["Asset"])
 async def list_assets(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(ASSET_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(ASSET_ORDERS, "id"))],
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
     uri_pattern: Pattern = None,
@@ -62,7 +62,7 @@ async def list_assets(
 async def list_aliases(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(ALIAS_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(ALIAS_ORDERS, "id"))],
     name_pattern: Pattern = None,
     name_prefix_pattern: Pattern = None,
 ) -> AssetAliasCollectionResponse:
@@ -104,9 +104,9 @@ async def materialize_asset(
         return run_response(await runs.get(connection, dag_id, run_id))
 
 
-async def _responses(connection: AsyncConnection, rows: Sequence[Asset]) -> list[AssetResponse]:
+async def _responses(connection: AsyncConnection, rows: Sequence[AssetRow]) -> list[AssetResponse]:
     ids = [row.id for row in rows]
     jobs_around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)
-    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    unprocessed = await consumption.unprocessed_of_assets(connection, ids)
     return [asset_response(row, jobs_around, attached, unprocessed) for row in rows]

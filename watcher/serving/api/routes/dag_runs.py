@@ -12,13 +12,13 @@ from fastapi import APIRouter, Depends, HTTPException, Query
 from fastapi.responses import StreamingResponse
 from pydantic import Field
 
-from store.database.paging import Window
-from store.detection.events import AssetEvent
+from store.database.paging import PageRequest
+from store.detection.event_lists import StoredEvent
 from store.errors import NotFound
-from store.runs import jobs, run_lists, runs, task_instances
+from store.runs import consumption, jobs, run_lists, runs, task_instances
 from store.runs.queues import ACTIVE
 from store.runs.run_lists import RUN_ORDERS
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from store.runs.task_instances import TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
@@ -102,7 +102,7 @@ async def list_runs(
     context: Context,
     _: Viewer,
     dag_id: str,
-    window: Annotated[Window, Depends(cursor_window(RUN_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(cursor_window(RUN_ORDERS, "id"))],
     query: Annotated[RunQuery, Query()],
 ) -> DAGRunCollectionResponse:
     """List the runs of a job, or with `~` the runs of all jobs."""
@@ -214,8 +214,8 @@ async def list_upstream_events(context: Context, _: Viewer, dag_id: str, run_id:
     """List the events that the run consumes, oldest first."""
     async with context.database.reading() as connection:
         await runs.get(connection, dag_id, run_id)
-        events: Sequence[AssetEvent] = await runs.events_of_run(connection, dag_id, run_id)
-        consumers = await runs.runs_of_events(connection, [event.id for event in events])
+        events: Sequence[StoredEvent] = await consumption.events_of_run(connection, dag_id, run_id)
+        consumers = await consumption.runs_of_events(connection, [event.id for event in events])
     shown = [event_response(event, consumers) for event in events]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=len(shown))
 
@@ -250,7 +250,7 @@ async def _states(context: ApiContext, dag_id: str, run_id: str, interval: float
             await context.live.stopping.wait()
 
 
-async def _existing(context: ApiContext, dag_id: str, run_id: str) -> Run:
+async def _existing(context: ApiContext, dag_id: str, run_id: str) -> RunRow:
     async with context.database.reading() as connection:
         return await runs.get(connection, dag_id, run_id)
 

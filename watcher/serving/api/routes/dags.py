@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel
 
 from store.catalog import assets
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.errors import NotFound
-from store.runs import decisions, jobs, runs
+from store.runs import consumption, jobs, runs
 from store.runs.jobs import JOB_ORDERS, JobFilter
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import pause
@@ -117,7 +117,7 @@ class DAGPatchBody(Body):
 async def list_dags(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(JOB_ORDERS, "dag_id"))],
     query: Annotated[JobQuery, Query()],
 ) -> DAGCollectionResponse:
     """List jobs."""
@@ -145,10 +145,10 @@ async def patch_dags(
     return await _listed(context, JobFilter(ids=matching), replace(window, order_by=["dag_id"]))
 
 
-async def _listed(context: ApiContext, which: JobFilter, window: Window) -> DAGCollectionResponse:
+async def _listed(context: ApiContext, which: JobFilter, window: PageRequest) -> DAGCollectionResponse:
     async with context.database.reading() as connection:
         listed = await jobs.listed(connection, which, window)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
+        unprocessed = await consumption.unprocessed_of_jobs(connection, [job.dag_id for job in listed.rows])
     return DAGCollectionResponse(
         dags=[dag_response(job, unprocessed) for job in listed.rows], total_entries=listed.total
     )
@@ -159,7 +159,7 @@ async def get_dag(context: Context, _: Viewer, dag_id: str) -> DAGResponse:
     """Return a job."""
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
-        return dag_response(job, await decisions.unprocessed_of_jobs(connection, [dag_id]))
+        return dag_response(job, await consumption.unprocessed_of_jobs(connection, [dag_id]))
 
 
 @router.get("/{dag_id}/details")
@@ -167,7 +167,7 @@ async def get_dag_details(context: Context, _: Viewer, dag_id: str) -> DAGDetail
     """Return a job with its details."""
     async with context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
         around = await assets.around_job(connection, dag_id)
         running = await runs.running_runs(connection)
     uris = {asset.name: asset.uri for asset in around if asset.role == "schedule"}
@@ -192,7 +192,7 @@ async def list_dag_versions(
     context: Context,
     _: Viewer,
     dag_id: str,
-    window: Annotated[Window, Depends(ordered_window(_VERSION_ORDERS, "id"))],
+    window: Annotated[PageRequest, Depends(ordered_window(_VERSION_ORDERS, "id"))],
     version_number: int | None = None,
     bundle_name: str | None = None,
     bundle_version: str | None = None,

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Query
 from pydantic import Field
 
-from store.database.paging import Window
-from store.detection import events
-from store.detection.events import EVENT_ORDERS, Appended, AssetEvent, EventFilter
+from store.database.paging import PageRequest
+from store.detection import event_lists
+from store.detection.event_lists import EVENT_ORDERS, EventFilter, StoredEvent
+from store.detection.events import AppendedEvents
 from store.errors import no_asset
-from store.runs import runs
+from store.runs import consumption
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
@@ -40,7 +41,9 @@ class CreateAssetEventsBody(Body):
 async def list_events(
     context: Context,
     _: Viewer,
-    window: Annotated[Window, Depends(ordered_window([name for name in EVENT_ORDERS if name != "id"], "timestamp"))],
+    window: Annotated[
+        PageRequest, Depends(ordered_window([name for name in EVENT_ORDERS if name != "id"], "timestamp"))
+    ],
     asset_id: Annotated[int | None, Query(ge=0, le=BIGGEST)] = None,
     source_dag_id: str | None = None,
     source_task_id: str | None = None,
@@ -72,8 +75,8 @@ async def list_events(
         before=timestamp_lt,
     )
     async with context.database.reading() as connection:
-        events_page = await events.listed(connection, which, window)
-        consumers = await runs.runs_of_events(connection, [event.id for event in events_page.rows])
+        events_page = await event_lists.listed(connection, which, window)
+        consumers = await consumption.runs_of_events(connection, [event.id for event in events_page.rows])
     shown = [event_response(event, consumers) for event in events_page.rows]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
 
@@ -85,7 +88,7 @@ async def create_event(context: Context, actor: Operator, body: CreateAssetEvent
     return event_response(await _create(context, actor, body.asset_id, extra), [])
 
 
-async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> AssetEvent:
+async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> StoredEvent:
     """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
 
     As in Airflow, the server marks an event that came through the API, but only if the client gave an `extra`.
@@ -96,7 +99,7 @@ async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mappi
     return await context.event_posts.store(context.database, partial(_wake, context), actor.name, asset_id, text)
 
 
-def _wake(context: ApiContext, appended: Appended) -> None:
+def _wake(context: ApiContext, appended: AppendedEvents) -> None:
     if appended.dag_ids:
         context.hint(Hint(what="queues", names=appended.dag_ids))
     if appended.fills_outbox:

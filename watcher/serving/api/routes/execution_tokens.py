@@ -18,7 +18,6 @@ from store.errors import no_asset
 from store.keys import TaskInstanceKey
 from store.processes import audit
 from store.runs import foreign_tasks
-from store.runs.foreign_tasks import NO_TRY
 from watcher.serving import try_tokens
 from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT, MAY_MISS
@@ -63,18 +62,17 @@ async def create_execution_token(context: Context, actor: Admin, body: ForeignTa
     key = TaskInstanceKey(dag_id=body.dag_id, run_id=body.run_id, task_id=body.task_id, map_index=body.map_index)
     async with context.database.transaction() as connection:
         granted = await _ids(connection, body.assets)
-        task_instance_id = await foreign_tasks.register(connection, key, body.expires_in, context.database.dialect)
-        detail = {**key.columns, "task_instance_id": task_instance_id, "assets": list(body.assets)}
+        ref = await foreign_tasks.register(connection, key, body.expires_in, context.database.dialect)
+        detail = {**key.columns, "task_instance_id": ref.task_instance_id, "assets": list(body.assets)}
         await audit.record(connection, actor.name, "execution_token.create", body.dag_id, detail)
     token = try_tokens.issue(
         context.sign_in.secrets[0],
-        task_instance_id,
-        NO_TRY,
+        ref,
         lifetime=timedelta(seconds=body.expires_in),
         assets=granted,
     )
     expires_at = try_tokens.verify(context.sign_in.secrets, token).expires_at
-    return ExecutionToken(token=token, task_instance_id=task_instance_id, expires_at=expires_at)
+    return ExecutionToken(token=token, task_instance_id=ref.task_instance_id, expires_at=expires_at)
 
 
 async def _ids(connection: AsyncConnection, names: Sequence[str]) -> set[int]:

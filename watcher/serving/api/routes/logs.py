@@ -23,7 +23,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, StreamingResponse
 
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
-from store.runs import runs, task_instances, tries
+from store.runs import runs, task_instances, try_lookup
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.host.logs import reader, try_log
@@ -160,7 +160,7 @@ async def log_of_try(
         # The log of a run outlives the run: after a person deleted it the log itself, after its retention the history.
         if around is None and not await runs.was_deleted(connection, instance.dag_id, instance.run_id):
             await task_instances.check(connection, instance)
-        stored = await tries.stored_handle(connection, instance, try_number)
+        stored = await try_lookup.stored_handle(connection, instance, try_number)
     submitter = None if stored is None else context.jobs.submitters.get(stored[0])
     if stored is None or submitter is None or submitter.ends_with_home:
         return LogOfTry(path=path, remote=None)

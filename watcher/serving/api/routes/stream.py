@@ -11,8 +11,8 @@ from pydantic import BaseModel, TypeAdapter
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers as watcher_rows
-from store.runs import runs
-from store.runs.changes import Changed
+from store.runs import consumption
+from store.runs.changes import ChangeSet
 from store.state.history import HistoryEntry
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import BIGGEST, Text
@@ -52,7 +52,7 @@ async def stream(
     selection = ChangeFilter(types=_types(types), asset_id=asset_id, dag_id=dag_id)
     context.live.streams.check()
 
-    async def shown(connection: AsyncConnection, changed: Changed) -> list[Change]:
+    async def shown(connection: AsyncConnection, changed: ChangeSet) -> list[Change]:
         return await _shown(context, connection, changed)
 
     changes = context.live.changes.follow(context.database, shown, selection, last_event_id, context.live.stopping)
@@ -77,8 +77,10 @@ async def _all(first: str, others: AsyncIterator[str]) -> AsyncIterator[str]:
         yield text
 
 
-async def _shown(context: ApiContext, connection: AsyncConnection, changed: Changed) -> list[Change]:
-    consuming = await runs.runs_of_events(connection, [event.id for event in changed.events]) if changed.events else []
+async def _shown(context: ApiContext, connection: AsyncConnection, changed: ChangeSet) -> list[Change]:
+    consuming = (
+        await consumption.runs_of_events(connection, [event.id for event in changed.events]) if changed.events else []
+    )
     changes = [
         Change(
             type="asset_event",

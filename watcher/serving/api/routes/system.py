@@ -12,11 +12,11 @@ import structlog
 from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
-from store.catalog import assets, catalog_sync, watchers
-from store.database import migrations
+from store.catalog import assets, watchers
+from store.database import configuration_lock, migrations
 from store.detection import outbox
 from store.errors import SchemaOutdated
-from store.processes import audit, signing_keys, triggerers
+from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
@@ -158,8 +158,8 @@ async def _stored_reasons(context: ApiContext) -> list[str]:
     try:
         await migrations.check(context.database, PROBE_DEADLINE)
         async with context.database.reading(PROBE_DEADLINE) as connection:
-            applied = await catalog_sync.applied_hash(connection)
-            keys = await signing_keys.published(connection)
+            applied = await configuration_lock.applied_hash(connection)
+            keys = await triggerers.published_keys(connection)
     except SchemaOutdated as error:
         return [str(error)]
     except UNAVAILABLE as error:

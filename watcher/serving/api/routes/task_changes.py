@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from fastapi import APIRouter, HTTPException, Query
 from pydantic import Field, field_validator, model_validator
 
-from store.database.paging import Range, Window
+from store.database.paging import PageRequest, Range
 from store.errors import Conflict
 from store.keys import TaskInstanceKey
 from store.runs import jobs, runs, task_instances
@@ -185,7 +185,7 @@ async def clear_task_instances(
     context: Context, actor: Operator, dag_id: str, body: ClearTaskInstancesBody
 ) -> TaskInstanceCollectionResponse:
     """Clear runs one after the other, up to the first that cannot be cleared."""
-    window = Window(limit=_MOST_RUNS, order_by=["run_after"])
+    window = PageRequest(limit=_MOST_RUNS, order_by=["run_after"])
     async with context.database.reading() as connection:
         await jobs.get(connection, dag_id)
         if body.dag_run_id is not None:

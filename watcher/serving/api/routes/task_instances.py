@@ -12,7 +12,7 @@ from typing import Annotated, Final, TypeAlias
 from fastapi import APIRouter, Depends, HTTPException, Query
 from pydantic import Field
 
-from store.database.paging import Window
+from store.database.paging import PageRequest
 from store.errors import NotFound
 from store.keys import TaskInstanceKey
 from store.runs import jobs, runs, task_instances
@@ -48,7 +48,7 @@ async def list_task_instances(
     _: Viewer,
     dag_id: str,
     run_id: str,
-    window: Annotated[Window, Depends(cursor_window(TASK_ORDERS, "map_index"))],
+    window: Annotated[PageRequest, Depends(cursor_window(TASK_ORDERS, "map_index"))],
     query: Annotated[TaskQuery, Query()],
 ) -> TaskInstanceCollectionResponse:
     """List the task instances of a run. With `~` they are those of all runs, or of all jobs."""

@@ -1,4 +1,4 @@
-"""Assets and their events for people and tools. Jobs get `store.detection.events.AssetEvent` itself."""
+"""Assets and their events for people and tools. Jobs get `store.detection.events.StoredEvent` itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from store.catalog.assets import Asset, Attached, JobOfAsset
-from store.detection.events import AssetEvent, EventFields
-from store.runs.runs import ConsumingRun
+from store.catalog.assets import AssetRow, Attached, JobOfAsset
+from store.detection.event_lists import EventFields, StoredEvent
+from store.runs.consumption import ConsumingRun
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
 
@@ -76,7 +76,7 @@ class AssetCollectionResponse(Shape):
 
 
 def asset_response(
-    asset: Asset, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
+    asset: AssetRow, around: Sequence[JobOfAsset], attached: Sequence[Attached], unprocessed: Mapping[int, int]
 ) -> AssetResponse:
     """Return the asset with its jobs, aliases and watchers. The arguments may contain those of other assets as well."""
     jobs = [job for job in around if job.asset_id == asset.id]
@@ -98,7 +98,7 @@ def asset_response(
     )
 
 
-def _watcher(name: str, asset: Asset) -> AssetWatcherResponse:
+def _watcher(name: str, asset: AssetRow) -> AssetWatcherResponse:
     """Return a watcher. Airflow's client requires a number, which is computed from the watcher's name."""
     return AssetWatcherResponse(name=name, trigger_id=zlib.crc32(name.encode()), created_date=asset.created_at)
 
@@ -132,8 +132,8 @@ class AssetEventCollectionResponse(Shape):
     total_entries: int
 
 
-def event_response(event: AssetEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
-    """Return the event with its consuming runs. `runs` is a result of `store.runs.runs.runs_of_events` for this and other events."""
+def event_response(event: StoredEvent, runs: Sequence[ConsumingRun]) -> AssetEventResponse:
+    """Return the event with its consuming runs. `runs` is a result of `store.runs.consumption.runs_of_events` for this and other events."""
     return AssetEventResponse(
         id=event.id,
         asset_id=event.asset_id,
@@ -160,4 +160,4 @@ def _run(run: ConsumingRun) -> DagRunAssetReference:
 class AssetEvents(Shape):
     """Events as jobs see them."""
 
-    asset_events: Sequence[AssetEvent]
+    asset_events: Sequence[StoredEvent]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from store.database.cursors import CursorPage
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from watcher.serving.api.shapes.base import JsonObject, Shape, duration
 from watcher.serving.api.shapes.dags import DagVersionResponse
 
@@ -49,14 +49,14 @@ class DAGRunCollectionResponse(Shape):
     previous_cursor: str | None = None
 
 
-def run_response(run: Run) -> DAGRunResponse:
+def run_response(run: RunRow) -> DAGRunResponse:
     """Return a run under Airflow's names."""
     return DAGRunResponse.of(
         run, dag_run_id=run.run_id, dag_display_name=run.dag_id, duration=duration(run.start_date, run.end_date)
     )
 
 
-def run_collection(page: CursorPage[Run]) -> DAGRunCollectionResponse:
+def run_collection(page: CursorPage[RunRow]) -> DAGRunCollectionResponse:
     """Return a page of runs."""
     return DAGRunCollectionResponse(
         dag_runs=[run_response(run) for run in page.rows],

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from uuid import UUID, uuid5
 
-from store.keys import Condition, Cron
-from store.runs.jobs import Job
+from store.keys import Condition, CronSchedule
+from store.runs.jobs import JobRow
 from watcher.serving.api.shapes.base import Shape
 
 VERSION: Final = 1
@@ -106,7 +106,7 @@ class DAGDetailsResponse(DAGResponse):
     latest_dag_version: DagVersionResponse
 
 
-def version_response(job: Job) -> DagVersionResponse:
+def version_response(job: JobRow) -> DagVersionResponse:
     """Return the present version of the job."""
     return DagVersionResponse(
         id=uuid5(_VERSIONS, f"{job.dag_id}/{job.updated_at.isoformat()}"),
@@ -117,7 +117,7 @@ def version_response(job: Job) -> DagVersionResponse:
 
 
 def details_response(
-    job: Job, unprocessed: Mapping[str, int], uris: Mapping[str, str], active_runs: int
+    job: JobRow, unprocessed: Mapping[str, int], uris: Mapping[str, str], active_runs: int
 ) -> DAGDetailsResponse:
     """Return the job with its details. `uris` holds the uris of the assets of its schedule, by name."""
     definition, shown = job.definition, dag_response(job, unprocessed)
@@ -149,7 +149,7 @@ def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]
     return {"alias": {"name": condition["alias"], "group": "asset"}}
 
 
-def dag_response(job: Job, unprocessed: Mapping[str, int]) -> DAGResponse:
+def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
     """Return a job. `unprocessed` holds the number of events in failed runs by job."""
     definition = job.definition
     events, cron = schedule_text(definition.schedule), definition.cron
@@ -175,7 +175,7 @@ def dag_response(job: Job, unprocessed: Mapping[str, int]) -> DAGResponse:
     )
 
 
-def _description(events: str | None, cron: Cron | None) -> str | None:
+def _description(events: str | None, cron: CronSchedule | None) -> str | None:
     by_time = cron and f"{cron.expression} ({cron.timezone})"
     by_events = events and f"Triggered by assets: {events}"
     return " or ".join(part for part in (by_events, by_time) if part) or None

@@ -12,7 +12,7 @@ from fastapi import Depends, HTTPException, Request
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from starlette.types import Scope
 
-from store.processes import sessions, tokens
+from store.processes import tokens
 from store.processes.tokens import Identity
 from watcher.host.loops import keep_going
 from watcher.serving import try_tokens
@@ -104,7 +104,7 @@ async def _of_session(request: Request, context: ApiContext) -> Identity:
     if session_id is None:
         raise not_authenticated()
     async with context.database.reading() as connection:
-        identity = await sessions.identify(connection, session_id)
+        identity = await tokens.identify_session(connection, session_id)
     # This does not count as a failed sign-in: nobody guesses 256 bits, so it is a page that was left open.
     if identity is None:
         raise not_authenticated("the session has ended; sign in again")
@@ -141,7 +141,7 @@ async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAutho
     async with keep_going("api.sign_in_unknown"), context.database.reading() as connection:
         if bearer is not None:
             return await tokens.identify(connection, bearer.credentials) is not None
-        return session_id is not None and await sessions.identify(connection, session_id) is not None
+        return session_id is not None and await tokens.identify_session(connection, session_id) is not None
     return True
 
 

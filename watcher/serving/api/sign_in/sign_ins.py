@@ -17,7 +17,7 @@ from fastapi import HTTPException, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.processes import audit, sessions, tokens
+from store.processes import audit, tokens
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE
@@ -47,21 +47,21 @@ async def begin_session(request: Request, context: ApiContext, token: str) -> st
     async with context.database.transaction() as connection:
         identity = await tokens.identify(connection, token)
         if identity is not None:
-            await sessions.end(connection, context.sign_in.site.session_id(request.headers) or "")
-            session_id = await sessions.begin(connection, identity.token_id)
+            await tokens.end_session(connection, context.sign_in.site.session_id(request.headers) or "")
+            session_id = await tokens.begin_session(connection, identity.token_id)
             detail = {"token_id": identity.token_id}
             await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
     if session_id is None:
         raise await refused_token(request, context, REFUSED)
-    return _cookie(request, context, session_id, sessions.LIFETIME.total_seconds())
+    return _cookie(request, context, session_id, tokens.SESSION_LIFETIME.total_seconds())
 
 
 async def end_session(request: Request, context: ApiContext) -> str:
     """Sign out: end the session, and return the `Set-Cookie` header that removes it from the browser."""
     session_id = context.sign_in.site.session_id(request.headers) or ""
     async with context.database.transaction() as connection:
-        identity = await sessions.identify(connection, session_id)
-        await sessions.end(connection, session_id)
+        identity = await tokens.identify_session(connection, session_id)
+        await tokens.end_session(connection, session_id)
         if identity is not None:
             await audit.record(connection, identity.subject, "session.end", identity.subject)
     return _cookie(request, context, "", 0)

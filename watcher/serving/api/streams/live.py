@@ -16,13 +16,13 @@ import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.runs.changes import Changed, Changes
+from store.runs.changes import ChangeFeed, ChangeSet
 from watcher.host.loops import keep_going
 
 ChangeType: TypeAlias = Literal["asset_event", "run", "try", "watcher", "store"]
 TYPES: Final[tuple[ChangeType, ...]] = get_args(ChangeType)
 MOST_KEPT: Final = 10_000
-"""Changes that are kept for clients that reconnect."""
+"""ChangeFeed that are kept for clients that reconnect."""
 MOST_PENDING: Final = 1_000_000
 """Characters that may be pending for a slow client before its stream ends."""
 POLL_INTERVAL: Final = 1.0
@@ -59,7 +59,7 @@ class ChangeFilter:
         )
 
 
-Shown: TypeAlias = Callable[[AsyncConnection, Changed], Awaitable[list[Change]]]
+Shown: TypeAlias = Callable[[AsyncConnection, ChangeSet], Awaitable[list[Change]]]
 """Turns the rows of a poll into changes."""
 
 
@@ -89,7 +89,7 @@ class LiveChanges:
 
     most_kept: int = MOST_KEPT
     most_pending: int = MOST_PENDING
-    _reader: Changes | None = None
+    _reader: ChangeFeed | None = None
     _name: str = ""
     _number: int = 0
     _kept: deque[tuple[int, Change]] = field(default_factory=deque)
@@ -140,10 +140,10 @@ class LiveChanges:
             reader, self._reader = self._reader, None  # a reader that fails is not used again
             async with keep_going("changes.look_failed"), database.reading() as connection:
                 if reader is None or now - self._polled_at > FORGOTTEN_AFTER:
-                    reader = await Changes.begin(connection)
+                    reader = await ChangeFeed.begin(connection)
                     self._restart()
                 else:
-                    self._hand_out(await shown(connection, await reader.look(connection)))
+                    self._hand_out(await shown(connection, await reader.poll(connection)))
                 self._reader = reader
             self._polled_at = anyio.current_time()
 

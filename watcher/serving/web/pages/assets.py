@@ -11,12 +11,12 @@ from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets
-from store.database.paging import Window
-from store.detection import events, outbox
-from store.detection.events import AssetEvent, EventFilter
+from store.database.paging import PageRequest
+from store.detection import event_lists, outbox
+from store.detection.event_lists import EventFilter, StoredEvent
 from store.keys import AssetRef
-from store.runs import decisions, runs, waiting
-from store.runs.runs import ConsumingRun
+from store.runs import consumption, waiting
+from store.runs.consumption import ConsumingRun
 from store.state import history
 from store.state.history import HistoryEntry
 from watcher.serving.api.context import Context
@@ -43,11 +43,11 @@ async def all_assets(view: Pages, after: Annotated[str | None, Query(max_length=
     return view.page("assets.html", assets=shown, following=following, after=after)
 
 
-async def _with_surroundings(connection: AsyncConnection, rows: Sequence[assets.Asset]) -> Sequence[Any]:
+async def _with_surroundings(connection: AsyncConnection, rows: Sequence[assets.AssetRow]) -> Sequence[Any]:
     ids = [row.id for row in rows]
     around = await assets.jobs_around(connection, ids)
     attached = await assets.attached(connection, ids)
-    unprocessed = await decisions.unprocessed_of_assets(connection, ids)
+    unprocessed = await consumption.unprocessed_of_assets(connection, ids)
     return [asset_response(row, around, attached, unprocessed) for row in rows]
 
 
@@ -57,7 +57,7 @@ async def one_asset(view: Pages, asset_id: AssetId) -> Response:
     async with context.database.reading() as connection:
         asset = await assets.get(connection, asset_id)
         (shown,) = await _with_surroundings(connection, [asset])
-        entries = await context.entries.page(connection, asset.ref, Window(limit=_MOST_ENTRIES))
+        entries = await context.entries.page(connection, asset.ref, PageRequest(limit=_MOST_ENTRIES))
         recent = await _events(connection, asset_id, None, FEW)
         stuck = await outbox.stuck(connection, asset_id)
         waits = await waiting_jobs(connection, await waiting.jobs_scheduled_on(connection, asset_id))
@@ -94,7 +94,7 @@ async def events_of_asset(view: Pages, asset_id: AssetId, before: Before = None)
 class _ShownEvents:
     """A part of an asset's events with what a page links them to."""
 
-    part: ListPart[AssetEvent]
+    part: ListPart[StoredEvent]
     consumers: Mapping[int, Sequence[ConsumingRun]]
     """The runs that consumed each event, by the event's id."""
     with_source: Collection[int]
@@ -102,15 +102,17 @@ class _ShownEvents:
 
 
 async def _events(connection: AsyncConnection, asset_id: int, before: int | None, limit: int) -> _ShownEvents:
-    rows = await events.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
-    part: ListPart[AssetEvent] = ListPart.of(rows, lambda event: event.id, limit)
-    with_source = await runs.events_with_source(connection, [event.id for event in part.rows])
+    rows = await event_lists.latest(connection, EventFilter(asset_id=asset_id), limit=limit + 1, before=before)
+    part: ListPart[StoredEvent] = ListPart.of(rows, lambda event: event.id, limit)
+    with_source = await consumption.events_with_source(connection, [event.id for event in part.rows])
     return _ShownEvents(part=part, consumers=await consumers_of(connection, part.rows), with_source=with_source)
 
 
-async def consumers_of(connection: AsyncConnection, rows: Sequence[AssetEvent]) -> Mapping[int, Sequence[ConsumingRun]]:
+async def consumers_of(
+    connection: AsyncConnection, rows: Sequence[StoredEvent]
+) -> Mapping[int, Sequence[ConsumingRun]]:
     """Return the runs that consumed each event, by the event's id."""
-    consuming = await runs.runs_of_events(connection, [event.id for event in rows])
+    consuming = await consumption.runs_of_events(connection, [event.id for event in rows])
     return {event.id: [run for run in consuming if run.event_id == event.id] for event in rows}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from fastapi import APIRouter, HTTPException, Request, Response
 
 from store.catalog import assets
-from store.runs import decisions, jobs, runs
-from store.runs.runs import Run
+from store.runs import consumption, jobs, runs
+from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
 from watcher.serving.api.shapes.dags import dag_response
@@ -27,10 +27,10 @@ async def one_job(view: Pages, dag_id: str) -> Response:
     async with view.context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
         around = await assets.around_job(connection, dag_id)
-        unprocessed = await decisions.unprocessed_of_jobs(connection, [dag_id])
+        unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
-    part: ListPart[Run] = ListPart.of(rows, lambda run: run.id, FEW)
+    part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
         "job.html", job=job, shown=dag_response(job, unprocessed), around=around, waiting=waiting, runs=part
     )

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets, watchers
-from store.catalog.assets import Asset
+from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection import activity
 from store.runs import runs, waiting
@@ -129,7 +129,7 @@ def _of_watchers(rows: Sequence[WatcherRow]) -> Iterator[Attention]:
             yield Attention(name=row.name, sentence=row.error, page=path("watchers", row.name))
 
 
-def _of_assets(expected: Sequence[Asset]) -> Iterator[Attention]:
+def _of_assets(expected: Sequence[AssetRow]) -> Iterator[Attention]:
     for asset in expected:
         if asset.is_late and asset.expect_every is not None:
             last = (

@@ -8,12 +8,12 @@ from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
-from store.detection import events
-from store.detection.events import EventFilter
+from store.detection import event_lists
+from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
-from store.runs import runs, task_instances
+from store.runs import consumption, runs, task_instances
 from store.runs.queues import ACTIVE
-from store.runs.runs import Run
+from store.runs.runs import RunRow
 from store.runs.task_instances import TryOfRun
 from store.state import history
 from watcher.serving.api import decisions as api
@@ -45,7 +45,7 @@ async def all_runs(
     states = None if state is None else [state]
     async with view.context.database.reading() as connection:
         rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
-    part: ListPart[Run] = ListPart.of(rows, lambda run: run.id)
+    part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
     return view.page("runs.html", runs=part, before=before, state=state, job=job)
 
 
@@ -55,10 +55,12 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         run = await runs.get(connection, dag_id, run_id)
         tasks = await task_instances.of_run(connection, dag_id, run_id)
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
-        consumed = await runs.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
-        with_source = await runs.events_with_source(connection, [event.id for event in consumed])
+        consumed = await consumption.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
+        with_source = await consumption.events_with_source(connection, [event.id for event in consumed])
         written = await history.of_run(connection, dag_id, run_id, limit=_MOST)
-        emitted = await events.latest(connection, EventFilter(source_dag_id=dag_id, source_run_id=run_id), limit=_MOST)
+        emitted = await event_lists.latest(
+            connection, EventFilter(source_dag_id=dag_id, source_run_id=run_id), limit=_MOST
+        )
     newest = TaskInstanceKey.of(tries[0]) if tries else None
     return view.page(
         "run.html",

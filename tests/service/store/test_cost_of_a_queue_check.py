@@ -25,7 +25,7 @@ FILL = {
 
 
 async def fill(database: Database, count: int) -> None:
-    """So many queued events of the asset a, and behind them one of b; none of c and d. `load` waits for all four."""
+    """Queue this many events of the asset a, and behind them one of b; none of c and d. `load` waits for all four."""
     numbers = FILL[database.dialect].format(count=count)
     trace_id = "md5(number::text)" if database.dialect == "postgresql" else "printf('%032x', number)"
     now = "clock_timestamp()" if database.dialect == "postgresql" else "datetime('now')"
@@ -99,7 +99,7 @@ async def _steps(database: Database) -> int:
 
 
 async def costs(database: Database, many: int) -> tuple[Cost, Cost]:
-    """Of a look at a few queued events, and at many."""
+    """The costs of reading a few queued events, and many."""
     await apply(database, declared(assets=ASSETS, jobs={"load": ASSETS}))
     await fill(database, FEW)
     few = await cost_of_a_look(database)
@@ -117,20 +117,20 @@ def assert_alike(few: Cost, many: Cost) -> None:
 
 
 @on_both
-async def test_a_look_at_a_long_queue_costs_what_one_at_a_short_queue_costs(database: Database) -> None:
+async def test_reading_a_long_queue_costs_what_reading_a_short_one_costs(database: Database) -> None:
     assert_alike(*await costs(database, 5_000))
 
 
 @pytest.mark.slow
 @on_both
-async def test_a_look_at_half_a_million_events_costs_what_one_at_ten_costs(database: Database) -> None:
+async def test_reading_half_a_million_events_costs_what_reading_ten_costs(database: Database) -> None:
     few, many = await costs(database, 500_000)
     print(f"{database.dialect}: a look at {FEW} events {few}, at 500,000 {many}")  # noqa: T201
     assert_alike(few, many)
 
 
 @on_both
-async def test_a_look_that_reads_everything_would_be_seen(database: Database) -> None:
+async def test_reading_a_whole_queue_would_be_noticed(database: Database) -> None:
     ids = (await apply(database, declared(assets=ASSETS, jobs={"load": ASSETS}))).asset_ids
     before = await cost_of_a_look(database)
     await append(database, [event(ids["a"]), event(ids["b"])])

@@ -1,0 +1,131 @@
+-- POST /api/v2/assets/events: events of people and tools, each with its entry in the audit. Requests that wait at the
+-- same time share a transaction.
+--
+-- The first statement takes the configuration's advisory lock (shared) and stores events and audit entries; their
+-- foreign keys lock the assets (FOR KEY SHARE). The second makes queue rows and messages of the outbox, and locks the
+-- edges of jobs (FOR KEY SHARE).
+WITH posted_asset AS (SELECT asset.id AS id, asset.name AS name, asset.uri AS uri, asset."group" AS "group", asset.extra
+    AS extra, asset.active AS active
+  FROM asset
+  WHERE asset.id IN (SELECT anon_1.asset_id
+    FROM unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
+        $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(64)[]) WITH
+        ORDINALITY AS anon_1(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
+        source_task_id, source_map_index, source_actor, write_id, place))),
+event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
+    source_task_id, source_map_index, source_actor, timestamp)
+  SELECT anon_1.asset_id AS asset_id, anon_1.extra AS extra, anon_1.trace_id AS trace_id, anon_1.event_id AS event_id,
+      anon_1.source_watcher AS source_watcher, anon_1.source_dag_id AS source_dag_id, anon_1.source_run_id AS
+      source_run_id, anon_1.source_task_id AS source_task_id, anon_1.source_map_index AS source_map_index,
+      anon_1.source_actor AS source_actor, clock_timestamp() AS anon_4
+  FROM unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
+      $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(64)[]) WITH ORDINALITY
+      AS anon_1(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id,
+      source_map_index, source_actor, write_id, place)
+  WHERE (SELECT pg_advisory_xact_lock_shared($16::BIGINT) AS pg_advisory_xact_lock_shared_1) IS NOT NULL AND
+      anon_1.asset_id IN (SELECT posted_asset.id
+    FROM posted_asset
+    WHERE posted_asset.active)
+  ORDER BY anon_1.place
+  RETURNING asset_event.id, asset_event.timestamp, asset_event.asset_id, asset_event.trace_id),
+recorded AS (INSERT INTO audit (actor, action, target, write_id, detail, at)
+  SELECT anon_1.source_actor AS source_actor, $1::VARCHAR AS anon_2, posted_asset.name AS name, anon_1.write_id AS
+      write_id, concat($2::VARCHAR, event.id, $3::VARCHAR, event.trace_id, $4::VARCHAR) AS concat_1, clock_timestamp()
+      AS anon_3
+  FROM event
+  JOIN unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
+      $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(64)[]) WITH ORDINALITY
+      AS anon_1(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id,
+      source_map_index, source_actor, write_id, place) ON event.trace_id = anon_1.trace_id
+  JOIN posted_asset ON posted_asset.id = event.asset_id
+  ORDER BY event.id)
+SELECT posted_asset.id, posted_asset.name, posted_asset.uri, posted_asset."group", posted_asset.extra,
+    posted_asset.active, event.id AS event_id, event.timestamp, event.trace_id
+FROM posted_asset
+LEFT OUTER JOIN event ON event.asset_id = posted_asset.id;
+
+-- Plan:
+-- Nested Loop
+--   CTE posted_asset: Nested Loop
+--     Aggregate
+--       Function Scan
+--     Index Scan using pk_asset on asset
+--   CTE event: Insert on asset_event
+--     Subquery Scan
+--       Result
+--         Result (InitPlan)
+--         Nested Loop
+--           Function Scan
+--           CTE Scan on posted_asset
+--   CTE recorded: Insert on audit
+--     Subquery Scan
+--       Result
+--         Sort
+--           Nested Loop
+--             Nested Loop
+--               CTE Scan on event
+--               Function Scan
+--             CTE Scan on posted_asset
+--   CTE Scan on posted_asset
+--   CTE Scan on event
+
+WITH message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
+  SELECT $1::VARCHAR AS anon_2, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
+      asset_event.event_id AS event_id, clock_timestamp() AS anon_3
+  FROM asset_event
+  JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
+  WHERE asset_event.id = any($2::BIGINT[])
+  ORDER BY asset_event.id
+  RETURNING outbox.id),
+queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at)
+  SELECT anon_4.dag_id AS dag_id, anon_4.id AS id, anon_4.asset_id AS asset_id, anon_4.timestamp AS timestamp
+  FROM (SELECT job_schedule_asset.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
+      asset_event.timestamp AS timestamp
+    FROM asset_event
+    JOIN job_schedule_asset ON job_schedule_asset.asset_id = asset_event.asset_id
+    WHERE asset_event.id = any($2::BIGINT[])
+    ORDER BY job_schedule_asset.dag_id, job_schedule_asset.asset_id
+    FOR KEY SHARE OF job_schedule_asset) AS anon_4 UNION SELECT anon_5.dag_id AS dag_id, anon_5.id AS id,
+        anon_5.asset_id AS asset_id, anon_5.timestamp AS timestamp
+  FROM (SELECT job_schedule_alias.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
+      asset_event.timestamp AS timestamp
+    FROM asset_event
+    JOIN asset_alias_asset ON asset_alias_asset.asset_id = asset_event.asset_id
+    JOIN job_schedule_alias ON job_schedule_alias.alias_id = asset_alias_asset.alias_id
+    WHERE asset_event.id = any($2::BIGINT[])
+    ORDER BY job_schedule_alias.dag_id, job_schedule_alias.alias_id
+    FOR KEY SHARE OF job_schedule_alias) AS anon_5
+  RETURNING queued_event.dag_id, queued_event.asset_id)
+SELECT queued.dag_id, anon_1.messages
+FROM (SELECT count(*) AS messages
+  FROM message) AS anon_1
+LEFT OUTER JOIN queued ON true;
+
+-- Plan:
+-- Nested Loop
+--   CTE message: Insert on outbox
+--     Subquery Scan
+--       Nested Loop
+--         Index Scan using pk_asset_event on asset_event
+--         Index Only Scan using pk_asset_forward on asset_forward
+--   CTE queued: Insert on queued_event
+--     Unique
+--       Sort
+--         Append
+--           Subquery Scan
+--             LockRows
+--               Sort
+--                 Nested Loop
+--                   Index Scan using pk_asset_event on asset_event
+--                   Index Scan using ix_job_schedule_asset_asset_id on job_schedule_asset
+--           Subquery Scan
+--             LockRows
+--               Sort
+--                 Nested Loop
+--                   Nested Loop
+--                     Index Scan using pk_asset_event on asset_event
+--                     Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
+--                   Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
+--   Aggregate
+--     CTE Scan on message
+--   CTE Scan on queued

@@ -1,0 +1,119 @@
+"""SQLAlchemy's engines: how connections to each database are made and configured."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any, Final
+
+import anyio
+from sqlalchemy import URL, event
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.pool import AsyncAdaptedQueuePool
+
+from store.errors import DatabaseUnusable
+
+CONNECT_DEADLINE: Final = 15.0
+POOL_DEADLINE: Final = 120.0
+"""Seconds to wait for a connection of SQLite's pool; PostgreSQL's is `SESSION_DEADLINE`."""
+SESSION_DEADLINE: Final = 60.0
+SQLITE_PATIENCE: Final = 30.0
+"""Seconds for which a statement waits while another program has the file locked."""
+APPLICATION: Final = "asset-watcher"
+"""The name of our sessions in PostgreSQL."""
+OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
+WRITING: Final = "READ COMMITTED"
+
+
+def checked(url: URL) -> URL:
+    name = url.get_backend_name()
+    if name not in {"sqlite", "postgresql"}:
+        raise DatabaseUnusable(
+            f"{name} cannot hold the metadata; give a postgresql+asyncpg:// or sqlite+aiosqlite:/// address"
+        )
+    if name == "sqlite" and url.database in {None, "", ":memory:"}:
+        raise DatabaseUnusable("an embedded database needs a file; give a path, as in sqlite+aiosqlite:///watcher.db")
+    if name == "sqlite" and sqlite3.sqlite_version_info < OLDEST_SQLITE:
+        raise DatabaseUnusable(
+            f"this Python has SQLite {sqlite3.sqlite_version}, too old to hold the metadata; use a Python with 3.35 or newer"
+        )
+    return url
+
+
+def sqlite_engine(url: URL, pool_size: int, *, read_only: bool = False) -> AsyncEngine:
+    engine = create_async_engine(
+        url.set(drivername="sqlite+aiosqlite"),
+        poolclass=AsyncAdaptedQueuePool,
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=POOL_DEADLINE,
+    )
+    pragmas = [f"busy_timeout={SQLITE_PATIENCE * 1000:.0f}", "synchronous=FULL", "foreign_keys=ON"]
+    if read_only:
+        pragmas.append("query_only=ON")
+
+    def configure(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver begins no transaction by itself; `start` does
+        connection.run_async(_turn_on_wal)
+        cursor = connection.cursor()
+        for pragma in pragmas:
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    def start(connection: Any) -> None:
+        connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
+
+    event.listen(engine.sync_engine, "connect", configure)
+    event.listen(engine.sync_engine, "begin", start)
+    return engine
+
+
+async def _turn_on_wal(driver: Any) -> None:
+    """Switch the file to WAL, with retries.
+
+    The switch needs a new file for itself. Of several processes that switch at once, some are told immediately that it
+    is locked, whatever their timeout.
+    """
+    deadline = anyio.current_time() + SQLITE_PATIENCE
+    while True:
+        try:
+            cursor = await driver.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or anyio.current_time() >= deadline:
+                raise
+            await anyio.sleep(0.01)
+        else:
+            await cursor.close()
+            return
+
+
+def postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: float) -> AsyncEngine:
+    engine = create_async_engine(
+        _with_tls(url.set(drivername="postgresql+asyncpg")),
+        pool_size=pool_size,
+        max_overflow=0,
+        pool_timeout=SESSION_DEADLINE,
+        isolation_level=WRITING,
+        connect_args={
+            "timeout": CONNECT_DEADLINE,
+            "server_settings": {
+                "application_name": APPLICATION,
+                "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
+            },
+        },
+    )
+    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    return engine
+
+
+def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Let the pool reconnect after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
+    if connection.driver_connection.is_closed():
+        raise DisconnectionError
+
+
+def _with_tls(url: URL) -> URL:
+    """Return the address with its TLS mode under asyncpg's name for it."""
+    mode = url.query.get("sslmode") or url.query.get("ssl")
+    bare = url.difference_update_query(["ssl", "sslmode"])
+    return bare if mode is None else bare.update_query_dict({"ssl": mode})
