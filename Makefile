@@ -1,16 +1,16 @@
-# Every target works from a clean clone: what a target needs is made first, and made again only when its inputs change.
+# Every target works from a clean clone: its prerequisites are made first, and made again only when their inputs change.
 
-# Empty: the Python that .venv was made with, or python3 when there is no .venv yet.
+# Empty means the Python of an existing .venv, otherwise python3.
 PYTHON ?=
 VENV ?= .venv
 ARGS ?=
 IMAGE ?= asset-watcher:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
-# For two processors: tests wait, too, for servers and for time to pass; those with Spark less.
+# For two processors: tests also wait for servers and for time to pass; tests with Spark wait less.
 WORKERS ?= 4
 WORKERS_MORE ?= 3
-# Of the way from the short forms of the tests in CI to the long ones.
+# The share of the way from the short forms of the tests in CI to the long ones.
 SHARE ?= 1
-# For `make release`: whether check and test are run first.
+# Whether `make release` runs check and test first.
 CHECKS ?= yes
 
 BIN := $(VENV)/bin
@@ -22,15 +22,14 @@ endif
 INSTALL := tools/install $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--no-header --no-annotate
-# In the order of tests/conftest.py. What Python compiles is kept, whatever the environment says: the tests start hundreds
-# of programs.
+# The order is that of tests/conftest.py. Bytecode is always kept, because the tests start hundreds of programs.
 TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-reorder
 MORE := spark or slow or browser or airflow or maven or container or go
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements release
 
-help: ## Say what there is
+help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
 
 setup: java $(STAMP) ## Make .venv with the pinned requirements and bin/watcher (PYTHON=python3.12 chooses another Python)

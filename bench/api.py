@@ -1,8 +1,8 @@
-"""What a request of a tool costs: the asset store, asset events and lists, with 1, 8 and 32 clients, on both databases.
+"""Measures the cost of a tool's requests: the asset store, asset events and lists, with 1, 8 and 32 clients, on both databases.
 
-All load comes from this process, by requests that cost it next to nothing; the daemon is a child process as in production, asks
-each request for its token, and syncs each commit. CPU is what the daemon and PostgreSQL's processes used for a request. The
-lists are asked for once more with a million events in the database, vacuumed as PostgreSQL itself does after a while.
+All load comes from this process, by requests that cost it almost nothing. The daemon is a child process as in production. It
+requires a token with each request and syncs each commit. CPU is what the daemon and PostgreSQL's processes used for a request.
+The lists are requested again with a million events in the database, vacuumed as PostgreSQL itself does after a while.
 
 `python bench/api.py [--seconds 4] [--only postgresql] [--events 1000000]`
 """
@@ -51,7 +51,7 @@ Send = Callable[[str, str, bytes], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """The daemon and what is beside it."""
+    """The daemon and the processes beside it."""
 
     engine: str
     port: int
@@ -63,7 +63,7 @@ class Measured:
     async def report(
         self, what: str, method: str, path: str, clients: int, seconds: float, body: object = None
     ) -> float:
-        """Print what a request costs, and return how many are answered in a second."""
+        """Print the cost of a request, and return the number of answers in a second."""
         sent = b"" if body is None else json.dumps(body).encode()
         async with self._connections(clients) as senders:
 

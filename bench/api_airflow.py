@@ -1,7 +1,7 @@
-"""What one machine makes of the same requests beside a real Airflow: asset events and writes of the store, in turns, in one run.
+"""Compares the daemon with a real Airflow on one machine: posts of asset events and writes of the store, in turns, in one run.
 
-Airflow has its API server alone (one worker), and we our whole daemon; each on a database of its own of one PostgreSQL, with
-the clients on the same cores. The bar: ten times Airflow's rate.
+Airflow runs only its API server (one worker); the daemon runs completely. Each has a database of its own on one PostgreSQL, and
+the clients share the cores. The target is ten times Airflow's rate.
 
 `AIRFLOW_PYTHON=$(make -s airflow) python bench/api_airflow.py [--seconds 4] [--rounds 3]`
 """

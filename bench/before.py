@@ -1,7 +1,7 @@
-"""What an idle poll costs beside another checkout, such as 0.1.0: each with its own Python and its own benches, in turns.
+"""Compares an idle poll's cost with that of another checkout, such as 0.1.0, each with its own Python and benches.
 
-Of PostgreSQL the milliseconds of `bench/postgres.py` at 100,000 rows, of S3 the CPU seconds of `bench/s3_poll.py`; the median of
-some rounds of each, and the ratio.
+For PostgreSQL it shows the milliseconds of `bench/postgres.py` at 100,000 rows, for S3 the CPU seconds of `bench/s3_poll.py`: the
+median of some rounds of each, and the ratio.
 
     python bench/before.py FOLDER [--rounds 5] [--objects 200000]
 """

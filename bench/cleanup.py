@@ -1,6 +1,6 @@
-"""A clean-up of a million expired task entries, on both databases: its longest transaction, and who waits meanwhile.
+"""Measures a clean-up of a million expired task entries on both databases: its longest transaction, and a writer's longest wait.
 
-While it goes on, a writer writes an entry every few milliseconds; what it waits at most is what a job would notice.
+Meanwhile a writer writes an entry every few milliseconds. Its longest wait is what a job would notice.
 
 `python bench/cleanup.py [rows]`
 """
@@ -35,7 +35,7 @@ FILL = {
 
 
 class Timed(Cleaner):
-    """Remembers how long its batches took."""
+    """A clean-up that records how long its batches took."""
 
     longest = 0.0
     batches = 0

@@ -1,4 +1,4 @@
-"""What one committed detection costs, beside the least that could be written: an event row alone.
+"""Compares the cost of one committed detection with the minimum that could be written: only an event row.
 
 Both go to the same database in the same run, in turns, so that the ratio means something on a noisy machine.
 A detection is: position (the fence), event, queue row, watermark entry, history row; one transaction, fsync on.

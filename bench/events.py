@@ -1,15 +1,15 @@
-"""What one event costs the daemon: detected by a watcher, and told through the API, each with all that it wakes.
+"""Measures what one event costs the daemon, detected by a watcher or posted to the API, with all the work that it causes.
 
-A detection is a poll that yields one event, its commit, the log lines, and whatever the commit wakes; one job waits for
-the asset and collects. The trigger is a plug-in that asks this process for each event over a loopback connection, and
-asks again only when the host has committed: so the number of events is exact, one at a time. A POST is one client's with
-a token. What is measured is CPU of the daemon's process, user and system; fsync is on.
+A detection is a poll that yields one event, its commit, the log lines, and whatever the commit wakes. One job waits for
+the asset and collects. The trigger is a plug-in that requests each event from this process over a loopback connection, and
+requests the next only after the host's commit, so the events are counted exactly, one at a time. A POST comes from one client
+with a token. The measured CPU is that of the daemon's process, user and system. fsync is on.
 
 `--beside CHECKOUT` measures another checkout of the project in the same run, in turns, on the same server:
 
     git worktree add ../first <revision>; python bench/events.py --beside ../first [--only postgresql] [--rounds 10]
 
-Statements of these transactions are counted in tests; here only time.
+Tests count the statements of these transactions. Only time is measured here.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from watcher.demo.servers import free_port, running_postgres
 HERE = Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
 EVENTS = 60
-"""Of each kind a round; the queue is emptied between rounds."""
+"""The number of events of each kind in a round. The queue is emptied between rounds."""
 CONFIGURATION = """
 version: 1
 settings: {{home: home, database: {{url: {url}}}, api: {{port: {port}}}, plugins_dir: plugins}}
@@ -76,7 +76,7 @@ class OnRequest(BaseEventTrigger[Options, None]):
 
 @dataclass(kw_only=True)
 class Side:
-    """One checkout's daemon, and the seconds of CPU that each kind of event cost, one figure a round."""
+    """One checkout's daemon, and the seconds of CPU that each kind of event cost in each round."""
 
     name: str
     process: anyio.abc.Process
@@ -109,7 +109,7 @@ def cpu_seconds(pid: int) -> float:
 
 @asynccontextmanager
 async def running(name: str, checkout: Path, folder: Path, database: str | None) -> AsyncIterator[Side]:
-    """The checkout's daemon on a configuration in `folder`; `database` is PostgreSQL's address, None embedded."""
+    """Run the checkout's daemon on a configuration in `folder`. `database` is PostgreSQL's address, None the embedded one."""
     python = checkout / ".venv/bin/python"
     command = [str(python) if python.exists() else sys.executable, "-m", "watcher"]
     (folder / "plugins").mkdir(parents=True)
@@ -119,7 +119,7 @@ async def running(name: str, checkout: Path, folder: Path, database: str | None)
         port = free_port()
         url = "null" if database is None else database.replace("postgresql://", "postgresql+asyncpg://")
         configuration = folder / "watchers.yaml"
-        source = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  nothing of Django's
+        source = listener.extra(anyio.abc.SocketAttribute.local_port)  # noqa: S610  this is not Django
         configuration.write_text(CONFIGURATION.format(url=url, port=port, source=source))
         for words in (["db", "upgrade"], ["token", "create", "--subject", "bench", "--role", "admin"]):
             done = await anyio.run_process([*command, *words, "-c", str(configuration)], cwd=checkout)

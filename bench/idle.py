@@ -1,4 +1,4 @@
-"""What watchers cost that have nothing to do: many of each shipped trigger, on sources of their own and on one for all.
+"""Measures the cost of idle watchers: many of each built-in trigger, on sources of their own and on one for all.
 
 Each figure is of a daemon on a configuration of its own, with PostgreSQL as metadata database and as source on the same
 cores, and S3 as a server in a process of its own that answers from memory. CPU is that of the daemon's process and of the
@@ -35,12 +35,12 @@ TABLE = (
 )
 INSERT = "INSERT INTO {name} (note) VALUES ('new')"
 COMMITS = 20
-"""Whose latency is measured."""
+"""The number of the watcher whose latency is measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """So many idle watchers. `options` of one, in which `{number}` is its own; `limit` is what its CPU should stay below."""
+    """A number of idle watchers. `{number}` in `options` is the watcher's own; `limit` is the target of the CPU."""
 
     title: str
     watchers: int
@@ -53,7 +53,7 @@ class Load:
 
     @property
     def events(self) -> int:
-        """Of one row, or one file."""
+        """Return the number of events of one row, or of one file."""
         return self.watchers // max(self.tables, self.folders, self.prefixes)
 
 
@@ -118,14 +118,14 @@ LOADS = {
 
 @dataclass(kw_only=True)
 class Source:
-    """What is watched: a database, folders, and a bucket at `endpoint`."""
+    """The watched sources: a database, folders, and a bucket at `endpoint`."""
 
     server: str
     database: str
     endpoint: str
     folder: Path
     load: Load
-    random: Random = field(default_factory=lambda: Random(1))  # noqa: S311  no secret
+    random: Random = field(default_factory=lambda: Random(1))  # noqa: S311  not a secret
 
     async def make(self) -> None:
         connection = await asyncpg.connect(self.database)
@@ -141,7 +141,7 @@ class Source:
             (self.folder / f"{number}/there").touch()
 
     async def add(self) -> None:
-        """Something new for one watcher, or for all of the only table."""
+        """Add something new for one watcher, or for all watchers of the only table."""
         if self.load.folders:
             number = self.random.randrange(self.load.folders)
             (self.folder / f"{number}/{time.monotonic_ns()}").touch()
@@ -160,7 +160,9 @@ class Source:
         lines.append("  logs: {level: info}}")
         if "connection: source" in self.load.options:
             lines += ["connections:", f"  source: {{type: postgres, dsn: '{self.database}'}}"]
-        if "connection: lake" in self.load.options:  # its client takes 16 MB, which a daemon without it does not need
+        if (
+            "connection: lake" in self.load.options
+        ):  # the S3 client takes 16 MB, which a daemon without it does not need
             keys = "region: r, access_key_id: a, secret_access_key: b"
             lines += ["connections:", f"  lake: {{type: s3, endpoint_url: '{self.endpoint}', {keys}}}"]
         lines.append("assets:")
@@ -171,7 +173,7 @@ class Source:
 
 
 async def lags(client: httpx.AsyncClient) -> dict[float, float]:
-    """How often the event loop answered within so many seconds."""
+    """Return how often the event loop answered, by the upper bound of the seconds it took."""
     start = 'watcher_event_loop_lag_seconds_bucket{le="'
     lines = [
         line.removeprefix(start) for line in (await client.get("/metrics")).text.splitlines() if line.startswith(start)
@@ -180,7 +182,7 @@ async def lags(client: httpx.AsyncClient) -> dict[float, float]:
 
 
 async def settled(client: httpx.AsyncClient, watchers: int) -> None:
-    """Once all watchers run."""
+    """Wait until all watchers run."""
     with anyio.fail_after(600):
         while True:
             metrics = (await client.get("/metrics")).text
@@ -190,7 +192,7 @@ async def settled(client: httpx.AsyncClient, watchers: int) -> None:
 
 
 async def latency(daemon: Daemon, source: Source) -> list[float]:
-    """Seconds until all events of what was added are there."""
+    """Add something and return the seconds until all its events are stored."""
     assert daemon.server is not None
     spent = []
     metadata = await asyncpg.connect(daemon.server)

@@ -1,8 +1,8 @@
-"""What a process of its own costs a watcher, and what its neighbours notice of the worst one.
+"""Measures the cost of a process of its own for a watcher, and what the neighbours of the worst triggers notice.
 
-Memory: a child's own pages, beside those that it shares with all others. Pipe: CPU of host and child for one batch, beside
-the same trigger in the host, no database. Neighbours: the longest pause of a witness in the host's own process that ticks
-ten times a second, alone and beside triggers that do what they should not.
+Memory: a child's own pages, and those that it shares with all others. Pipe: CPU of host and child for one batch, compared
+with the same trigger in the host, without a database. Neighbours: the longest pause of a witness in the host's own process
+that polls ten times a second, alone and beside misbehaving triggers.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def trigger(path: str, options: Mapping[str, Any]) -> ForeignTrigger:
 
 
 def memory(process: int) -> dict[str, int]:
-    """kB by name."""
+    """Return the process's memory in kB by kind."""
     lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()[1:]
     return {name: int(rest.split()[0]) for name, _, rest in (line.partition(":") for line in lines)}
 
@@ -127,7 +127,7 @@ async def endure(opened: IsolatedTrigger) -> None:
 
 
 async def measure_witness(server: ForkServer, behaviours: tuple[str, ...]) -> tuple[float, int]:
-    """The longest pause between two ticks, and how often a neighbour was started."""
+    """Return the longest pause between two polls of the witness, and how often a neighbour was started."""
     longest, starts, end = 0.0, 0, anyio.current_time() + SECONDS
 
     async def neighbour(children: Children, behaviour: str) -> None:

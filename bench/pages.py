@@ -1,4 +1,4 @@
-"""How long the first byte of each web page takes, and how many statements, beside large tables, on both databases.
+"""Measures the time to the first byte of each web page, and its number of statements, on large tables of both databases.
 
 1,000 watchers, 10,000 runs, 1,000,000 events, 100,000 versions of entries. The application runs in this process; the statement that
 takes longest is named with each page.
@@ -115,9 +115,9 @@ async def fill(database: Database, events: int) -> None:
 
 @contextmanager
 def timed(database: Database) -> Iterator[list[tuple[float, str]]]:
-    """The statements that are read in the block, each with its seconds."""
+    """Collect the reading statements of the block, each with its seconds."""
     statements: list[tuple[float, str]] = []
-    engine = database._reader.sync_engine  # noqa: SLF001  where nothing else is done
+    engine = database._reader.sync_engine  # noqa: SLF001  the place where only statements are executed
     begun = 0.0
 
     def before(*_: Any) -> None:

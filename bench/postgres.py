@@ -1,6 +1,6 @@
-"""What a poll of `postgres.new_rows` costs, beside `id > last`: the least that could be asked, which loses rows.
+"""Compares a poll of `postgres.new_rows` with `id > last`, the cheapest possible query, which loses rows.
 
-Both ask the same server in the same run, in turns, so that the ratio means something on a noisy machine. `--large` adds a
+Both query the same server in the same run, in turns, so that the ratio means something on a noisy machine. `--large` adds a
 table of 10 million rows: the cost must not grow with the table.
 """
 
@@ -48,7 +48,7 @@ def options(table: str, **values: object) -> NewRowsOptions:
 
 
 class Poller:
-    """One watcher, polled by hand; what it found counts as committed."""
+    """One watcher, polled manually. Its batches count as committed."""
 
     def __init__(self, client: PostgresClient, watched: NewRowsOptions) -> None:
         self.trigger = NewRows(watched, client, TriggerContext(watcher=f"{watched.table} {watched.mode}"))
@@ -64,7 +64,7 @@ class Poller:
 
 
 class Naive:
-    """A prepared statement on a connection of its own, and the last value it brought."""
+    """A prepared statement on a connection of its own, and the last value it returned."""
 
     def __init__(self, statement: Any, last: Any) -> None:
         self._statement = statement
@@ -87,7 +87,7 @@ async def connected(dsn: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 async def in_turns(polls: Mapping[str, Poll], times: int, before: Poll | None = None) -> dict[str, float]:
-    """The median time of each, in milliseconds."""
+    """Return the median time of each, in milliseconds."""
     spent: dict[str, list[float]] = {name: [] for name in polls}
     for _ in range(times):
         if before is not None:
@@ -141,7 +141,7 @@ def show(title: str, spent: Mapping[str, float]) -> None:
 
 
 async def many_tables(dsn: str) -> None:
-    """A tick: each of a thousand watched tables is polled once, over the four sessions of one connection."""
+    """Poll each of a thousand watched tables once, over the four sessions of one connection: a tick."""
     names = [f"many_{number}" for number in range(TABLES)]
     async with connected(dsn) as writer, PostgresConnection.model_validate({"dsn": dsn}).open() as client:
         for name in names:
@@ -175,9 +175,9 @@ async def show_ticks(title: str, tick: Poll) -> None:
 
 
 async def latency(dsn: str, *, listen: bool) -> None:
-    """From COMMIT's answer to the event, at an interval of a second."""
+    """Measure the time from the answer to COMMIT until the event, at an interval of a second."""
     name = f"latency_{listen}".lower()
-    watched, random = options(name, listen=listen), Random(1)  # noqa: S311  no secret
+    watched, random = options(name, listen=listen), Random(1)  # noqa: S311  not a secret
     async with connected(dsn) as writer:
         await writer.execute(TABLE.format(name=name))
         connection = PostgresConnection.model_validate({"dsn": dsn})

@@ -1,4 +1,4 @@
-"""An S3 server of listings and PUTs that answers from memory: what is measured against it is the client's own cost."""
+"""An S3 server of listings and PUTs that answers from memory, so that a measurement shows the client's own cost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OBJECT = (
 
 
 class Buckets:
-    """Keys of `<folder>/<name>`, and the listing of each folder, which is made when something came."""
+    """The keys, `<folder>/<name>`, and the listing of each folder, which is made anew after a PUT."""
 
     def __init__(self) -> None:
         self._objects: dict[str, list[str]] = defaultdict(list)
@@ -45,7 +45,7 @@ class Buckets:
 
 
 def serve(port: Connection) -> None:
-    """Until ended; tells `port` where it listens."""
+    """Serve until ended. Sets `port` to the port where it listens."""
     buckets = Buckets()
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,8 +1,8 @@
-"""What it costs to list and look at a bucket: ours beside aiobotocore's and boto3's paginators, in one run.
+"""Compares the cost of listing a bucket: ours beside aiobotocore's and boto3's paginators, in one run.
 
 Another process serves made-up pages as AWS writes them, computed before anything is measured, so that only this process's
-CPU is counted. Each reader runs in a process of its own, for its memory. `bytes only` is the least that anybody could
-spend: the same answers, read by the same HTTP client, not signed and not looked at.
+CPU is counted. Each reader runs in a process of its own, for its memory. `bytes only` is the lowest
+possible cost: the same answers, read by the same HTTP client, not signed and not parsed.
 
     python bench/s3_listing.py [objects]
 """
@@ -67,7 +67,7 @@ def serve(port: Connection, objects: int) -> None:
 
 
 def page_for(target: str, pages: list[bytes], objects: int) -> bytes:
-    """Also for a prefix that names six digits of a number, which are a page."""
+    """Return the page of a request, also for a prefix with six digits of a number, which is exactly one page."""
     query = {name: values[0] for name, values in parse_qs(urlsplit(target).query).items()}
     digits = query.get("prefix", "").partition(PREFIX)[2]
     if digits:
@@ -90,7 +90,7 @@ async def bytes_only(endpoint: str, objects: int) -> AsyncIterator[int]:
 
 
 async def ours(endpoint: str, _objects: int, *, looks: int, **options: object) -> AsyncIterator[int]:
-    """The last of so many looks: the first is the baseline, the second a poll of a bucket in which nothing happened."""
+    """Measure the last of several polls: the first is the baseline, the second polls an unchanged bucket."""
     from triggers.base import TriggerContext
     from triggers.s3.connection import S3Connection
     from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
@@ -165,7 +165,7 @@ READERS: dict[str, Callable[[str, int], AsyncIterator[int]]] = {
     "s3fs": s3fss,
     "aiobotocore": aiobotocores,
 }
-"""Each yields how many objects it has read, first 0 or once it is warm; the clock starts at the first."""
+"""The readers. Each yields the number of objects read, first 0 or once it is warm. The clock starts at the first yield."""
 
 
 def read(result: Connection, name: str, endpoint: str, objects: int) -> None:
@@ -184,7 +184,7 @@ def read(result: Connection, name: str, endpoint: str, objects: int) -> None:
 
 
 def memory() -> int:
-    """The most this process ever had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
 

@@ -1,4 +1,4 @@
-"""What one poll of a large bucket costs in which nothing happened, and how soon a new file is an event.
+"""Measures the cost of polling a large unchanged bucket, and the time until a new file becomes an event.
 
 First against made-up pages in another process: requests, bytes, CPU and database writes of an idle poll, of the whole
 prefix and of the part to which a literal start of `match` narrows it. Then against moto with the real daemon: the time from
@@ -96,7 +96,7 @@ async def whole_poll(trigger: S3NewFiles, position: StoredPosition | None) -> in
 
 
 class Counted:
-    """What a client receives from now on."""
+    """Counts what a client receives from now on."""
 
     def __init__(self, client: S3Client) -> None:
         self.requests = self.bytes = 0
@@ -133,7 +133,7 @@ async def latency(endpoint: str, options: str) -> None:
         configuration.write_text(CONFIGURATION.substitute(values))
         url = f"http://127.0.0.1:{port}"
         async with running_daemon(configuration, url, os.environ), httpx.AsyncClient(base_url=url) as client:
-            await anyio.sleep(3)  # the baseline, and whatever a start does
+            await anyio.sleep(3)  # the baseline, and the work of a start
             written = {}
             for number in range(FILES):
                 s3.put_object(Bucket="landing", Key=f"{options[:13]} {number}", Body=b"x")
@@ -148,7 +148,7 @@ async def latency(endpoint: str, options: str) -> None:
 
 
 async def detected(client: httpx.AsyncClient, keys: set[str]) -> dict[str, float]:
-    """When the event of each key was committed."""
+    """Return the time at which the event of each key was committed."""
     seen: dict[str, float] = {}
     with anyio.fail_after(60):
         while not keys <= seen.keys():

@@ -1,9 +1,9 @@
-"""What starting a trivial job costs: plain `spark-submit` beside ours with `profile: small`, in turns, in the same run.
+"""Compares the cost of starting a trivial job: plain `spark-submit` and ours with `profile: small`, in turns, in the same run.
 
 CPU seconds and peak memory are the kernel's, of everything each start made; memory is the largest process's. "First
-action" is the time from the event (here: the submission) to the moment Spark has answered the job's first action. The bar is
-that `small` costs at most half of the plain start's CPU. Then a burst of events through a whole daemon: how many Sparks does
-it start?
+action" is the time from the event (here: the submission) to the moment Spark has answered the job's first action. The target is
+that `small` costs at most half of the plain start's CPU. A burst of events through a whole daemon then shows how many Sparks
+it starts.
 
 `bench/spark_starts.py` measures the same from the commit in the source, with drivers that were started ahead.
 """
@@ -94,7 +94,7 @@ def plain(folder: Path) -> tuple[list[str], Mapping[str, str]]:
 
 
 def small(folder: Path, number: int) -> tuple[list[str], Mapping[str, str]]:
-    """What the shim would run, with the files that it would find."""
+    """Return the command that the shim would run, with its files in place."""
     submitter = SparkSubmit(
         Workspace(
             home=folder, logs=folder / "logs", python=sys.executable, environment=os.environ, driver_memory_mb=550
@@ -116,7 +116,7 @@ def small(folder: Path, number: int) -> tuple[list[str], Mapping[str, str]]:
 
 
 def run_measured(folder: Path, argv: list[str], environment: Mapping[str, str]) -> Cost:
-    """In a process of its own, whose children are this start's and nobody else's."""
+    """Run in a process of its own, so that all its children belong to this start."""
     (folder / "answered").unlink(missing_ok=True)
     started = time.time()
     done = subprocess.run(
@@ -155,7 +155,7 @@ def figures(cost: Cost) -> tuple[float, float, float]:
 
 
 async def burst(folder: Path) -> None:
-    """Events a moment apart, one run: the job waits until nothing has come for two seconds."""
+    """Make events a moment apart, which become one run: the job waits until nothing has come for two seconds."""
     (folder / "inbox").mkdir()
     (folder / "answered").unlink()
     port = free_port()

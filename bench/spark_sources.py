@@ -1,9 +1,9 @@
-"""What `r.read` gets through, beside the plainest way to the same bytes and rows, in one run on one machine.
+"""Compares the throughput of `r.read` with that of the simplest way to the same bytes and rows, in one run on one machine.
 
 Files come from a process that serves them from memory as S3 would, each answer after `--latency` milliseconds (S3's own are
 some tens); rows from a PostgreSQL of its own. Spark's JVM is that of a job's profile, has two tasks at a time and throws away
 what it reads (`noop`). `--maven` adds s3a and JDBC, whose jars Spark fetches from Maven; files are then read in turns, and the
-median of three counts. The bar: as fast as s3a on JSON, twice as fast on Parquet; CSV has none.
+median of three counts. The target: as fast as s3a on JSON, twice as fast on Parquet. CSV has no target.
 
     python bench/spark_sources.py [--megabytes 256] [--rows 2000000] [--maven] [--profile large] [--files 256 --latency 20]
 """
@@ -45,7 +45,7 @@ def content(line: str, size: int) -> bytes:
 
 
 def parquet_content(size: int) -> bytes:
-    """Of values that do not repeat, so that the size is that of the columns."""
+    """Return Parquet of values that do not repeat, so that compression does not change its size much."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -125,7 +125,7 @@ def measured(name: str, amount: float, unit: str, work: Callable[[], object]) ->
 
 def in_turns(ending: str, megabytes: float, ours: Callable[[], object], theirs: Callable[[], object]) -> None:
     """`s3files` and s3a, and how many times as fast the first is."""
-    theirs()  # its classes are loaded, as ours are by what ran before
+    theirs()  # loads its classes, as earlier code has loaded ours
     pairs = [
         (
             measured(f"s3files, {ending}", megabytes, "MB", ours),

@@ -1,10 +1,10 @@
-"""From a file that is closed to the end of its count by Spark: started cold, with `profile: small`, and warm, in one run.
+"""Measures the time from a closed file to the end of its count by Spark: cold, with `profile: small`, and warm, in one run.
 
 Each round puts one file before each of four jobs of one daemon, one after the other; a warm driver is ready before its
 file comes. That of the fourth, `hinted`, is warm too, and its file is named by a row whose transaction notifies. Then bursts of
 five files for a job with `warm: 2`. CPU is what the kernel counts for all processes of a try; for a warm one what its driver
-took before the hand-over is added. `--runs 50` is the issue's number, 5 the usual.
-The bar: warm, the slowest of twenty at most 1.5 s with an interval of 1 s, 0.7 s with hints, and no more CPU than `small`.
+took before the hand-over is added. The usual number is `--runs 5`; 50 gives steadier figures.
+The target: warm, the slowest of twenty at most 1.5 s with an interval of 1 s, 0.7 s with hints, and no more CPU than `small`.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ async def note(times: list[float], folder: Path, number: int) -> None:
 
 
 async def first_action(folder: Path, name: str, number: int, database: asyncpg.Connection | None = None) -> float:
-    """Seconds from the moment the file is there, or the row that names it, to the end of its count."""
+    """Return the seconds from the existence of the file, or of the row that names it, to the end of its count."""
     answer = folder / "out" / f"{name}{number}.csv"
     unfinished = folder / "unfinished" / answer.name
     unfinished.parent.mkdir(exist_ok=True)
@@ -170,7 +170,7 @@ async def ready(daemon: Daemon, count: int) -> None:
 
 
 async def settled(daemon: Daemon, name: str, home: Path) -> None:
-    """Nothing of the job runs any more, and what it took is known."""
+    """Wait until nothing of the job runs any more and its cost is known."""
     with anyio.fail_after(LONGEST):
         while any(not file.with_name("exit.json").exists() for file in started(home / "runs" / name)):
             await anyio.sleep(0.1)

@@ -1,4 +1,4 @@
-"""What a write of a job costs: through the backend, and through the daemon's Execution API, on both databases.
+"""Measures the cost of a job's write through the backend and through the daemon's Execution API, on both databases.
 
 One process makes all the load, with 1 and with 16 clients, each with a task instance and a key of its own; the daemon is a
 child process as in production; fsync is on. CPU is what the three parties used while writes went on: this process, the daemon,
@@ -33,7 +33,7 @@ from watcher.demo.servers import free_port, running_postgres
 from watcher.serving import try_tokens
 
 CLIENTS = (1, 16)
-SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  of nothing but this
+SECRET = "a secret of the bench, of at least 32 bytes"  # noqa: S105  used only here
 CONFIGURATION = """
 version: 1
 settings: {{home: {home}, database: {{url: "{url}"}}, api: {{auth: none, port: {port}, secret: {secret}}}, logs: {{json: true}}}}
@@ -41,7 +41,7 @@ assets: {{orders: {{}}}}
 jobs: {{load: {{outlets: [orders], spark: {{application: job.py}}}}}}
 """
 Write = Callable[[int, int], Awaitable[None]]
-"""Given the client's and the write's number."""
+"""A write, given the number of the client and of the write."""
 TICK = os.sysconf("SC_CLK_TCK")
 
 
@@ -92,7 +92,7 @@ async def measure(url: str, folder: Path, seconds: float) -> None:
 
 @asynccontextmanager
 async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) -> AsyncIterator[Write]:
-    """`keyed`: with an Idempotency-Key each, as the SDK sends them."""
+    """Measure writes through the API. `keyed`: each has an Idempotency-Key, as the SDK sends it."""
     address = f"http://127.0.0.1:{port}/execution/store/asset/by-name/value"
     lifetime = timedelta(hours=1)
     headers = [
@@ -113,7 +113,7 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
 
 
 async def a_home(database: Database) -> None:
-    """Another dispatcher's, alive for a day: the daemon leaves its tries alone."""
+    """Make the home of another dispatcher, alive for a day, whose tries the daemon does not touch."""
     now = datetime.now(UTC)
     lives = {"heartbeat_at": now, "expires_at": now + timedelta(days=1)}
     async with database.transaction() as connection:
@@ -183,7 +183,7 @@ async def written(write: Write, clients: int, seconds: float) -> list[float]:
 
 
 def cpu(daemon: int, postmaster: int) -> Mapping[str, float]:
-    """Seconds used so far: by us, the daemon (with threads), and all processes of PostgreSQL."""
+    """Return the seconds of CPU used so far: by this process, the daemon (with threads), and all processes of PostgreSQL."""
     times = os.times()
     return {
         "client": times.user + times.system,
@@ -203,7 +203,7 @@ def _used(process: Path) -> float:
 
 
 def _stat(process: Path) -> list[str]:
-    """The fields of /proc/<pid>/stat behind the name: state, parent, …; nothing once the process is gone."""
+    """Return the fields of /proc/<pid>/stat after the name: state, parent, …; none once the process is gone."""
     try:
         return (process / "stat").read_text().rpartition(")")[2].split()
     except OSError:

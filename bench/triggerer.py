@@ -1,4 +1,4 @@
-"""What the triggerer can do: events stored per second, detections committed per second, and what idle watchers cost.
+"""Measures the triggerer: events stored per second, detections committed per second, and the cost of idle watchers.
 
 The triggers run in the daemon's process (`isolation: none`). Each figure is of a daemon on a configuration of its own,
 with logs at info to files and fsync on; PostgreSQL, where it is the metadata database, runs on the same cores. CPU is that
@@ -37,7 +37,7 @@ from watcher.demo.servers import free_port, running_postgres
 HERE = Path(__file__).resolve().parent.parent
 TICK = os.sysconf("SC_CLK_TCK")
 SETTLE = 5.0
-"""Seconds between ready and the first measured one."""
+"""Seconds between readiness and the first measured second."""
 PLUGIN = """
 from triggers.base import BaseEventTrigger, BaseOptions, Position, TriggerBatch, TriggerEvent
 
@@ -67,7 +67,7 @@ class Ceaseless(BaseEventTrigger[Options, None]):
 
 @dataclass(frozen=True, kw_only=True)
 class Load:
-    """So many watchers of one kind; `counts` is the table whose rows are counted, None when nothing is to happen."""
+    """A number of watchers of one kind. `counts` is the table whose rows are counted, None if nothing should happen."""
 
     title: str
     watchers: int
@@ -100,7 +100,7 @@ LOADS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Daemon:
-    """A running daemon; `server` is the metadata database's address, None embedded."""
+    """A running daemon. `server` is the metadata database's address, None for the embedded one."""
 
     pid: int
     port: int
@@ -121,7 +121,7 @@ class Daemon:
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Of one measurement: rows per second, CPU of the daemon and of the server in cores, megabytes of the daemon.
+    """The figures of one measurement: rows per second, CPU of the daemon and of the server in cores, megabytes of the daemon.
 
     On a machine that others use, too, the CPU of a row says more than the rate.
     """
@@ -140,12 +140,12 @@ class Figures:
 
 
 def fields_of(pid: int) -> list[str]:
-    """Of `/proc/PID/stat`, from the state on."""
+    """Return the fields of `/proc/PID/stat`, from the state on."""
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def cpu_seconds(pids: Sequence[int]) -> float:
-    """Of those that live."""
+    """Return the seconds of CPU of these processes, as far as they live."""
     ticks = 0
     for pid in pids:
         with suppress(FileNotFoundError):
@@ -158,7 +158,7 @@ def megabytes(pid: int) -> float:
 
 
 def family(pid: int | None) -> list[int]:
-    """A process and its children."""
+    """Return a process and its children."""
     if pid is None:
         return []
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
@@ -183,7 +183,7 @@ async def measure(daemon: Daemon, load: Load, postmaster: int | None, seconds: f
 
 @asynccontextmanager
 async def running(checkout: Path, folder: Path, load: Load, server: str | None) -> AsyncIterator[Daemon]:
-    """The checkout's daemon on a configuration in `folder`, once it is ready."""
+    """Run the checkout's daemon on a configuration in `folder`, and yield it once it is ready."""
     (folder / "plugins").mkdir(parents=True)
     (folder / "plugins/ceaseless.py").write_text(PLUGIN)
     (folder / "job.py").touch()
@@ -199,7 +199,7 @@ async def running(checkout: Path, folder: Path, load: Load, server: str | None) 
 
 @asynccontextmanager
 async def daemon_of(checkout: Path, folder: Path, port: int, server: str | None) -> AsyncIterator[Daemon]:
-    """The checkout's daemon on `watchers.yaml` in `folder`, which says the same of port and server, once it is ready."""
+    """Run the checkout's daemon on `watchers.yaml` in `folder`, with the same port and server, and yield it once it is ready."""
     python, configuration = checkout / ".venv/bin/python", folder / "watchers.yaml"
     command = [str(python) if python.exists() else sys.executable, "-m", "watcher"]
     await anyio.run_process([*command, "db", "upgrade", "-c", str(configuration)], cwd=checkout)

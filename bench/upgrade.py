@@ -1,4 +1,4 @@
-"""The schema of 0.1.0 with a million events, half of them consumed by a run, upgraded to this program's, on both databases.
+"""Upgrades the schema of 0.1.0 with a million events, half of them consumed by a run, on both databases, and measures the time.
 
 `python bench/upgrade.py [events]`
 """

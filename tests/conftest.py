@@ -1,4 +1,4 @@
-"""What every test shares: one event loop backend, hypothesis without deadlines, no credentials of the machine."""
+"""Settings that all tests share: one event loop backend, hypothesis without deadlines, no credentials of the machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ settings.register_profile("local", deadline=None, max_examples=EXAMPLES)
 settings.register_profile("ci", deadline=None, max_examples=EXAMPLES, derandomize=True, print_blob=True)
 settings.load_profile("ci" if os.environ.get("CI") else "local")
 
-# A shell that starts us in the background has SIGINT ignored, and what we start would inherit that and never stop.
+# A shell that starts pytest in the background ignores SIGINT. Started programs would inherit that and never stop.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -36,7 +36,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 
 class ByFile(LoadScopeScheduling):
-    """With several workers (`make test`) a file goes to the one that is free, and of the long tests each by itself."""
+    """Distributes tests to several workers (`make test`): a file goes to a free worker, and so does each long test."""
 
     def _split_scope(self, nodeid: str) -> str:
         return _shared_by(nodeid)
@@ -46,7 +46,7 @@ LONG = ("tests/e2e/", "tests/service/spark/", "tests/torture/", "tests/upgrade/"
 
 
 def _shared_by(nodeid: str) -> str:
-    """What is of one worker: what a file's tests share is made once, and tests that wait run beside others that compute."""
+    """Return the group of tests of one worker: a file's fixtures are made once, and tests that wait run beside busy ones."""
     file = nodeid.partition("::")[0]
     if "container/" in file:
         return "container"  # they share the image that one of them builds
@@ -59,7 +59,7 @@ def _shared_by(nodeid: str) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For several workers: what takes long is begun first, those that compute beside those that wait; the short ones end it."""
+    """Order the tests for several workers: long ones first, busy ones beside those that wait, and short ones last."""
     if "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=_turn)
 
@@ -98,15 +98,15 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @cache
 def _class_archive() -> None:
-    """What `make setup` has made, unless Java or Spark changed since: Spark starts quicker with it, wherever it is started."""
-    from watcher.submit.spark.class_archive import archive_folder, make_archive  # noqa: PLC0415 - most tests need no Spark
+    """Use the class archive of `make setup`, unless Java or Spark changed since. All Spark starts are quicker with it."""
+    from watcher.submit.spark.class_archive import archive_folder, make_archive  # noqa: PLC0415  most tests need no Spark
     from watcher.submit.spark.runtime import find_runtime  # noqa: PLC0415
 
     make_archive(archive_folder(os.environ), find_runtime(sys.executable, None, os.environ), os.environ)
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected by now stays to the end: the garbage collector passes it over, and comes less often."""
+    """Exclude imported and collected objects, which stay to the end, from garbage collection, and have it run less often."""
     gc.enable()
     gc.collect()
     gc.freeze()
@@ -115,12 +115,12 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
-    """Pytest has just searched for exceptions among the garbage; it does so twice."""
+    """Skip pytest's second search for exceptions among the garbage."""
     gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """What the torture came to, whatever process ran it."""
+    """Print the results of the torture, whichever process ran it."""
     reports = [
         report for outcome in ("passed", "failed", "skipped") for report in terminalreporter.stats.get(outcome, ())
     ]
@@ -138,7 +138,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_credentials_of_this_machine() -> Iterator[None]:
-    """AWS and libpq read the environment and the home folder; tests, and what they start, must not."""
+    """Hide the environment and the home folder from AWS and libpq, in tests and in the programs that they start."""
     with pytest.MonkeyPatch.context() as patch:
         for name in [name for name in os.environ if name.startswith(("AWS_", "PG", "WATCHER_SETTINGS__"))]:
             patch.delenv(name)

@@ -1,4 +1,4 @@
-"""Migrated metadata databases as tests need them: made once a session, copied for each test."""
+"""Migrated metadata databases for tests: they are made once a session and copied for each test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.servers import PostgresServer
 
 BOTH = ["sqlite", pytest.param("postgresql", marks=pytest.mark.service)]
 on_both = pytest.mark.parametrize("dialect", BOTH, indirect=True)
-"""For a test with a database, where PostgreSQL alone is the rule."""
+"""Runs a test on both databases. The default is PostgreSQL only."""
 OLDER_POSTGRES: Final = 16
 on_both_versions = pytest.mark.parametrize(
     "postgres_database",
@@ -31,11 +31,11 @@ on_both_versions = pytest.mark.parametrize(
     indirect=True,
     ids=["newest", "16"],
 )
-"""For a test with a database of a watched server, where the newest PostgreSQL, or one of yours, is the rule."""
+"""Runs a test on several versions of the watched server. The default is the newest PostgreSQL, or one that you name."""
 
 
 def both_in_long_form(short: str) -> list[Any]:
-    """The databases of a test that kills and tortures, one of which is enough to see that it works: parameters."""
+    """Return parameters: the databases of a test that kills and tortures. In the short form one is enough."""
     return BOTH if LONG else [one for one in BOTH if short in str(one)]
 
 
@@ -55,12 +55,12 @@ _SHAPE: Final = """
         (SELECT count(*) FROM pg_prepared_xacts WHERE database = current_database()),
         (SELECT count(*) FROM pg_db_role_setting WHERE setdatabase = d.oid), d.datconnlimit
     FROM pg_database AS d WHERE datname = current_database()"""
-"""What a test may have left that is no row."""
+"""Lists what a test may have left in a database besides rows."""
 
 
 @contextmanager
 def migrated_postgres(server: PostgresServer) -> Iterator[str]:
-    """The address of a database with the schema in it and nothing else: one that another test left, emptied, or a new one."""
+    """Yield the address of a database with only the schema: a new one, or an emptied one that another test left."""
     name = server.emptied.pop() if server.emptied else server.create(server.template("metadata", migrate))
     try:
         yield server.sqlalchemy_url(name)
@@ -72,7 +72,7 @@ def migrated_postgres(server: PostgresServer) -> Iterator[str]:
 
 
 def _emptied(server: PostgresServer, name: str) -> bool:
-    """Whether the database is as good as new: a copy costs a third of a second, emptying a tenth of that."""
+    """Empty the database. Return whether it is as good as new. A copy takes a third of a second, emptying a tenth of that."""
     template = server.template("metadata", migrate)
     if template not in server.shapes:
         with psycopg.connect(server.dsn(template)) as connection:
@@ -111,10 +111,10 @@ _EMPTY: Final = """
 
 
 async def emptied(database: Database) -> Database:
-    """The same, with no rows: what it has open and has compiled serves the next test, too."""
+    """Empty a database and return it. Its connections and compiled statements serve the next test, too."""
     try:
         await _empty(database)
-    except ConnectionLost:  # the test before has cut what was open
+    except ConnectionLost:  # the previous test cut open connections
         await _empty(database)
     return database
 
@@ -129,19 +129,19 @@ async def _empty(database: Database) -> None:
 
 
 def migrated_file(folder: Path) -> Path:
-    """A database file to copy."""
+    """Make a database file that tests copy."""
     path = folder / "template.db"
     migrate(str(sqlite_url(path)))
     return path
 
 
 def copied(template: Path, folder: Path) -> str:
-    """The address of a fresh copy of a database file."""
+    """Copy a database file and return the address of the copy."""
     return str(sqlite_url(Path(shutil.copy(template, folder / "watcher.db"))))
 
 
 async def new_asset(database: Database, name: str) -> int:
-    """The id of an asset made for a test; its uri is `test://<name>`."""
+    """Make an asset for a test and return its id. Its URI is `test://<name>`."""
     now = database_now()
     row = insert(asset).values(name=name, uri=f"test://{name}", origin="yaml", created_at=now, updated_at=now)
     async with database.transaction() as session:
@@ -150,7 +150,7 @@ async def new_asset(database: Database, name: str) -> int:
 
 @contextmanager
 def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
-    """What the block sends to the database, with its parameters, without BEGIN."""
+    """Collect the statements that the block sends to the database, with parameters, without BEGIN."""
     sent: list[tuple[str, Any]] = []
 
     def remember(_connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
@@ -158,7 +158,7 @@ def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
             sent.append((statement, parameters[0] if isinstance(parameters, list) else parameters))
 
     engines = {database._writer.sync_engine, database._single.sync_engine}
-    if database.dialect == "sqlite":  # elsewhere it reads by the engine that writes
+    if database.dialect == "sqlite":  # other databases read with the engine that writes
         engines.add(database._reader.sync_engine)
     for engine in engines:
         event.listen(engine, "before_cursor_execute", remember)
@@ -171,7 +171,7 @@ def statements_of(database: Database) -> Iterator[list[tuple[str, Any]]]:
 
 @contextmanager
 def counted_commits(database: Database) -> Iterator[list[None]]:
-    """Of the writing transactions of the block."""
+    """Collect the commits of writing transactions in the block."""
     commits: list[None] = []
 
     def count(_connection: Any) -> None:

@@ -1,4 +1,4 @@
-"""How much the tests that kill and torture do: as little as shows something, or as much as one has time for."""
+"""The effort of tests that kill and torture: as little as shows something, or as much as there is time for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import secrets
 
 PATIENCE = 300.0
-"""Seconds in which whatever a test waits for happens, on a machine that has much else to do."""
+"""Seconds in which whatever a test waits for happens, even on a busy machine."""
 SHARE = float(os.environ.get("WATCHER_TEST_LONG", "0"))
-"""Of the way from the short form to the long one: WATCHER_TEST_LONG=1 is all of it."""
+"""The share of the way from the short form to the long one. WATCHER_TEST_LONG=1 is the long form."""
 LONG = SHARE > 0
 SEED = int(os.environ.get("WATCHER_TEST_SEED") or secrets.randbits(32))
-"""Of everything that is left to chance; shown with a failure and in the table of `make torture`."""
+"""The seed of everything random. It is shown with a failure and in the table of `make torture`."""
 
 
 def effort(short: int, long: int) -> int:

@@ -36,30 +36,30 @@ _SLOW_DOWN: Final = "<Error><Code>SlowDown</Code><Message>Please reduce your req
 
 @dataclass(frozen=True, kw_only=True)
 class Faults:
-    """How often, from 0 to 1, a listed page comes with each of them."""
+    """The probability, from 0 to 1, of each fault in a listed page."""
 
     late: float = 0.0
     cut: float = 0.0
     reset: float = 0.0
     slow_down: float = 0.0
     longest_delay: float = 0.5
-    """Of a late page, in seconds. It was made before: what happens meanwhile is not in it."""
+    """The longest delay of a late page, in seconds. Its content is from before the delay."""
 
 
 @dataclass(kw_only=True)
 class FaultyS3:
-    """What the proxy does and did. Change `faults` at any time."""
+    """The settings of the proxy and its counts. Change `faults` at any time."""
 
     faults: Faults
     page_size: int
     random: Random
     endpoint: str = ""
     skew: Callable[[], float] = lambda: 0.0
-    """By how many seconds the next page's Date is wrong."""
+    """Returns the seconds by which the next page's Date is wrong."""
     page: Callable[[bytes], bytes] = bytes
-    """What becomes of each listed page."""
+    """Changes each listed page."""
     done: Counter[str] = field(default_factory=Counter)
-    """Pages by what happened to them."""
+    """The number of pages by fault."""
 
     def choose(self) -> str:
         dice = self.random.random()
@@ -89,9 +89,9 @@ class _Proxy:
         self._http = http
         self._behind = behind
         self._begun: dict[str, bytes] = {}
-        """When each upload was initiated."""
+        """The time at which each upload was initiated."""
         self._initiated: dict[tuple[str, str, str], bytes] = {}
-        """The same by bucket, key and ETag of what it became."""
+        """The time at which a completed upload was initiated, by bucket, key and ETag of the object."""
         self._completing = anyio.Lock()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -121,7 +121,7 @@ class _Proxy:
         return answer
 
     async def _complete(self, request: web.Request) -> web.Response:
-        async with self._completing:  # no listing shows it before we know when it began
+        async with self._completing:  # no listing shows the object before the time of its upload is known
             answer = await self._pass(request, request.raw_path)
             found = _ETAG.search(_body(answer))
             assert found is not None, _body(answer)
@@ -164,7 +164,7 @@ class _Proxy:
 
 
 def without_etags(page: bytes) -> bytes:
-    """As gateways list that do not know them."""
+    """Remove the ETags from a page, as gateways do that have none."""
     return _ETAG.sub(b"", page)
 
 

@@ -1,7 +1,7 @@
-"""`watcher`, forked from a process that has imported it: it begins to work in a fifth of a second, and not in one and a half.
+"""`watcher`, forked from a process that has imported it: it begins to work after 0.2 seconds instead of 1.5.
 
-From there on it is what it is when it is executed, as in e2e, in the demo and in containers: a process with its own files,
-environment and signals. For tests that start many.
+From there on it is the same as an executed program (in e2e, in the demo and in containers): a process with its own files,
+environment and signals. It is meant for tests that start many.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _MESSAGE = 1 << 20
 
 
 class Forked:
-    """What subprocess.Popen is of a program that was executed."""
+    """A forked program, with the methods of subprocess.Popen."""
 
     def __init__(
         self, words: Sequence[str], *, output: BinaryIO, environment: Mapping[str, str], folder: Path = ROOT
     ) -> None:
-        """`watcher` with these words; what it prints goes to `output`."""
+        """Start `watcher` with these words. It prints to `output`."""
         request = {"words": words, "environment": dict(environment), "folder": str(folder)}
         self.pid: int = _server().ask(request, output.fileno())
         self.returncode: int | None = None
@@ -69,7 +69,7 @@ class Forked:
 
 
 class _Server:
-    """One for all tests of a process, and gone with it."""
+    """The process that forks, one for all tests of a process. It ends with that process."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -90,7 +90,7 @@ _server = cache(_Server)
 
 
 def serve(descriptor: int) -> None:
-    """Until nobody asks any more; what is alive then is killed."""
+    """Fork on request until the requesting process is gone, then kill all living programs."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for module in IMPORTED:
         import_module(module)
@@ -120,7 +120,7 @@ def serve(descriptor: int) -> None:
 
 
 def _become(request: Mapping[str, Any], output: int) -> None:
-    """What a process is that was executed so."""
+    """Turn this process into the requested program, as if it were executed."""
     for stream in (1, 2):
         os.dup2(output, stream)
     os.close(output)

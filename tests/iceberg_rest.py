@@ -1,4 +1,4 @@
-"""An Iceberg REST catalog: the protocol over HTTP, as far as tables are made, loaded and committed to, over pyiceberg's SQL catalog."""
+"""An Iceberg REST catalog over pyiceberg's SQL catalog: the requests that create tables, load them and commit to them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Requests(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self._answer(self._load)
 
-    do_HEAD = do_GET  # noqa: N815 - the interface
+    do_HEAD = do_GET  # noqa: N815  the interface's name
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
@@ -100,7 +100,7 @@ def _shown(table: Table) -> TableResponse:
 
 @contextmanager
 def running_catalog(folder: Path, **properties: str) -> Iterator[str]:
-    """Its address; `properties` are those of the tables' storage, `warehouse` among them."""
+    """Run the catalog and yield its address. `properties` are those of the tables' storage, with `warehouse`."""
     catalog = SqlCatalog("ice", uri=f"sqlite:///{folder}/rest.db", **properties)
     handler: Any = partial(Requests, catalog, Lock())
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:

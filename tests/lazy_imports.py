@@ -1,4 +1,4 @@
-"""Modules that take seconds to import, which only those who run their tests should wait for, and not all who collect."""
+"""Modules that take seconds to import. Only running their tests imports them, collecting tests does not."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 
 class LazyModule:
-    """Imported by the first who looks into it. (Python's own lazy modules are imported by pytest, which looks into all it sees.)"""
+    """A module that is imported when an attribute is used. (Pytest would import Python's own lazy modules at once.)"""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -22,7 +22,7 @@ class LazyModule:
 
 
 def lazy_importorskip(name: str, *, reason: str) -> LazyModule:
-    """As pytest's importorskip, but imported when it is needed."""
+    """Do what pytest's importorskip does, but import the module only when it is used."""
     try:
         is_there = find_spec(name) is not None
     except ModuleNotFoundError:

@@ -1,4 +1,4 @@
-"""The shell blocks of the pages, and running one as a reader would who has the repository and has run `make setup`."""
+"""The shell blocks of the pages. Tests run them as a reader does who has the repository and has run `make setup`."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _BLOCK = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def shell_blocks(page: str) -> list[str]:
-    """Of a page, by its path in the repository."""
+    """Return the shell blocks of a page, which is named by its path in the repository."""
     return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
 def a_clone(folder: Path, example: str) -> Path:
-    """A folder that looks like the project's after `make setup`, with one example in it; the example's folder."""
+    """Make a folder like the project's after `make setup`, with one example in it. Return the example's folder."""
     (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
     ignored = shutil.ignore_patterns(".watcher", "__pycache__")
     return Path(shutil.copytree(ROOT / "examples" / example, folder / "examples" / example, ignore=ignored))
 
 
 def run_block(block: str, folder: Path, environment: Mapping[str, str]) -> str:
-    """What it prints, run in a folder; the first command that fails ends it, and the test."""
+    """Run a block in a folder and return its output. The first command that fails ends the block and the test."""
     program = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", block],
         cwd=folder,

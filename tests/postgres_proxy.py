@@ -1,4 +1,4 @@
-"""A proxy before PostgreSQL that does what bad networks and poolers do; what it does may change at any time."""
+"""A proxy before PostgreSQL that acts like bad networks and poolers. Its behaviour may change at any time."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ ENDED = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.En
 
 @dataclass(kw_only=True)
 class Proxy:
-    """`url` leads through it, without TLS."""
+    """A proxy. `url` leads through it, without TLS."""
 
     server: tuple[str, int]
     url: str = ""
     refuses: int = 0
-    """So many of the next connections are closed at once."""
+    """The number of next connections that are closed at once."""
     swallows: bool = False
-    """The other side has vanished without a word: what is sent goes nowhere, nothing is answered."""
+    """True: the other side has silently vanished. What is sent goes nowhere, and nothing is answered."""
     delay: float = 0.0
     """Seconds that each packet takes, in either direction."""
     breaks_at: bytes = b""
-    """A connection ends before a packet with these bytes gets through; b'' is in none."""
+    """A connection ends before a packet with these bytes gets through. b'' ends none."""
     keeps_notifications: bool = False
-    """Of connections made from now on, as a transaction pooler does."""
+    """True: drop the notifications of new connections, as a transaction pooler does."""
     _portal: BlockingPortal | None = None
     _connections: set[anyio.CancelScope] = field(default_factory=set)
 
@@ -44,7 +44,7 @@ class Proxy:
             await listener.serve(self._serve)
 
     def cut(self) -> None:
-        """All connections there are."""
+        """Cut all open connections."""
         if self._portal is not None:
             self._portal.call(self._cut)
         else:
@@ -74,7 +74,7 @@ class Proxy:
                 if self.breaks_at and self.breaks_at in sent:
                     break
                 await anyio.sleep(self.delay)
-                swallowed |= self.swallows  # what has a hole in it is useless for good
+                swallowed |= self.swallows  # a stream with a gap cannot be used any more
                 if not swallowed:
                     await target.send(sent)
         connection.cancel()
@@ -82,7 +82,7 @@ class Proxy:
     async def _without_notifications(
         self, source: SocketStream, target: SocketStream, connection: anyio.CancelScope
     ) -> None:
-        """Each answer is one byte for its kind, four for its length, and the rest."""
+        """Pass on answers without notifications. An answer is one byte for its kind, four for its length, and its content."""
         answers = BufferedByteReceiveStream(source)
         with suppress(*ENDED):
             while True:
@@ -109,7 +109,7 @@ async def proxied(url: str) -> AsyncIterator[Proxy]:
 
 @contextmanager
 def proxied_in_a_thread(url: str) -> Iterator[Proxy]:
-    """For tests without an event loop, and for those that block theirs."""
+    """Run a proxy in a thread, for tests without an event loop and for those that block it."""
     proxy = _before(url)
     with start_blocking_portal() as proxy._portal:
         serving, _ = proxy._portal.start_task(proxy.run)

@@ -1,4 +1,4 @@
-"""A real Airflow of its own environment: API server, scheduler and Dag processor on a PostgreSQL, as child processes.
+"""A real Airflow in an environment of its own: API server, scheduler and Dag processor on a PostgreSQL, as child processes.
 
 AIRFLOW_PYTHON names its Python, as `tools/airflow` prints it.
 """
@@ -40,7 +40,7 @@ class Airflow:
     processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def start(self, name: str) -> None:
-        """One of its programs, in a session of its own: it has children."""
+        """Start one of Airflow's programs, in a session of its own because it has children."""
         with (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [PYTHON, "-m", "airflow", name],
@@ -58,14 +58,14 @@ class Airflow:
         process.wait(60)
 
     def client(self) -> httpx.Client:
-        """Signed in."""
+        """Return a client that is signed in."""
         with httpx.Client(base_url=self.url, timeout=60) as client:
             answer = client.post("/auth/token", json={"username": USER, "password": PASSWORD})
             token = answer.raise_for_status().json()["access_token"]
         return httpx.Client(base_url=self.url, timeout=60, headers={"Authorization": f"Bearer {token}"})
 
     def await_ready(self, *dag_ids: str) -> None:
-        """It answers, schedules, and knows these Dags."""
+        """Wait until Airflow answers, schedules, and knows these Dags."""
         self._until("answer", lambda: loopback.get(f"{self.url}/api/v2/monitor/health", timeout=10).is_success)
         with self.client() as client:
             for dag_id in dag_ids:
@@ -90,7 +90,7 @@ class Airflow:
 
 @contextmanager
 def running_airflow(folder: Path, postgres: PostgresServer, dags: Path) -> Iterator[Airflow]:
-    """On free ports of the loopback, with the Dags of a folder."""
+    """Run Airflow on free ports of the loopback, with the Dags of a folder."""
     port = free_port()
     url = f"http://127.0.0.1:{port}"
     with ExitStack() as stack:
@@ -113,10 +113,10 @@ def running_airflow(folder: Path, postgres: PostgresServer, dags: Path) -> Itera
             "API__WORKERS": "1",
             "API__SECRET_KEY": secrets.token_hex(16),
             "API_AUTH__JWT_SECRET": secrets.token_hex(32),
-            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",  # once: nobody changes them, and each look costs seconds of CPU
+            "DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "86400",  # parsed once: they do not change, and each parsing takes seconds of CPU
             "DAG_PROCESSOR__PARSING_PROCESSES": "1",
             "SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",
-            "WORKERS__EXECUTION_API_TIMEOUT": "60",  # a machine that has much else to do
+            "WORKERS__EXECUTION_API_TIMEOUT": "60",  # for a busy machine
             "LOGGING__LOGGING_LEVEL": "WARNING",
         }
         environment = {

@@ -1,4 +1,4 @@
-"""A web server and a mail server that keep what they get."""
+"""A web server and a mail server that keep what they receive."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from watcher.demo.servers import free_port
 
 @dataclass
 class Hook:
-    """`statuses` are answered one after the other, then 204."""
+    """A web server. It answers with `statuses` one after the other, then with 204."""
 
     url: str = ""
     bodies: list[Any] = field(default_factory=list)
@@ -49,7 +49,7 @@ def web_hook() -> Iterator[Hook]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Nothing."""
+            """Log nothing."""
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         thread = Thread(target=server.serve_forever)
@@ -69,7 +69,7 @@ class Mailbox:
     recipients: list[str] = field(default_factory=list)
     encrypted: list[bool] = field(default_factory=list)
     answers: list[str] = field(default_factory=list)
-    """One after the other, then all is taken."""
+    """The first answers, in order. After them every mail is accepted."""
 
     async def handle_DATA(self, _server: SMTP, session: Session, envelope: Envelope) -> str:  # noqa: N802  aiosmtpd's name
         answer = self.answers.pop(0) if self.answers else "250 OK"
@@ -82,7 +82,7 @@ class Mailbox:
 
 @contextmanager
 def mail_server(certificate: Path | None = None) -> Iterator[Mailbox]:
-    """With a certificate, and its key in the same file, it takes mail over TLS alone."""
+    """Run a mail server. With a certificate, whose file also has the key, it accepts mail only over TLS."""
     kept = Mailbox()
     kept.port = free_port()
     tls: dict[str, Any] = {}
@@ -99,7 +99,7 @@ def mail_server(certificate: Path | None = None) -> Iterator[Mailbox]:
 
 
 def write_certificate(file: Path) -> Path:
-    """Of a server on the loopback, signed by itself, with its key; who trusts the file trusts the server."""
+    """Write a self-signed certificate, with its key, of a server on the loopback. Clients may trust the file."""
     key, name = ec.generate_private_key(ec.SECP256R1()), x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
     now = datetime.now(UTC)
     certificate = (

@@ -18,13 +18,13 @@ from watcher.demo import servers
 
 @dataclass(frozen=True, kw_only=True)
 class PostgresDatabase:
-    """One database; both addresses are of the superuser."""
+    """A database. Both addresses are those of the superuser."""
 
     name: str
     dsn: str
-    """For asyncpg and psycopg."""
+    """The address for asyncpg and psycopg."""
     sqlalchemy_url: str
-    """For `settings.database.url`."""
+    """The address for `settings.database.url`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,22 +33,22 @@ class PostgresServer:
 
     address: str
     emptied: list[str] = field(default_factory=list)
-    """Databases that a test left and that are as good as new."""
+    """Emptied databases of earlier tests, which are as good as new."""
     shapes: dict[str, Any] = field(default_factory=dict)
     _templates: dict[str, str] = field(default_factory=dict)
 
     def dsn(self, database: str = "postgres") -> str:
-        """The address of a database for asyncpg and psycopg."""
+        """Return the address of a database for asyncpg and psycopg."""
         return make_url(self.address).set(database=database).render_as_string(hide_password=False)
 
     def sqlalchemy_url(self, database: str = "postgres", *, driver: str = "asyncpg") -> str:
-        """The address of a database for SQLAlchemy."""
+        """Return the address of a database for SQLAlchemy."""
         url = make_url(self.dsn(database)).set(drivername=f"postgresql+{driver}")
         return url.render_as_string(hide_password=False)
 
     @contextlib.contextmanager
     def database(self, *, template: str = "template1") -> Iterator[PostgresDatabase]:
-        """A fresh copy of `template`, dropped at the end together with the sessions that are still in it."""
+        """Yield a fresh copy of `template`. At the end it is dropped, and its sessions are ended."""
         name = self.create(template)
         try:
             yield PostgresDatabase(name=name, dsn=self.dsn(name), sqlalchemy_url=self.sqlalchemy_url(name))
@@ -56,13 +56,13 @@ class PostgresServer:
             self.drop(name)
 
     def create(self, template: str) -> str:
-        """The name of a fresh copy of `template`."""
+        """Make a fresh copy of `template` and return its name."""
         name = f"test_{uuid4().hex}"
         self.execute("CREATE DATABASE {} TEMPLATE {}", name, template)
         return name
 
     def template(self, name: str, prepare: Callable[[str], None]) -> str:
-        """The name of a database that `prepare(dsn)` filled once for this session, to be copied by `database`."""
+        """Return the name of a database that `prepare(dsn)` fills once a session, to be copied by `database`."""
         if name not in self._templates:
             database = f"template_{name}_{uuid4().hex}"
             self.execute("CREATE DATABASE {}", database)
@@ -82,7 +82,7 @@ class PostgresServer:
             connection.execute(sql.SQL(statement).format(*map(sql.Identifier, names)))
 
     def drop(self, database: str) -> None:
-        """FORCE ends sessions but refuses prepared transactions: those are rolled back first, from inside."""
+        """Drop a database. FORCE ends sessions but refuses prepared transactions, so these are rolled back first, from inside."""
         with psycopg.connect(self.dsn(database), autocommit=True) as connection:
             pending = connection.execute("SELECT gid FROM pg_prepared_xacts WHERE database = current_database()")
             for (gid,) in pending.fetchall():
@@ -92,14 +92,14 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def running_postgres(*, version: int = 18, **settings: object) -> Iterator[PostgresServer]:
-    """A PostgreSQL of our own; `settings` go to its postgresql.conf."""
+    """Run a PostgreSQL. `settings` go to its postgresql.conf."""
     with servers.running_postgres(version=version, **settings) as address:
         yield PostgresServer(address=address)
 
 
 @dataclass(frozen=True, kw_only=True)
 class S3Server:
-    """An S3 server over HTTP, with path-style addresses; `client` is for filling it and takes part in no test's subject."""
+    """An S3 server over HTTP, with path-style addresses. `client` only fills it."""
 
     endpoint: str
     access_key: str
@@ -131,12 +131,12 @@ def fresh_bucket(server: S3Server) -> Iterator[str]:
 
 
 def _delete_bucket(client: Any, name: str) -> None:
-    """With all versions and unfinished uploads: what stays would slow down the tests that follow."""
+    """Delete a bucket with all versions and unfinished uploads, which would slow down later tests."""
     for upload in client.list_multipart_uploads(Bucket=name).get("Uploads", ()):
         client.abort_multipart_upload(Bucket=name, Key=upload["Key"], UploadId=upload["UploadId"])
     pages = [
         *client.get_paginator("list_object_versions").paginate(Bucket=name)
-    ]  # moto lists nothing behind a deleted key
+    ]  # moto lists nothing after a deleted key
     for page in pages:
         found = [*page.get("Versions", ()), *page.get("DeleteMarkers", ())]
         objects = [{"Key": item["Key"], "VersionId": item["VersionId"]} for item in found]
@@ -146,5 +146,5 @@ def _delete_bucket(client: Any, name: str) -> None:
 
 
 def external_postgres() -> str | None:
-    """The address of a PostgreSQL to use instead of a started one; it must allow prepared transactions."""
+    """Return the address of a PostgreSQL to use instead of starting one. It must allow prepared transactions."""
     return os.environ.get("WATCHER_TEST_POSTGRES")

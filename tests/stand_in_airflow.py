@@ -1,4 +1,4 @@
-"""A stand-in for Airflow's API server: the shapes and orders recorded of 3.3.2, over HTTP, and faults on demand.
+"""A stand-in for Airflow's API server: shapes and orders as recorded from 3.3.2, over HTTP, and faults on demand.
 
 Its memory is its database: `stopped` is a restart that keeps it.
 """
@@ -17,14 +17,14 @@ from typing import Any, Literal
 from urllib.parse import parse_qs, urlsplit
 
 Fault = Literal["lost before", "lost after", "503 before", "503 after", "silent after", "404"]
-"""What happens to the next event that is to be made; `after`: it is made all the same."""
+"""A fault of the next request for an event. With `after`, the event is made nevertheless."""
 _MOST: int = 100
 
 
 @dataclass
 class StandInAirflow:
     assets: dict[str, str] = field(default_factory=lambda: {"their_orders": "s3://their/orders"})
-    """Uris by name; an asset's id is its place."""
+    """The URIs of assets by name. An asset's id is its place in the order."""
     events: list[dict[str, Any]] = field(default_factory=list)
     faults: deque[Fault] = field(default_factory=deque)
     tokens: set[str] = field(default_factory=lambda: {"secret-token"})
@@ -39,7 +39,7 @@ class StandInAirflow:
     hidden: list[dict[str, Any]] = field(default_factory=list)
 
     def tell(self, asset: str, extra: Mapping[str, Any] | None = None, *, late: float = 0, hidden: bool = False) -> int:
-        """A task of Airflow's makes an event, stamped so many seconds ago; `hidden` until `show`. Its id."""
+        """Make an event as a task of Airflow does, dated `late` seconds ago. Return its id. `hidden`: not visible until `show`."""
         with self.lock:
             event = self._event(list(self.assets).index(asset) + 1, dict(extra or {}), late)
             event |= {"source_dag_id": "produce", "source_run_id": "manual__1", "source_task_id": "make"}
@@ -47,20 +47,20 @@ class StandInAirflow:
             return int(event["id"])
 
     def show(self) -> None:
-        """Commit what was hidden."""
+        """Make hidden events visible."""
         with self.lock:
             self.events += self.hidden
             self.hidden.clear()
 
     def made(self, asset: str = "their_orders") -> list[dict[str, Any]]:
-        """The marks of the events that were sent to it, in the order of their ids."""
+        """Return the marks of the events that were sent to Airflow, in the order of their ids."""
         with self.lock:
             number = list(self.assets).index(asset) + 1
             mine = [event for event in self.events if event["asset_id"] == number]
             return [event["extra"]["asset_watcher"] for event in mine if "asset_watcher" in event["extra"]]
 
     def answer(self, method: str, path: str, query: Mapping[str, str], body: Any, token: str) -> tuple[int, Any]:
-        """Status and content; status 0 closes the connection without an answer."""
+        """Return status and content. Status 0 closes the connection without an answer."""
         with self.lock:
             if self.is_away:
                 return 0, None
@@ -127,7 +127,7 @@ class StandInAirflow:
 
 @contextmanager
 def stand_in_airflow() -> Iterator[StandInAirflow]:
-    """On a free port of the loopback."""
+    """Run the stand-in on a free port of the loopback."""
     airflow = StandInAirflow()
 
     class Handler(BaseHTTPRequestHandler):
@@ -162,7 +162,7 @@ def stand_in_airflow() -> Iterator[StandInAirflow]:
 
     class Server(ThreadingHTTPServer):
         def handle_error(self, *_: Any) -> None:
-            """A client that was killed is the subject of tests, not a fault of theirs."""
+            """Ignore the error: tests kill clients on purpose."""
 
     server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,7 +1,7 @@
 """A `spark-submit` that runs the job's Python at once, for tests whose subject is not Spark.
 
-A job takes it by `env: {SPARK_HOME: ...}`; it has the SDK, its context and its arguments, and no `spark`. With
-`SPARK_SUBMIT_ARGV` in `env` it writes into that file what spark-submit was given: a JSON list.
+A job selects it with `env: {SPARK_HOME: ...}`. The job has the SDK, its context and its arguments, and no `spark`. With
+`SPARK_SUBMIT_ARGV` in `env` the program writes its own arguments into that file, as a JSON list.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ os.execv(python, [python, word, *words])
 
 
 def stand_in_spark(folder: Path) -> Path:
-    """The SPARK_HOME with it, made in a folder of the test."""
+    """Make the SPARK_HOME in a folder of the test and return it."""
     program = folder / "spark" / "bin" / "spark-submit"
     program.parent.mkdir(parents=True)
     program.write_text(PROGRAM)

@@ -35,7 +35,7 @@ class Section:
     """A version, or `Unreleased`."""
     date: str | None
     text: str
-    """Without the title."""
+    """The section's text without the title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,9 @@ class Repository:
     """What decides whether a release can be made."""
 
     version: str
-    """In pyproject.toml."""
+    """The version in pyproject.toml."""
     sdk_version: str | None
-    """In sdk/pyproject.toml; None where it has none of its own."""
+    """The version in sdk/pyproject.toml; None if it has none of its own."""
     changelog: str
     changes: Sequence[str]
     """Lines of `git status --porcelain`."""
@@ -63,14 +63,14 @@ def sections(changelog: str) -> list[Section]:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Versions compare as their numbers do. Raises ValueError for what is not `MAJOR.MINOR.PATCH`."""
+    """Return a key that compares versions by their numbers. Raise ValueError for what is not `MAJOR.MINOR.PATCH`."""
     if not VERSION.fullmatch(version):
         raise ValueError(f"{version} is no version of the form MAJOR.MINOR.PATCH")
     return tuple(map(int, version.split(".")))
 
 
 def refusals(repository: Repository) -> list[str]:
-    """Why no release can be made, one sentence each; none when it can."""
+    """Return the reasons against a release, one sentence each."""
     return [
         *_refused_by_version(repository),
         *_refused_by_changelog(repository),
@@ -130,7 +130,7 @@ def main() -> None:
 
 
 def _ready() -> str:
-    """The version to release. Exits with what prevents it."""
+    """Return the version to release. Exit with the reasons against a release."""
     repository = _look()
     if sentences := refusals(repository):
         sys.exit("\n".join(["No release:", *(f"- {sentence}" for sentence in sentences)]))
@@ -169,7 +169,7 @@ def _build_wheels() -> None:
 
 @contextmanager
 def _exported() -> Iterator[Path]:
-    """The files of the commit in a folder of their own, whose times are the commit's."""
+    """Yield a folder with the files of the commit. Their times are those of the commit."""
     with tempfile.TemporaryDirectory(prefix="watcher-release-") as name:
         archive = subprocess.run(["git", "archive", "HEAD"], cwd=ROOT, capture_output=True, check=True).stdout
         subprocess.run(["tar", "--extract"], cwd=name, input=archive, check=True)
@@ -177,14 +177,14 @@ def _exported() -> Iterator[Path]:
 
 
 def _write_bill(version: str) -> None:
-    """What the pinned requirements bring: Python's distributions, and Spark's jars as they are in .venv."""
+    """Write the bill of the pinned requirements: Python's distributions, and Spark's jars as they are in .venv."""
     program, pins = ROOT / "tools" / "image" / "sbom.py", ROOT / "requirements" / "runtime.txt"
     bill = _output(sys.executable, program, pins, sys.prefix, version)
     (OUTPUT / f"asset-watcher-{version}.cdx.json").write_text(bill, encoding="utf-8")
 
 
 def _build_image(version: str) -> None:
-    """The image, with the bill of materials that it holds; one sentence where no container tool is at hand."""
+    """Build the image and copy its bill of materials. Without a container tool, print one sentence."""
     engine = _engine()
     if engine is None:
         print("No image is built: neither docker nor podman is at hand.")
@@ -198,7 +198,7 @@ def _build_image(version: str) -> None:
 
 
 def _engine() -> str | None:
-    """As tools/image/build chooses."""
+    """Return the container engine that tools/image/build chooses."""
     if chosen := os.environ.get("ENGINE"):
         return chosen
     docker = shutil.which("docker")
@@ -208,7 +208,7 @@ def _engine() -> str | None:
 
 
 def _write_checksums() -> None:
-    """In the form that `sha256sum --check` reads."""
+    """Write checksums in the format that `sha256sum --check` reads."""
     lines = []
     for path in sorted(OUTPUT.iterdir()):
         with path.open("rb") as file:
@@ -229,7 +229,7 @@ def _offer_tag(version: str) -> None:
 
 
 def _run(*words: str | Path, **environment: str) -> None:
-    """Run a program that prints for itself. Exits with its exit code when it fails."""
+    """Run a program that prints its own output. Exit with its exit code if it fails."""
     epoch = _output("git", "log", "-1", "--format=%ct").strip()
     done = subprocess.run(words, cwd=ROOT, env={**os.environ, "SOURCE_DATE_EPOCH": epoch, **environment}, check=False)
     if done.returncode != 0:

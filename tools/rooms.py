@@ -18,7 +18,7 @@ REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = REPOSITORY / "docs/pictures/rooms.svg"
 ROOT: Final = "app"
 GROUND: Final = frozenset({"errors", "probe"})
-"""Modules directly in `watcher/` that import nothing of ours; every room may import them."""
+"""Modules directly in `watcher/` that import nothing of this project. Every room may import them."""
 WIDTH, HEIGHT, GAP, FLOOR, MARGIN = 150, 44, 30, 84, 20
 
 Arrows: TypeAlias = Mapping[str, frozenset[str]]

@@ -1,4 +1,4 @@
-"""For the site: a link to a file of the repository that is no page becomes its text, as the site does not have it."""
+"""Turns links to files that are not pages into their text, because the site has only pages."""
 
 from __future__ import annotations
 

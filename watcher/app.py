@@ -49,8 +49,8 @@ from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.triggerer.room import build_control, build_triggerer
-from watcher.triggerer.triggerer import Triggerer, take_over
+from watcher.triggerer.room import build_control, build_triggerer, take_over
+from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
 ROLES: Final = frozenset({"triggerer", "scheduler", "api"})

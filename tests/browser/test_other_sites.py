@@ -35,7 +35,7 @@ async def paused(site: Site) -> bool:
 
 @pytest.mark.parametrize("origin", ["http://evil.example", "http://127.0.0.1:3000"], ids=["other site", "other port"])
 async def test_a_page_of_another_site_can_do_nothing(page: Page, site: Site, origin: str) -> None:
-    """For another port of this machine, the browser sends the cookie with every request."""
+    """The browser sends the cookie with every request to another port of this machine."""
     await page.context.route(
         f"{origin}/", lambda route: route.fulfill(body=FOREIGN.replace("{url}", site.url), content_type="text/html")
     )

@@ -1,4 +1,4 @@
-"""The image, built once for all of these tests: from a base that is made here, because no registry may be at hand."""
+"""The image, built once for all of these tests, from a base that is made here because there may be no registry."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def image(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Its name; whichever process of the tests asks first builds it. WATCHER_TEST_IMAGE names one that was built before."""
+    """The name of the image. The first test process that needs it builds it. WATCHER_TEST_IMAGE names one built before."""
     given = os.environ.get("WATCHER_TEST_IMAGE")
     if given is not None:
         return given
@@ -61,6 +61,6 @@ def _nothing_left() -> Iterator[None]:
 
 @pytest.fixture
 def database() -> Iterator[PostgresDatabase]:
-    """Of a PostgreSQL beside the containers, which they reach by the loopback."""
+    """A database of a PostgreSQL beside the containers, which reach it by the loopback."""
     with running_postgres() as server, server.database() as database:
         yield database

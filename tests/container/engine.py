@@ -1,4 +1,4 @@
-"""podman as the tests drive it: no network of its own, no more rights than it is given, and nothing left at the end."""
+"""podman as the tests use it: without a network of its own, without extra rights, and with nothing left at the end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from watcher.demo.servers import free_port
 
 ROOT = Path(__file__).parents[2]
 LIMITS = ("--ulimit=nofile=4096:4096", "--ulimit=nproc=8192:8192")
-"""A machine's own may be less than what podman asks for."""
+"""Explicit limits: podman asks for more than a machine may allow."""
 HARDENED = (
     "--read-only",
     "--read-only-tmpfs=false",
@@ -28,10 +28,10 @@ HARDENED = (
     "--memory=2g",
 )
 BUILD = ("--pull=never", "--network=host", *LIMITS, *(("--layers=false",) if "CI" in os.environ else ()))
-"""Where nothing was built before, and nothing will be again, no layer between is written."""
+"""In CI nothing is built twice, so no intermediate layers are written."""
 BASE = "localhost/python:slim-bookworm"
 STRANGER = ("--user=1234567:0", "--passwd=false")
-"""An account as OpenShift gives: any number, of group 0, and /etc/passwd knows nothing of it."""
+"""An account as OpenShift assigns it: any number, group 0, and no entry in /etc/passwd."""
 
 
 def podman(*words: str, code: int | None = 0, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -52,12 +52,12 @@ def build(name: str, folder: Path, *words: str) -> None:
 def once(
     image: str, *words: str, flags: tuple[str, ...] = (), code: int | None = 0
 ) -> subprocess.CompletedProcess[str]:
-    """`podman run IMAGE words`, to its end."""
+    """Run `podman run IMAGE words` to its end."""
     return podman("run", "--rm", "--network=host", *LIMITS, *flags, image, *words, code=code)
 
 
 class Volume:
-    """Of its own name, and gone with the block."""
+    """A volume with a name of its own, which is removed at the end of the block."""
 
     def __init__(self) -> None:
         self.name = f"watcher-test-{uuid4().hex[:12]}"
@@ -71,7 +71,7 @@ class Volume:
 
 
 class Container:
-    """One that runs in the background until the block ends; it answers at `url` once it is started."""
+    """A background container, which ends with the block. It answers at `url` once it is started."""
 
     def __init__(
         self, image: str, *words: str, flags: tuple[str, ...] = (), environment: Mapping[str, str] | None = None
@@ -93,7 +93,7 @@ class Container:
         return podman("exec", self.name, *words, code=code).stdout.strip()
 
     def is_healthy(self) -> bool:
-        """By the image's own health check."""
+        """Return the result of the image's own health check."""
         return podman("healthcheck", "run", self.name, code=None).returncode == 0
 
     def until_ready(self) -> None:
@@ -107,7 +107,7 @@ class Container:
             time.sleep(0.2)
 
     def stop(self) -> int:
-        """As `docker stop` does, which kills after ten seconds: its exit code, 137 when it was killed."""
+        """Stop the container as `docker stop` does, which kills after ten seconds. Return the exit code, 137 if it was killed."""
         podman("stop", "--time=10", self.name)
         return int(inspected("container", self.name)["State"]["ExitCode"])
 

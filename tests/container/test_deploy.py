@@ -1,4 +1,4 @@
-"""deploy/ at work, as far as it goes without a registry and a cluster: the pod of the manifest, the daemon of the compose file."""
+"""deploy/ works, as far as testable without a registry and a cluster: the manifest's pod, the compose file's daemon."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ pytestmark = pytest.mark.container
 DEPLOY = ROOT / "deploy"
 POD = "asset-watcher-pod-0"
 TOO_QUICK = ("failed to remove once init container", "pod already exists")
-"""What podman 4 says when it has waited for a container, and its clean-up has not: of a busy machine, not of the manifest."""
+"""Errors of podman 4 when its clean-up is late on a busy machine. They do not concern the manifest."""
 
 
 @pytest.fixture(scope="module")
 def released(image: str) -> Iterator[str]:
-    """The image under the name that deploy/ gives it."""
+    """Give the image the name that deploy/ uses."""
     name = f"localhost/asset-watcher:{program_version()}"
     podman("tag", image, name)
     yield name
-    podman("untag", image, name, code=None)  # without a name behind it, all names of the image go
+    podman("untag", image, name, code=None)  # without a name after it, all names of the image are removed
 
 
 def until(condition: Callable[[], bool], log: Callable[[], str]) -> None:
@@ -44,7 +44,7 @@ def until(condition: Callable[[], bool], log: Callable[[], str]) -> None:
 
 
 def states(container: str, job: str) -> list[str]:
-    """Of a job's runs; asked in the container, by its commands."""
+    """Return the states of a job's runs, from commands in the container."""
     token = podman("exec", container, "watcher", "token", "create", "--subject", "me", "--role", "viewer", code=None)
     answer = podman(
         *("exec", f"--env=WATCHER_TOKEN={token.stdout.strip()}", container),
@@ -60,7 +60,7 @@ def logs(container: str) -> str:
 
 
 def limited(folder: Path) -> dict[str, str]:
-    """An environment in which podman gives what it starts no more than the machine may have; a pod takes no such words."""
+    """Return an environment in which podman limits what it starts to what the machine allows. A pod has no such options."""
     configuration = folder / "containers.conf"
     limits = json.dumps([limit.removeprefix("--ulimit=") for limit in LIMITS])
     configuration.write_text(f"[containers]\ndefault_ulimits = {limits}\n")
@@ -68,7 +68,7 @@ def limited(folder: Path) -> dict[str, str]:
 
 
 def play(manifest: Path, environment: dict[str, str]) -> None:
-    """Start the pod, from the beginning when podman was too quick for itself. What a killed run of the tests left goes first."""
+    """Remove the pod of a killed test run and start it. Try again if podman's clean-up was late."""
     deadline = time.monotonic() + PATIENCE
     while True:
         remove_pod()
@@ -84,7 +84,7 @@ def remove_pod() -> None:
     podman("volume", "rm", "--force", "asset-watcher", code=None)
 
 
-def test_the_manifests_pod_loads_a_file(released: str, tmp_path: Path) -> None:
+def test_the_pod_of_the_manifest_loads_a_file(released: str, tmp_path: Path) -> None:
     del released
     yaml = YAML(typ="safe")
     documents = [each for each in yaml.load_all((DEPLOY / "kubernetes.yaml").read_text()) if each["kind"] != "Service"]
@@ -108,7 +108,7 @@ def test_the_manifests_pod_loads_a_file(released: str, tmp_path: Path) -> None:
 
 @pytest.fixture
 def override(tmp_path: Path, database: PostgresDatabase) -> Iterator[Path]:
-    """What the daemon of the compose file is given instead of the services that come from a registry."""
+    """A compose file that replaces the services whose images come from a registry."""
     with running_s3() as storage, fresh_bucket(storage):
         storage.client.create_bucket(Bucket="landing")
         storage.client.create_bucket(Bucket="warehouse")
@@ -130,7 +130,7 @@ def override(tmp_path: Path, database: PostgresDatabase) -> Iterator[Path]:
         yield path
 
 
-def test_the_compose_files_daemon_loads_a_file_from_s3(released: str, override: Path) -> None:
+def test_the_daemon_of_the_compose_file_loads_a_file_from_s3(released: str, override: Path) -> None:
     del released
     files = ("--file", str(DEPLOY / "compose.yaml"), "--file", str(override))
     words = [sys.executable, "-m", "podman_compose", *files]

@@ -1,4 +1,4 @@
-"""What is in the image, and what is said about it."""
+"""The image has the promised contents, size and labels."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from watcher.host.machine import program_version
 pytestmark = pytest.mark.container
 
 LARGEST = 1_200_000_000
-"""Bytes, unpacked, base included."""
+"""The largest size in bytes, unpacked, with the base."""
 
 
-def test_it_is_no_larger_than_promised(image: str) -> None:
+def test_the_image_is_no_larger_than_promised(image: str) -> None:
     assert inspected("image", image)["Size"] <= LARGEST
 
 
-def test_its_labels_say_which_program_it_is(image: str) -> None:
+def test_the_labels_name_the_program_and_its_version(image: str) -> None:
     labels = inspected("image", image)["Config"]["Labels"]
     assert labels["org.opencontainers.image.title"] == "Asset Watcher"
     assert labels["org.opencontainers.image.version"] == program_version()
@@ -32,25 +32,25 @@ def test_its_labels_say_which_program_it_is(image: str) -> None:
     assert labels["org.opencontainers.image.licenses"] == "Apache-2.0"
 
 
-def test_the_bill_of_materials_names_everything_in_it(image: str) -> None:
+def test_the_bill_of_materials_names_everything_in_the_image(image: str) -> None:
     text = once(image, "/opt/watcher/sbom.cdx.json", flags=("--entrypoint=cat",)).stdout
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(text) is None
     names = {unquote(component["purl"]).partition("@")[0] for component in json.loads(text)["components"]}
     assert {"pkg:deb/debian/tini", "pkg:pypi/asset-watcher"} <= names
     assert {"pkg:pypi/pyspark", "pkg:maven/com.fasterxml.jackson.core/jackson-databind"} <= names
     packages = once(image, "-f", "${Package}\n", "-W", flags=("--entrypoint=dpkg-query",)).stdout.split()
-    debian = {*packages, "openjdk-17-jdk-headless"}  # of which Java was made
+    debian = {*packages, "openjdk-17-jdk-headless"}  # sources of Java
     assert {f"pkg:deb/debian/{package}" for package in debian} == {n for n in names if n.startswith("pkg:deb/")}
 
 
-def test_no_tool_that_builds_or_installs_stays(image: str) -> None:
+def test_the_image_has_no_tool_that_builds_or_installs(image: str) -> None:
     look = "for name in pip pip3 gcc cc make javac git curl; do command -v $name; done; python -m pip --version"
     answer = once(image, "-c", look, flags=("--entrypoint=sh",), code=1)
     assert answer.stdout == ""
     assert "No module named pip" in answer.stderr
 
 
-def test_java_trusts_whom_the_system_trusts(image: str) -> None:
+def test_java_trusts_the_system_certificates(image: str) -> None:
     certificates = "/etc/ssl/certs/ca-certificates.crt"
     system = once(image, "-c", "BEGIN CERTIFICATE", certificates, flags=("--entrypoint=grep",)).stdout
     java = once(image, "-list", "-cacerts", "-storepass", "changeit", flags=("--entrypoint=keytool",)).stdout

@@ -1,4 +1,4 @@
-"""The image at work as it is deployed: without rights, killed, stopped, split by roles, on volumes of others."""
+"""The image works as it is deployed: without rights, killed, stopped, split by roles, on volumes of other accounts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KILLED = 137
 
 @pytest.fixture
 def quickstart(tmp_path: Path) -> Path:
-    """The example, in a folder into which any account may write: its job writes there."""
+    """The example, in a folder to which any account may write, because its job writes there."""
     folder = Path(shutil.copytree(ROOT / "examples" / "quickstart", tmp_path / "quickstart"))
     shutil.rmtree(folder / ".watcher", ignore_errors=True)
     for path in (folder, *folder.rglob("*")):
@@ -40,7 +40,7 @@ def volume() -> Iterator[str]:
 
 
 def client(container: Container) -> httpx.Client:
-    """As the docs' second line makes the token."""
+    """Return a client whose token is made as in the second line of the docs."""
     token = container.exec("watcher", "token", "create", "--subject", "me", "--role", "admin")
     return httpx.Client(base_url=container.url, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE)
 
@@ -52,12 +52,14 @@ def runs(api: httpx.Client, state: str) -> list[dict[str, Any]]:
 
 
 def paths(api: httpx.Client) -> list[str]:
-    """Of each file that was told, as often as it was."""
+    """Return the path of each emitted file, once for each event that has it."""
     events = api.get("/api/v2/assets/events?name_pattern=inbox").raise_for_status().json()["asset_events"]
     return sorted(Path(file["path"]).name for event in events for file in event["extra"].get("files", ()))
 
 
-def test_the_quickstart_without_rights_killed_and_stopped(image: str, quickstart: Path, volume: str) -> None:
+def test_the_quickstart_works_without_rights_and_survives_a_kill_and_a_stop(
+    image: str, quickstart: Path, volume: str
+) -> None:
     mounts = (f"--volume={quickstart}:/etc/watcher", f"--volume={volume}:/var/lib/watcher")
     flags = (*HARDENED, *STRANGER, *mounts)
     with Container(image, flags=flags) as first:
@@ -88,7 +90,7 @@ def test_the_quickstart_without_rights_killed_and_stopped(image: str, quickstart
     assert len({*quickstart.glob("orders/run_id=*")}) == 3, "each run's partition, once"
 
 
-def test_roles_in_containers_of_their_own_with_postgresql_beside_them(
+def test_roles_work_in_containers_of_their_own_beside_a_postgresql(
     image: str, quickstart: Path, database: PostgresDatabase
 ) -> None:
     environment = {
@@ -123,7 +125,9 @@ def test_a_health_check_fails_where_nobody_answers(image: str, quickstart: Path)
 
 
 @pytest.mark.parametrize("user", ["4242:4242", "0:0"], ids=["another group", "root"])
-def test_a_fresh_volume_is_whoevers_comes(image: str, quickstart: Path, volume: str, user: str) -> None:
+def test_a_fresh_volume_belongs_to_the_first_account_that_uses_it(
+    image: str, quickstart: Path, volume: str, user: str
+) -> None:
     flags = (f"--user={user}", f"--volume={volume}:/var/lib/watcher", f"--volume={quickstart}:/etc/watcher:ro")
     once(image, "db", "upgrade", flags=flags)
 
@@ -136,6 +140,6 @@ def test_a_home_of_another_account_is_refused_in_one_sentence(image: str, quicks
     assert "Traceback" not in answer.stderr
 
 
-def test_its_own_times_fit_the_ten_seconds_of_a_stop(image: str) -> None:
+def test_the_shutdown_takes_less_than_the_ten_seconds_of_a_stop(image: str) -> None:
     environment = dict(word.split("=", 1) for word in inspected("image", image)["Config"]["Env"])
     assert environment["WATCHER_SETTINGS__TRIGGERER__GRACE"] == "8s"

@@ -1,4 +1,4 @@
-"""Airflow's own client, unmodified, with a daemon and its jobs: what it starts runs, and what it asks is so."""
+"""Airflow's own client, unmodified, works with a daemon: runs that it starts run, and its answers are right."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ DAY = "2026-11-20T00:00:00Z"
 
 
 class Client:
-    """Calls methods of the client's APIs in threads, which may wait for a run."""
+    """Calls methods of the client's APIs in threads, because a call may wait for a run."""
 
     def __init__(self, url):
         self._configuration = client.Configuration(host=url)
@@ -57,7 +57,7 @@ class Client:
         return (await self("DagRunApi", "trigger_dag_run", "load", body)).dag_run_id
 
     async def end(self, run_id):
-        """Of a run: its state when it is over."""
+        """Wait for the end of a run and return its state."""
         with anyio.fail_after(PATIENCE):
             await self("DagRunApi", "wait_dag_run_until_finished", "load", run_id, interval=0.5)
         return (await self("DagRunApi", "get_dag_run", "load", run_id)).state
@@ -71,13 +71,13 @@ async def test_airflows_client_drives_a_daemon(tmp_path):
     environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port)}
     async with running_daemon(tmp_path / "watchers.yaml", f"http://127.0.0.1:{port}", environment) as daemon:
         call = Client(daemon.url)
-        await _a_run_is_told_what_it_was_asked_for(call)
+        await _a_run_gets_the_configuration_it_was_started_with(call)
         await _a_failed_run_is_cleared_and_deleted(call)
         await _an_event_has_its_run(call)
         assert await daemon.stop() == 0
 
 
-async def _a_run_is_told_what_it_was_asked_for(call):
+async def _a_run_gets_the_configuration_it_was_started_with(call):
     run_id = await call.start(conf={"n": [1]}, logical_date=DAY)
     assert await call.end(run_id) == "success"
     orders = {asset.name: asset for asset in (await call("AssetApi", "get_assets")).assets}["orders"]
@@ -101,7 +101,7 @@ async def _a_failed_run_is_cleared_and_deleted(call):
     assert "as it was asked to" in log
     delete = partial(call, "DagRunApi", "delete_dag_run", "load", run_id)
     with anyio.fail_after(PATIENCE):
-        while True:  # its process may not be gone yet
+        while True:  # its process may still be ending
             try:
                 await delete()
             except client.exceptions.ConflictException:

@@ -1,6 +1,6 @@
-"""SIGKILL for the daemon, lost answers and restarts of a stand-in for Airflow, again and again: what is lost and repeated.
+"""The daemon is killed, answers get lost and a stand-in for Airflow restarts, again and again: what is lost or repeated.
 
-WATCHER_TEST_LONG=1 kills 100 times on each database.
+WATCHER_TEST_LONG=1 kills the daemon 100 times on each database.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ async def settled(database: Database, files: int, foreign: int) -> None:
 
 @pytest.mark.skipif(not LONG, reason="WATCHER_TEST_LONG: e2e/test_real_airflow.py is the short form")
 @pytest.mark.parametrize("dialect", ["postgresql", "sqlite"])
-async def test_kills_lose_nothing_and_repeats_need_a_lost_answer_and_are_known(tmp_path: Path, dialect: str) -> None:
+async def test_kills_lose_no_event_and_only_lost_answers_cause_repeats_which_are_marked(
+    tmp_path: Path, dialect: str
+) -> None:
     random, port, inbox = Random(SEED), free_port(), tmp_path / "inbox"
     inbox.mkdir()
     with stand_in_airflow() as airflow, address(dialect, tmp_path) as url:

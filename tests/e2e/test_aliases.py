@@ -1,4 +1,4 @@
-"""The alias example of Airflow's documentation: an asset that is known when the job runs."""
+"""The alias example of Airflow's documentation: an asset that is only known when the job runs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ with run() as r:
 """
 
 
-async def test_an_asset_named_at_run_time_is_made_and_owed_to_who_waits_for_the_alias(tmp_path):
+async def test_an_asset_named_at_run_time_is_created_and_queued_for_jobs_that_wait_for_the_alias(tmp_path):
     (tmp_path / "watchers.yaml").write_text(CONFIGURATION.replace("SPARK}", f"{stand_in_spark(tmp_path)}}}"))
     (tmp_path / "produce.py").write_text(PROGRAM)
     port = free_port()

@@ -1,4 +1,4 @@
-"""The whole path, real from end to end, with SIGKILL in the middle of it."""
+"""The demo, real from end to end, with a SIGKILL in the middle of it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def record_every_application(world: World) -> Path:
-    """Let Spark itself write one event log for each application that starts; returns their folder."""
+    """Let Spark itself write one event log for each application that starts. Return the folder of the logs."""
     folder = world.setting.configuration.parent / "applications"
     folder.mkdir()
     text = world.setting.configuration.read_text()
@@ -35,7 +35,7 @@ def record_every_application(world: World) -> Path:
 
 
 async def tries(client: httpx.AsyncClient) -> int:
-    """How many tries all runs of the demo's jobs have had."""
+    """Return the number of tries of all runs of the demo's jobs."""
     total = 0
     for dag_id in JOBS:
         for run in (await get(client, f"/api/v2/dags/{dag_id}/dagRuns", limit=100))["dag_runs"]:
@@ -64,7 +64,7 @@ async def until_a_job_runs(daemon: Daemon) -> None:
 
 
 async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple[dict[str, Any], str]]:
-    """The last writer of each kind, with what its link leads to."""
+    """Return the last writer of each kind, and the page to which its link leads."""
     found = {}
     for asset in (await get(client, "/api/v2/assets"))["assets"]:
         for entry in (await get(client, f"/api/v2/assets/{asset['id']}/store"))["asset_store"]:
@@ -75,7 +75,7 @@ async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple
 
 @pytest.mark.skipif(not LONG, reason="WATCHER_TEST_LONG: e2e/test_kills.py and test_ingest.py are the short form")
 @pytest.mark.parametrize("database", ["postgresql", "sqlite"])
-async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubles_nothing(database):
+async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_duplicates_nothing(database):
     async with demo_world(database, load_seconds=PATIENCE) as world:
         applications = record_every_application(world)
         folder = world.setting.configuration.parent
@@ -112,7 +112,7 @@ async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_doubl
         assert writer["write_id"] in lines
 
 
-def test_the_demo_ends_with_a_line_of_json_that_a_program_can_read():
+def test_the_demo_ends_with_a_line_of_json():
     done = subprocess.run(
         [sys.executable, "-m", "watcher", "demo", "--json"],
         cwd=ROOT,

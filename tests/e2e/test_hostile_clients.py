@@ -1,4 +1,4 @@
-"""A daemon among hostile clients: a job's client and the watchers do not notice them, and neither does the memory."""
+"""Hostile clients disturb neither a job's client nor the watchers, and do not fill the daemon's memory."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SECRET = "s" * 32
 MB = 1_000_000
 HEAD = b"POST /execution/tries/claim HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 ENDLESS: dict[str, tuple[bytes, bytes, int]] = {
-    # what comes first, what comes again and again, and how often
+    # the first request, the request that is repeated, and how often
     "one endless header": (b"GET / HTTP/1.1\r\nX: ", b"a" * MB, 200),
     "200,000 headers": (b"GET / HTTP/1.1\r\n", b"a: b\r\n" * 20_000, 10),
     "a body of 1 GB": (HEAD + b"Content-Length: 1000000000\r\n\r\n", b" " * MB, 1000),
@@ -48,7 +48,7 @@ HALF = (b"", b"GET", b"GET /healthz HTTP/1.1\r\nHost: x\r\n", HEAD + b"Content-L
 
 
 class World:
-    """The daemon with a witness, a watcher that looks into a folder, and a job whose driver is on its way."""
+    """The daemon with a witness, which is a watcher that polls a folder, and a job whose driver is starting."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.inbox = folder, folder / "inbox"
@@ -76,7 +76,7 @@ class World:
         return path
 
     async def start_try(self, run_id: str) -> str:
-        """A try as the dispatcher would have started it; the token that its driver got."""
+        """Start a try as the dispatcher does. Return the token of its driver."""
         url = sqlite_url(self.folder / "home/watcher.db")
         async with Database.open(url) as database, database.transaction() as connection:
             await runs.create_run(connection, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
@@ -86,7 +86,7 @@ class World:
         return try_tokens.issue(SECRET.encode(), key, lifetime=timedelta(hours=1))
 
     async def a_job_does_its_work(self) -> None:
-        """A driver claims, writes and finishes, each on a connection of its own."""
+        """Claim, write and finish as a driver does, each on a connection of its own."""
         self.files += 1
         client = Client(self.url, await self.start_try(f"manual__{self.files}"))
         at_once = {"patience": PATIENCE}
@@ -100,7 +100,7 @@ class World:
         assert await call(partial(client.call, "POST", "tries/finish", body={"state": "success"}, **at_once)) == {}
 
     async def the_witness_sees(self) -> None:
-        """A file that appears now becomes an event."""
+        """Write a file and wait until it becomes an event."""
         before = await self.events()
         self.files += 1
         (self.inbox / f"{self.files}.txt").touch()
@@ -115,7 +115,7 @@ class World:
         return int(float(counted[0].split()[-1])) if counted else 0
 
     def memory(self) -> int:
-        """Bytes that the daemon keeps in memory."""
+        """Return the daemon's resident memory in bytes."""
         assert self.daemon.process is not None
         pages = Path(f"/proc/{self.daemon.process.pid}/statm").read_text().split()[1]
         return int(pages) * 4096
@@ -127,7 +127,7 @@ class World:
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[World]:
     world = World(tmp_path)
-    words = ["--roles", "triggerer,api"]  # nobody else starts the tries
+    words = ["--roles", "triggerer,api"]  # no process but the test starts tries
     world.daemon = Daemon(world.configure(), world.url, dict(os.environ), words)
     try:
         await world.daemon.start()
@@ -147,7 +147,7 @@ async def closed(stream: SocketStream) -> None:
 
 
 async def drip(stream: SocketStream) -> None:
-    """A byte of a header now and then, for as long as the connection is there."""
+    """Send a byte of a header now and then, as long as the connection is open."""
     try:
         await stream.send(b"GET / HTTP/1.1\r\nX: ")
         while True:
@@ -157,7 +157,7 @@ async def drip(stream: SocketStream) -> None:
         return
 
 
-async def test_hostile_clients_are_nobody_elses_business(world: World) -> None:
+async def test_hostile_clients_disturb_neither_jobs_nor_watchers(world: World) -> None:
     await world.a_job_does_its_work()
     await world.the_witness_sees()
     before = world.memory()

@@ -1,7 +1,7 @@
-"""Two of the examples under everything that repeats a run of `builtin:ingest`: killed drivers, a killed daemon, retries, clears.
+"""Two examples under everything that repeats a run of `builtin:ingest`: killed drivers, a killed daemon, retries, clears.
 
-Files of S3 become a Parquet table on the local disk, rows of PostgreSQL a Delta and an Iceberg table on S3, that one by a REST
-catalog. Readers of their own read both all the while, and never see anything but all rows or none.
+Files of S3 become a Parquet table on the local disk. Rows of PostgreSQL become a Delta and an Iceberg table on S3, the latter
+by a REST catalog. Separate readers read both tables all the time and always see either all rows or none.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.service, pytest.mark.slow]
 
 CUSTOMERS = list(range(1, 201))
 CLEARED = ("ingest_customers", "ingest_ice") if LONG else ("ingest_ice",)
-"""Jobs whose run is cleared beside that of the orders."""
+"""The jobs whose run is cleared, in addition to that of the orders."""
 EXAMPLES = [ROOT / "examples" / name for name in ("orders-from-s3", "customers-from-postgres")]
 [READ] = re.findall(r"^```python\n(.*?)^```$", (EXAMPLES[1] / "README.md").read_text(), re.MULTILINE | re.DOTALL)
 
 
 def configuration(port: int) -> dict[str, Any]:
-    """Both examples in one, as they are but for their times."""
+    """Return both examples in one configuration, changed only in their times."""
     whole: dict[str, Any] = {"version": 1, "settings": {"home": "home", "api": {"port": port, "auth": "none"}}}
     for example in EXAMPLES:
         document = YAML(typ="safe").load(example / "watchers.yaml")
@@ -70,14 +70,14 @@ def configuration(port: int) -> dict[str, Any]:
 
 
 class World:
-    """The sources, the daemon, and what its API says."""
+    """The sources, the daemon, and the answers of its API."""
 
     def __init__(self, folder: Path, server: S3Server, bucket: str, dsn: str, daemon: Daemon, client: Any) -> None:
         self.folder, self.server, self.bucket, self.dsn = folder, server, bucket, dsn
         self.daemon, self.client = daemon, client
         self.tables: list[Kind] = []
         self.seen: Counter[str] = Counter()
-        """How often which reader saw all customers."""
+        """How often each reader saw all customers."""
 
     def put(self, name: str, *orders: Any) -> None:
         body = "\n".join(order if isinstance(order, str) else json.dumps(order) for order in orders)
@@ -93,7 +93,7 @@ class World:
         return list(found["dag_runs"])
 
     async def ended(self, job: str, count: int) -> list[str]:
-        """The states of the job's runs, once so many have ended."""
+        """Wait until `count` runs of the job have ended, and return their states."""
         with anyio.fail_after(PATIENCE):
             while True:
                 states = [run["state"] for run in await self.runs(job)]
@@ -112,7 +112,7 @@ class World:
         return {entry["key"]: entry["value"] for entry in found["asset_store"]}
 
     async def everything_killed_while_it_writes(self) -> None:
-        """The daemon and all drivers; the daemon starts again."""
+        """Kill the daemon and all drivers while they write, and start the daemon again."""
         with anyio.fail_after(PATIENCE):
             while not self.staged():
                 await anyio.sleep(0.01)
@@ -135,7 +135,7 @@ class World:
         ]
 
     async def keep_reading(self) -> None:
-        """Both tables of customers, over and over."""
+        """Read both tables of customers, over and over."""
         while True:
             for table in self.tables:
                 ids = await run_sync(ids_in, table)
@@ -144,21 +144,21 @@ class World:
             await anyio.sleep(0.3 if LONG else 1.0)
 
     def customers(self) -> list[dict[str, Any]]:
-        """As the page reads them."""
+        """Read the customers as the example's page does."""
         names: dict[str, Any] = {}
         exec(READ, names)  # noqa: S102
         return list(names["rows"])
 
 
 def ids_in(table: Kind) -> list[int]:
-    """None of a table that is not there yet."""
+    """Return the ids in a table, none if the table does not exist yet."""
     with suppress(TableNotFoundError, NoSuchTableError, NoSuchNamespaceError):
         return table.ids()
     return []
 
 
 def drivers(folder: Path) -> list[int]:
-    """The JVMs and Python processes of tries, not the daemon and not the shims."""
+    """Return the JVMs and Python processes of tries, without the daemon and the shims."""
     found = []
     for entry in Path("/proc").glob("[0-9]*"):
         try:

@@ -1,4 +1,4 @@
-"""What `watcher init` has written, used as it says itself: its test, its check, and the daemon with real Spark."""
+"""The project that `watcher init` writes works as it says: its test, its check, and the daemon with real Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def said(folder: Path, *words: str) -> str:
-    """JVMs that live for seconds do without the compiler that pays after minutes."""
+    """Run a command and return its output. Its JVMs live for seconds, so they skip the compiler that pays off after minutes."""
     environment = {**os.environ, "JAVA_TOOL_OPTIONS": " ".join(SMALL)}
     program = subprocess.run(
         [sys.executable, "-m", *words], cwd=folder, env=environment, capture_output=True, text=True, check=False
@@ -30,8 +30,8 @@ def said(folder: Path, *words: str) -> str:
     return program.stdout
 
 
-def test_the_tests_that_it_writes_pass_with_real_spark(tmp_path: Path) -> None:
-    """For files and for rows; one pytest runs both, in one Spark session."""
+def test_the_tests_that_init_writes_pass_with_real_spark(tmp_path: Path) -> None:
+    """One pytest runs the tests for files and for rows, in one Spark session."""
     for source, target in {"inbox": "orders", "postgres://me@db/shop/public/parcels": "parcels"}.items():
         said(tmp_path, "watcher", "init", target, "--source", source, "--target", f"tables/{target}")
     assert "2 passed" in said(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "orders/tests", "parcels/tests")

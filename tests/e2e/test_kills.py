@@ -1,8 +1,8 @@
-"""SIGKILL for the daemon and for shims, again and again: each try is started once, none is missing, no orphan writes.
+"""The daemon and shims are killed again and again: each try is started once, none is missing, no orphan writes.
 
-The daemon is the real one. Most kills hit a stand-in for Spark, so that hundreds of tries fit into minutes; a few runs are
-of Spark, and as long as one of them lives its shim is hit first.
-WATCHER_TEST_LONG=1 kills 200 times, and WATCHER_TEST_SEED repeats a history, which is printed.
+The daemon is the real one. Most kills hit a stand-in for Spark, so that hundreds of tries fit into minutes. A few runs use
+Spark, and while one of them lives, its shim is killed first.
+WATCHER_TEST_LONG=1 kills 200 times. WATCHER_TEST_SEED repeats a history; the seed is printed.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class World:
     daemon: Daemon
     random: Random
     hit: set[str] = field(default_factory=set)
-    """Tags of tries whose shim was killed."""
+    """The tags of tries whose shim was killed."""
 
     async def trigger(self, runs: int, job: str = "load") -> None:
         async with httpx.AsyncClient(base_url=self.daemon.url, timeout=60) as client:
@@ -119,7 +119,7 @@ class World:
         await self.daemon.start()
 
     async def kill_shim(self) -> bool:
-        """And in half of the cases all processes of the try that can be found; False when none runs."""
+        """Kill a shim and, in half of the cases, all other processes of its try. Return False if none runs."""
         living = [
             one
             for one in map(TryFolder, self.folder.glob("home/runs/*/*/*"))
@@ -149,7 +149,7 @@ class World:
 
 
 def write_world(folder: Path, port: int, *, jobs: Mapping[str, bool]) -> Path:
-    """Which of the jobs have real Spark."""
+    """Write the configuration. `jobs` says of each job whether it uses real Spark."""
     (folder / "job.py").write_text(JOB)
     (folder / "orphan.py").write_text(ORPHAN)
     stand_in = "" if all(jobs.values()) else f"SPARK_HOME: {stand_in_spark(folder)}"
@@ -163,7 +163,7 @@ def write_world(folder: Path, port: int, *, jobs: Mapping[str, bool]) -> Path:
 
 
 async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(tmp_path: Path) -> None:
-    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201  shown when the test fails
     port = free_port()
     configuration = write_world(tmp_path, port, jobs={"load": False, ON_SPARK: True})
     async with running_daemon(configuration, f"http://127.0.0.1:{port}", os.environ) as daemon:
@@ -181,7 +181,9 @@ async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(t
                 killed["daemon"] += 1
         runs = await world.all_succeed()
         with anyio.fail_after(PATIENCE):
-            while rows(tmp_path, "SELECT run_id", "WHERE ended_at IS NULL"):  # a process ends after its success
+            while rows(
+                tmp_path, "SELECT run_id", "WHERE ended_at IS NULL"
+            ):  # a process ends a moment after its success is stored
                 await anyio.sleep(0.1)
             while any("orphan.py" in command for command in processes_that_mention(tmp_path)):
                 await anyio.sleep(0.1)
@@ -192,7 +194,7 @@ async def test_sigkill_at_any_moment_starts_each_try_once_and_no_orphan_writes(t
 
 
 def assert_each_once(folder: Path, hit: set[str]) -> int:
-    """A try whose shim was killed may have come to an end before its job began."""
+    """Check that each try began once. A try whose shim was killed may have ended before its job began."""
     tries = rows(folder, "SELECT run_id, a.try_number, tag, finish_state")
     started = Counter(tuple(line.split()) for line in (folder / "starts").read_text().splitlines())
     assert set(started.values()) == {1}
@@ -206,7 +208,7 @@ def assert_each_once(folder: Path, hit: set[str]) -> int:
 
 
 def assert_no_orphan_wrote(folder: Path) -> int:
-    """Once a later try has written, no earlier one has; whoever was refused has been refused for the right reason."""
+    """Check that no try wrote after a later try had, and that each refused try was refused for the right reason."""
     last: dict[str, int] = {}
     with closing(sqlite3.connect(folder / "home" / "watcher.db")) as database:
         written = database.execute(

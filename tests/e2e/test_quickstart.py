@@ -1,4 +1,4 @@
-"""The quickstart as its README has it: no service, no credentials; SIGTERM ends it and leaves nothing behind."""
+"""The quickstart works as its README says: without services and credentials. SIGTERM ends it and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 PAGE = "examples/quickstart/README.md"
 
 
-async def test_sigterm_in_a_job_leaves_no_process_and_started_again_its_file_becomes_a_recorded_write(tmp_path: Path):
+async def test_sigterm_in_a_job_leaves_no_process_and_the_file_becomes_a_recorded_write_after_a_restart(tmp_path: Path):
     port, quickstart = free_port(), a_clone(tmp_path, "quickstart")
     environment = {**os.environ, "WATCHER_SETTINGS__API__PORT": str(port), "BROWSER": "true"}
 
     async def as_written(block: str, folder: Path) -> str:
-        """The daemon is started by this test; curl, where it is not installed, is left out."""
+        """Run a block of the README, without the daemon, which the test starts, and without curl if it is not installed."""
         left_out = r".*watcher run\b.*" if shutil.which("curl") else r".*watcher run\b.*|curl .*"
         block = re.sub(f"^(?:{left_out})$", "", block, flags=re.MULTILINE).replace(":8795", f":{port}")
         return await run_sync(run_block, block, folder, environment)

@@ -1,6 +1,6 @@
 """A real Airflow beside a real daemon: a file put on S3 starts a Dag there, a task there starts a job here.
 
-WATCHER_TEST_LONG=1 kills 100 times, each side in turn, and counts what was lost and repeated, both ways.
+WATCHER_TEST_LONG=1 kills 100 times, each side in turn, and counts lost and repeated events in both directions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from watcher.demo.servers import free_port
 pytestmark = [pytest.mark.airflow, needs_airflow]
 DAGS = Path(__file__).parents[2] / "examples/airflow/dags"
 ROUNDS = effort(1, 50)
-"""Of a kill of either side each."""
+"""Each round kills either side once."""
 CONFIGURATION = Template("""\
 version: 1
 settings:
@@ -77,7 +77,7 @@ async def until(what: str, condition: Callable[[], Any]) -> Any:
     raise AssertionError(what)
 
 
-async def test_events_go_both_ways_and_outlive_kills_of_either_side(tmp_path: Path) -> None:
+async def test_events_go_both_ways_and_survive_kills_of_either_side(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(JOB)
     (tmp_path / "airflow").mkdir()
     seen, port = tmp_path / "seen", free_port()
@@ -170,7 +170,7 @@ async def test_events_go_both_ways_and_outlive_kills_of_either_side(tmp_path: Pa
 
 
 def _events(client: httpx.Client, name: str) -> list[dict[str, Any]]:
-    """All of an asset, the oldest first."""
+    """Return all events of an asset, the oldest first."""
     events: list[dict[str, Any]] = []
     while True:
         asked = {"name_pattern": name, "order_by": "timestamp", "limit": 100, "offset": len(events)}
@@ -181,7 +181,7 @@ def _events(client: httpx.Client, name: str) -> list[dict[str, Any]]:
 
 
 def _of_export(seen: Path) -> dict[str, Any] | None:
-    """What our job was given of the Dag's event."""
+    """Return the extra of the Dag's event as our job received it."""
     lines = [json.loads(line) for line in seen.read_text().splitlines()] if seen.exists() else []
     return next((line for line in lines if line["rows"] == 42), None)
 

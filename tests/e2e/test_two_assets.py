@@ -1,4 +1,4 @@
-"""examples/two-assets as its README has it: one comes, the hook is told of the other; it comes, the job runs, all is well."""
+"""examples/two-assets works as its README says: one asset arrives, the hook names the missing one; it arrives, the job runs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from watcher.demo.servers import free_port
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-async def test_a_job_waits_for_both_and_who_listens_is_told_which_one_has_not_come(tmp_path: Path) -> None:
+async def test_a_job_waits_for_both_assets_and_an_alert_names_the_missing_one(tmp_path: Path) -> None:
     port, example = free_port(), a_clone(tmp_path, "two-assets")
     configuration = example / "watchers.yaml"
     configuration.write_text(configuration.read_text().replace("deadline: 2h", "deadline: 1s"))

@@ -1,7 +1,7 @@
-"""Jobs as people write them, and files as they send them, by the real daemon and real Spark: each with its sentence or rows.
+"""Jobs and files like those of users, with the real daemon and real Spark. Each run ends with its sentence or its rows.
 
-Which files `builtin:ingest` takes, puts aside or refuses is in tests/service/spark/test_ingest_cases.py, case by case in one
-Spark application; here are the ends that take a driver each.
+tests/service/spark/test_ingest_cases.py tests which files `builtin:ingest` takes, rejects or refuses, case by case in one
+Spark application. Here are the cases that each need a driver of their own.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ ENDS: dict[str, tuple[str, dict[str, Any], str]] = {
         "AnalysisException: [PATH_NOT_FOUND] Path does not exist: file:/data/landing/monday.",
     ),
 }
-"""Program, more of its `spark` section, and how the run's reason begins."""
+"""Jobs: the program, more keys of the `spark` section, and the beginning of the run's reason."""
 IN_SPARK = {"broken_function", "wrong_path"}
-"""In the short form these are left to unit/sdk/test_what_is_new.py and service/spark/test_spark_submit.py."""
+"""The short form leaves these to unit/sdk/test_what_is_new.py and service/spark/test_spark_submit.py."""
 TRIED = ENDS if LONG else {name: end for name, end in ENDS.items() if name not in IN_SPARK}
 STREAM = (
     SPARK
@@ -90,7 +90,7 @@ def configuration(folder: Path, port: int) -> Path:
 
 
 def fill_inbox(folder: Path) -> None:
-    """Many small files, one of them without a line, with a byte order mark and names that are not of ASCII."""
+    """Write many small files, one of them without a line, with byte order marks and names that are not ASCII."""
     (folder / "inbox").mkdir()
     (folder / "inbox" / "empty.csv").touch()
     for number in range(SMALL_FILES):
@@ -101,7 +101,7 @@ def fill_inbox(folder: Path) -> None:
 
 
 async def ended(client: httpx.AsyncClient, job: str, patience: float = PATIENCE) -> dict[str, Any]:
-    """The job's only run, once it has come to an end."""
+    """Wait until the job's only run has ended, and return it."""
     with anyio.fail_after(patience):
         while True:
             runs = (await get(client, f"/api/v2/dags/{job}/dagRuns"))["dag_runs"]
@@ -166,7 +166,7 @@ async def test_a_gigabyte_of_csv_is_loaded_within_a_gigabyte_of_memory(tmp_path:
         of_run = f"/api/v2/dags/small/dagRuns/{run['dag_run_id']}/taskInstances"
         with anyio.fail_after(
             PATIENCE
-        ):  # the job has said that it is done; what its processes took is known when they are gone
+        ):  # the job has reported its success; what its processes took is known when they have ended
             while (task := (await get(client, of_run))["task_instances"][0])["exit_code"] is None:
                 await anyio.sleep(0.2)
         assert await daemon.stop() == 0

@@ -1,6 +1,6 @@
-"""SIGKILL for the daemon, for shims and for drivers, before and after the hand-over: each try is started once.
+"""The daemon, shims and warm drivers are killed before and after the hand-over: each try is started once.
 
-As test_kills.py, with drivers that were started ahead, most of them without Spark. WATCHER_TEST_LONG=1 kills 200 times.
+This is test_kills.py with drivers that were started ahead, most of them without Spark. WATCHER_TEST_LONG=1 kills 200 times.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ RUNS_PER_ROUND = 2
 
 class WarmWorld(World):
     def drivers(self) -> list[str]:
-        """Command lines of those that wait, run, or are just coming or going."""
+        """Return the command lines of drivers that wait, run, start or end."""
         return [line for line in programs_at_once_that_mention(self.folder) if _is_driver(line)]
 
     async def kill_something_warm(self) -> str | None:
-        """A shim or a driver that waits, or that was handed a try; None when there is none."""
+        """Kill a shim or a driver that waits or was handed a try. Return which, None if there is none."""
         folders = list(self.folder.glob("home/warm/*"))
         self.random.shuffle(folders)
         for folder in folders:
@@ -51,7 +51,7 @@ class WarmWorld(World):
         return None
 
     async def some_wait(self) -> bool:
-        """Give the daemon the time to have one ready."""
+        """Give the daemon time to have a driver ready. Return whether it has."""
         with anyio.move_on_after(PATIENCE):
             while not await self.ready():
                 await anyio.sleep(0.05)
@@ -65,7 +65,7 @@ class WarmWorld(World):
 
 
 def _is_driver(line: str) -> bool:
-    """Its own process, and not the JVM beside it, which is named by the same words."""
+    """Return whether this is a driver's own process, not its JVM, whose command line has the same words."""
     program = line.partition(" ")[0]
     return "python" in program and ("warm_program.py" in line or "job.py" in line) and "-submit" not in line
 
@@ -97,7 +97,7 @@ def write_warm_world(folder: Path, port: int, *, real: bool) -> Path:
 
 
 async def watch_memory(world: WarmWorld, most: list[str]) -> None:
-    """Keep the most drivers that there ever were at a time."""
+    """Note the largest set of drivers that ever lived at the same time."""
     while True:
         if len(drivers := await run_sync(world.drivers)) > len(most):
             most[:] = drivers
@@ -115,7 +115,7 @@ async def watch_memory(world: WarmWorld, most: list[str]) -> None:
 async def test_sigkill_before_and_after_the_hand_over_starts_each_try_once(
     tmp_path: Path, real: bool, kills: int
 ) -> None:
-    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201  shown when the test fails
     port, killed, warm_starts = free_port(), Counter[str](), 0
     most: list[str] = []
     configuration = write_warm_world(tmp_path, port, real=real)

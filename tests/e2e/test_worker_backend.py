@@ -1,4 +1,4 @@
-"""A job whose values stay outside: through the daemon, the job and the database."""
+"""A worker backend keeps a job's values outside: through the daemon, the job and the database."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_only_references_reach_the_database_and_success_leaves_nothing_out
                 await anyio.sleep(0.1)
         value = {"text": SECRET, "rows": 3}
         assert json.loads((tmp_path / "read.json").read_text()) == [value, value, 3, looks_like_one]
-        with anyio.fail_after(PATIENCE):  # the daemon forgets first, then the job removes
+        with anyio.fail_after(PATIENCE):  # the daemon deletes the reference first, then the job removes the value
             while files(outside):
                 await anyio.sleep(0.1)
         assert (await get(client, f"{run}/taskInstances/job/state-store"))["task_state_store"] == []

@@ -1,4 +1,4 @@
-"""What the tests see of other processes."""
+"""Other processes of this machine, as the tests see them."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from pathlib import Path
 
 
 def processes_that_mention(folder: Path) -> list[str]:
-    """Command lines of living processes that work in a folder: daemons, shims, JVMs, Python workers."""
+    """Return the command lines of living processes that work in a folder: daemons, shims, JVMs, Python workers."""
     return list(_working_in(folder).values())
 
 
 def programs_at_once_that_mention(folder: Path) -> list[str]:
-    """The same, but only those that lived at one moment: a look takes a while, in which one ends and the next begins.
+    """Return the command lines of processes that work in a folder and lived at the same moment.
 
-    A child that is about to become another program still shows its parent's words, and is left out.
+    Reading them takes a while, in which one process may end and the next begin. A child that is about to become another
+    program still has its parent's command line, and is excluded.
     """
     found = _working_in(folder)
     alive = {process: words for process, words in found.items() if _command_of(process) == words}
@@ -24,7 +25,7 @@ def programs_at_once_that_mention(folder: Path) -> list[str]:
 
 
 def kill_what_mentions(folder: Path) -> None:
-    """The same processes, such as jobs whose daemon a test has killed for good."""
+    """Kill the processes that work in a folder, such as jobs whose daemon a test killed and does not start again."""
     while processes := _working_in(folder):
         for process in processes:
             with suppress(ProcessLookupError):
@@ -38,7 +39,7 @@ def _working_in(folder: Path) -> dict[int, str]:
             try:
                 environment = (entry / "environ").read_bytes().decode(errors="replace")
             except OSError:
-                continue  # it ended, or is not ours to read
+                continue  # it has ended, or this user may not read it
             command = _command_of(int(entry.name))
             if command and str(folder) in command + environment:
                 commands[int(entry.name)] = command
@@ -46,7 +47,7 @@ def _working_in(folder: Path) -> dict[int, str]:
 
 
 def _command_of(process: int) -> str:
-    """Empty when it has ended."""
+    """Return the command line of a process, empty if it has ended."""
     try:
         return Path(f"/proc/{process}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:
@@ -54,7 +55,7 @@ def _command_of(process: int) -> str:
 
 
 def _parent_of(process: int) -> int:
-    """0 when it has ended."""
+    """Return the parent of a process, 0 if it has ended."""
     try:
         return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
     except OSError:

@@ -1,6 +1,6 @@
-"""A cluster that runs drivers for whoever asks: `python -m tests.plugins.cluster_server FOLDER`, over HTTP, knowing nothing of ours.
+"""A cluster that runs any client's drivers, over HTTP: `python -m tests.plugins.cluster_server FOLDER`.
 
-PUT /drivers/NAME starts a program once, GET tells how it is, DELETE ends it, GET /drivers/NAME/log is its output.
+PUT /drivers/NAME starts a program once, GET returns its state, DELETE ends it, GET /drivers/NAME/log is its output.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 ADDRESS = "STAND_IN_CLUSTER"
-"""The environment variable by which a daemon knows the cluster."""
+"""The environment variable with the cluster's address, which the daemon reads."""
 
 
 @contextmanager
 def running_cluster(folder: Path) -> Iterator[str]:
-    """Its address; a process of its own, which no end of a daemon reaches."""
+    """Run the cluster and yield its address. It is a process of its own, which the end of a daemon does not affect."""
     folder.mkdir()
     program = [sys.executable, "-m", "tests.plugins.cluster_server", str(folder)]
     root = Path(__file__).parents[2]
@@ -33,7 +33,7 @@ def running_cluster(folder: Path) -> Iterator[str]:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         assert process.stdin is not None
-        process.stdin.close()  # it ends its drivers, and itself
+        process.stdin.close()  # the cluster ends its drivers, and then itself
 
 
 class Driver:

@@ -1,4 +1,4 @@
-"""A trigger that costs next to nothing: one event for each number up to the one that stands in a file."""
+"""A very cheap trigger: it emits one event for each number up to the number in a file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CounterOptions(BaseOptions):
     path: Path
     interval_ms: int = 500
     looks: Path | None = None
-    """A file that gets a line for each look: when it was, by `time.monotonic`."""
+    """A file that gets a line for each poll: its time by `time.monotonic`."""
 
 
 class CounterTrigger(IncrementalTrigger[CounterOptions, None]):

@@ -1,4 +1,4 @@
-"""Triggers that do what nobody should, and one, `Witness`, that counts its ticks."""
+"""Misbehaving triggers, and a well-behaved one, `Witness`, that counts its polls."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from triggers.options import Duration
 class HostileOptions(BaseOptions):
     interval: Duration = timedelta(milliseconds=100)
     behaviour: str = ""
-    """What it does."""
+    """The misbehaviour, '' for none."""
     at: str = "poll"
-    """When: init, check or poll."""
+    """The moment of the misbehaviour: init, check or poll."""
     until: Path | None = None
-    """It behaves once this file is there."""
+    """The trigger behaves well while this file exists."""
     last: int | None = None
-    """It counts no further."""
+    """The number at which the trigger stops counting."""
 
 
 class Counter(IncrementalTrigger[HostileOptions, None]):
@@ -77,7 +77,7 @@ class Counter(IncrementalTrigger[HostileOptions, None]):
             self._count += 1
             yield tick(self._count)
 
-    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  as the contract has it
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  the contract's parameter
         if not to.isdecimal():
             raise ConfigurationError(f"there is no number {to!r}; give one")
         count = int(to)
@@ -104,11 +104,11 @@ class Counter(IncrementalTrigger[HostileOptions, None]):
 
 
 class Witness(Counter):
-    """Behaves."""
+    """Counts and behaves well."""
 
 
 class Garbage(Counter):
-    """Yields what is no batch, or too much of it: what `behaviour` says."""
+    """Yields something that is not a batch, or too large a batch, as `behaviour` says."""
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[Any, None]:  # noqa: ARG002
         one = TriggerEvent(count=1, watermark={"from": 0, "to": 1}, payload={})
@@ -133,7 +133,7 @@ class Garbage(Counter):
 
 
 class Logger(Counter):
-    """Prints and logs."""
+    """Prints and logs at each poll."""
 
     def misbehave(self) -> None:
         print("printed by the trigger")  # noqa: T201
@@ -144,7 +144,7 @@ class Logger(Counter):
 
 
 class Hoarder(Counter):
-    """One position of `last` rows, which it expects at its next start."""
+    """Yields one position of `last` rows, and expects it at its next start."""
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         rows = dict.fromkeys(range(self.options.last or 0), 1)
@@ -157,7 +157,7 @@ class Hoarder(Counter):
 
 
 class Spy(Counter):
-    """Its watermark is what it sees of the machine."""
+    """Yields a watermark with what it sees of the machine and the process."""
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if position is None and self._count is None:
@@ -180,13 +180,13 @@ def tick(count: int) -> TriggerBatch:
 
 
 def spin() -> None:
-    """Never awaits, and leaves the processors to other tests; the torture has triggers that do not."""
+    """Block without awaiting, and leave the processors to other tests. The torture has triggers that do not."""
     while True:
         time.sleep(0.001)
 
 
 def spin_in_c() -> None:
-    """Holds the interpreter's lock for ever."""
+    """Hold the interpreter's lock for ever."""
     ctypes.PyDLL(None).pause()
 
 
@@ -199,7 +199,7 @@ def leak(held: list[bytearray] = []) -> None:  # noqa: B006  the leak
 
 
 def leak_shared(held: list[mmap.mmap] = []) -> None:  # noqa: B006  the leak
-    """Memory that RLIMIT_DATA does not count."""
+    """Allocate memory that RLIMIT_DATA does not count."""
     held.append(mmap.mmap(-1, 20_000_000))
     held[-1].write(b"x" * 20_000_000)
 

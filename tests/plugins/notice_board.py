@@ -46,13 +46,13 @@ class BoardConnection(BaseConnection):
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """What the watchers of one connection share."""
+    """The client that all watchers of one connection share."""
 
     url: str
     http: aiohttp.ClientSession
 
     async def read(self, topic: str, *, after: int, limit: int) -> tuple[list[Any], int]:
-        """The first notices behind a number, and how many there are."""
+        """Return the first notices after a number, and the number of all of them."""
         try:
             async with self.http.get(f"{self.url}/{topic}", params={"after": after, "limit": limit}) as response:
                 if response.status in {401, 403}:
@@ -71,7 +71,7 @@ class NewNoticesOptions(BaseOptions):
 
 
 class NewNotices(IncrementalTrigger[NewNoticesOptions, Board]):
-    """Notices are numbered from 1 and never change: the highest number seen is the whole position."""
+    """Emits new notices. They are numbered from 1 and never change, so the highest number seen is the whole position."""
 
     Options = NewNoticesOptions
     connection_type = "notice_board.BoardConnection"
@@ -113,7 +113,7 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, Board]):
             )
             yield TriggerBatch(events=[event], position=_position(self._seen, posted), caught_up=self._seen == posted)
 
-    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  the past does not matter
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  the old position does not matter
         if to != "start" and not to.isdecimal():
             raise ConfigurationError(f"there is no notice {to!r}; write a number, or start")
         return _position(0 if to == "start" else int(to))

@@ -1,4 +1,4 @@
-"""Triggers that do what a trigger must not: `does` says which."""
+"""Triggers that misbehave as their option `does` says."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from triggers.base import BaseEventTrigger, BaseOptions, Finding, Position, Stor
 
 class UnrulyOptions(BaseOptions):
     does: str
-    """`<what>` or `<where> <what>`: where is constructor, check or, without one, events."""
+    """The misbehaviour: `<what>` or `<where> <what>`. The place is constructor or check; without one it is events."""
 
 
 class Unspeakable(Exception):

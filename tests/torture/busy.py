@@ -1,4 +1,4 @@
-"""A machine that has much else to do: loops that never rest, four for each processor."""
+"""A busy machine: loops that never rest, four for each processor."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from tests.effort import LONG
 
 TIMES: Final = 4 if LONG else 0
-"""As many as there are processors; none in the short form, which shares its machine with other tests."""
+"""Loops for each processor. The short form has none, because it shares its machine with other tests."""
 _LOOP: Final = """
 import os, sys, threading
 threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0)), daemon=True).start()
@@ -23,7 +23,7 @@ while True:
 
 @contextmanager
 def overcommitted() -> Iterator[str]:
-    """While the block runs, and no longer than this process lives. Yields words for a line of the table."""
+    """Keep the machine busy while the block and this process live. Yields words for a line of the table."""
     loops = [
         subprocess.Popen([sys.executable, "-c", _LOOP], stdin=subprocess.PIPE)
         for _ in range(TIMES * (os.cpu_count() or 1))

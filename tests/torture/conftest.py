@@ -1,4 +1,4 @@
-"""Databases and the table of results."""
+"""Fixtures for databases and for the table of results."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ __all__ = [
 
 @pytest.fixture
 def shop(postgres_database: PostgresDatabase) -> str:
-    """The address of an empty database that has what is watched."""
+    """The address of a database with the watched table, which is empty."""
     return postgres_database.dsn
 
 
 @pytest.fixture
 def record_result(record_property: Callable[[str, object], None]) -> Callable[[Result], None]:
-    """A line of the table, whatever becomes of the test."""
+    """Add a line to the table of results, whether the test passes or fails."""
     return lambda result: record_property(PROPERTY, result.to_json())

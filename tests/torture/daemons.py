@@ -1,4 +1,4 @@
-"""`watcher run` as processes: one configuration and one database, a home and a log for each."""
+"""Processes of `watcher run` with one configuration and one database. Each has a home and a log of its own."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Program: TypeAlias = Forked | subprocess.Popen[bytes]
 PLUGINS = Path(__file__).parents[1] / "plugins"
 TRIGGERER = {"heartbeat": "500ms", "lease": "5s", "grace": "20s"}
 STOPPED = {0, -signal.SIGTERM}
-"""Exit codes after SIGTERM; the second one's when it came before the program could listen to it."""
+"""Exit codes after SIGTERM. The second one occurs when the signal came before the program handled it."""
 
 
 class Daemons:
-    """Known by their names; the only one of a test has none. They share an address: of several, one has the role `api`."""
+    """Daemons by name; '' is the name of an only one. They share an address: one of several has the role `api`."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Daemons:
         home: Path | None = None,
         **settings: Any,
     ) -> None:
-        """`home` is where the homes are, if not in `folder`. Among `settings` those of the triggerer come beside ours."""
+        """`home` is the folder of the homes, by default `folder`. The triggerer's keys in `settings` are added to those here."""
         self.folder, self.home = folder, home or folder
         self.address = f"http://127.0.0.1:{(port := free_port())}"
         self.environment: dict[str, str] = {}
@@ -67,7 +67,7 @@ class Daemons:
         environment = {**os.environ, **self.environment, "WATCHER_SETTINGS__HOME": home}
         process: Program
         with self.log(name).open("ab") as log:
-            if "LD_PRELOAD" in environment:  # what begins with the program itself
+            if "LD_PRELOAD" in environment:  # options that begin the command line
                 command = [sys.executable, "-m", "watcher", *words]
                 process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
             else:
@@ -79,7 +79,7 @@ class Daemons:
         self.running[name].send_signal(number)
 
     def stop(self, number: signal.Signals = signal.SIGTERM, name: str = "") -> int:
-        """Returns the exit code."""
+        """End the daemon with this signal and return its exit code."""
         process = self.running.pop(name)
         process.send_signal(number)
         try:
@@ -109,7 +109,7 @@ class Daemons:
         return {watcher["name"]: watcher for watcher in self.get("/api/v2/watchers")["watchers"]}
 
     def wait_for_any_moment(self, dice: random.Random) -> None:
-        """While it starts, while it works, just before a commit or just after it, which its log tells."""
+        """Wait for a random moment: in its start, at work, just before or just after a commit, as its log shows."""
         moment = dice.choice(["starting", "working", "store.writing", "store.written"])
         if moment != "starting":
             until(self.is_ready)
@@ -120,7 +120,7 @@ class Daemons:
 
 
 def _wait_for_words(log: Path, words: bytes) -> None:
-    """From now on; at most three seconds."""
+    """Wait until the log gets these words, at most three seconds."""
     deadline = time.monotonic() + 3
     with log.open("rb") as file:
         file.seek(0, os.SEEK_END)
@@ -131,7 +131,7 @@ def _wait_for_words(log: Path, words: bytes) -> None:
 
 
 def until(condition: Callable[[], Any], patience: float = PATIENCE) -> float:
-    """The seconds it took until it held; an address that is not there yet is no answer."""
+    """Wait until the condition holds and return the seconds it took. A refused connection counts as not yet."""
     began = time.monotonic()
     while not _holds(condition):
         assert time.monotonic() < began + patience, "waited in vain"

@@ -1,7 +1,7 @@
-"""A table that somebody alters all the time, and a model of what a watcher of it owes: written apart from the watcher.
+"""A table that is altered all the time, and an independent model of what its watcher must emit.
 
-Each version of a row has a number of its own. The model knows which versions are owed, which may come since they were there
-only between two looks, which conditions of exactness are broken now, and which words name them.
+Each version of a row has a number of its own. The model knows which versions must be emitted, which may be emitted because
+they existed only between two polls, which conditions of exactness are broken now, and which words report them.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ CREATE TABLE t0 PARTITION OF t FOR VALUES IN (0);
 CREATE TRIGGER stamp BEFORE INSERT OR UPDATE ON t FOR EACH ROW EXECUTE FUNCTION stamp();
 """
 SET_BACK: Final = 40
-"""Ids by which the sequence goes back: more than are drawn between two looks, else nobody could tell."""
+"""Ids by which the sequence is set back: more than are drawn between two polls, else nobody could notice."""
 MOST_DRAWN: Final = 12
 
 
 @dataclass(kw_only=True)
 class Broken:
-    """A condition that does not hold now: words that name it, and what mends it."""
+    """A condition that does not hold now: the words that report it, and the action that repairs it."""
 
     words: str
     mend: str
@@ -40,34 +40,34 @@ class Broken:
 @dataclass(kw_only=True)
 class Model:
     owed: set[int] = field(default_factory=set)
-    """Versions that are to be told once."""
+    """Versions that must be emitted once."""
     gone: set[int] = field(default_factory=set)
-    """Versions that nobody can see any more, and that may have been told meanwhile."""
+    """Versions that are no longer visible, and that may have been emitted before."""
     told: Counter[int] = field(default_factory=Counter)
     broken: dict[str, Broken] = field(default_factory=dict)
     decides: str = ""
-    """Words that name why a person must decide; '' while nobody must."""
+    """Words that say why a person must decide, '' while nobody must."""
     may_decide: set[str] = field(default_factory=set)
-    """The sequence and the table both have other files: which may mean that ids come again."""
+    """Words that may demand a decision: sequence and table both have new files, so ids may come again."""
     brought: str = ""
-    """The partition that came with rows which are not told until somebody decides."""
+    """The attached partition whose rows are not emitted until somebody decides."""
 
     def judge(self) -> str:
-        """What is wrong with what was told; '' if it is exact."""
+        """Return what is wrong with the emitted versions, '' if they are exact."""
         lost = sorted(self.owed - self.told.keys())
         repeated = sorted(version for version, times in self.told.items() if times > 1)
         unknown = sorted(self.told.keys() - self.owed - self.gone)
         return f"lost {lost}, repeated {repeated}, unknown {unknown}" if lost or repeated or unknown else ""
 
     def begin_anew(self, visible: set[int]) -> None:
-        """After a rewind to the start: all that is there is owed once more."""
+        """Expect every visible version once more, after a rewind to the start."""
         self.gone |= self.owed | self.told.keys()
         self.owed, self.told, self.decides, self.brought = visible, Counter(), "", ""
         self.may_decide.clear()
 
 
 class World:
-    """The hands that alter the table. `admin` owns it, `writer` keeps a transaction open now and then."""
+    """Alters the table. `admin` owns it; `writer` keeps a transaction open now and then."""
 
     def __init__(
         self, random: Random, mode: str, role: str, admin: asyncpg.Connection, writer: asyncpg.Connection
@@ -77,9 +77,9 @@ class World:
         self.numbers = 0
         self.drawn = 0
         self.position = 0
-        """The highest id that was told, at least."""
+        """A lower bound of the highest id that was emitted."""
         self.by_hand_up_to = 0
-        """The highest id that was given by hand."""
+        """The highest id that was inserted explicitly."""
         self.open: list[int] | None = None
         self.locked = self.will_lock = False
         self.prepared: tuple[int, int] | None = None
@@ -90,7 +90,7 @@ class World:
         ]  # fmt: skip
 
     async def move(self) -> str:
-        """One of them; its name. What cannot be done now, since a writer is in its way, is not done."""
+        """Make a random move and return its name. Skip a move that an open transaction blocks."""
         chosen = self.random.choice(self.moves)
         try:
             await chosen()
@@ -102,7 +102,7 @@ class World:
         return {row[0] for row in await self.admin.fetch("SELECT version FROM t")}
 
     async def follow(self) -> None:
-        """What is visible is owed; what was, and was not told yet, is gone."""
+        """Update the model: visible versions must be emitted; those that vanished unemitted need not be."""
         visible = await self.versions()
         self.model.gone |= self.model.owed - visible - self.model.told.keys()
         self.model.owed = (self.model.owed & (visible | self.model.told.keys())) | visible
@@ -163,7 +163,7 @@ class World:
         )
 
     async def note_files(self, before: dict[int, int]) -> None:
-        """In mode updated_at a file that is another makes rows look new, or their writers unknown."""
+        """Note changed files. In mode updated_at a new file makes rows look new, or their writers unknown."""
         if any(before.get(oid, file) != file for oid, file in (await self.files()).items()):
             self.model.may_decide.add("table")
             if self.mode == "updated_at":
@@ -196,12 +196,12 @@ class World:
             self.model.decides = "t_id_seq"
 
     async def by_hand(self) -> None:
-        """Above all that was drawn, so that nobody draws it soon, and above those before: an id that was told stays told."""
+        """Insert an explicit id, above all drawn and earlier explicit ids: it is not drawn soon, and was never emitted."""
         if self.mode == "id":
             self.by_hand_up_to = await self.admin.fetchval(BY_HAND, self.random.randint(1, 3), self.by_hand_up_to)
 
     async def keep_apart(self) -> None:
-        """The sequence never meets an id that was given by hand: it would be given twice, in two partitions."""
+        """Keep the sequence away from explicit ids: an id could otherwise be given twice, in two partitions."""
         await self.admin.execute(KEEP_APART)
 
     async def cache(self) -> None:
@@ -225,7 +225,7 @@ class World:
             await self.admin.execute(f"CREATE TABLE t{part} PARTITION OF t FOR VALUES IN ({part})")
 
     async def attach(self) -> None:
-        """One that was filled at some time before."""
+        """Attach a partition that was filled earlier."""
         if self.prepared is None or self.model.brought:
             return
         part, rows = self.prepared
@@ -290,7 +290,7 @@ class World:
         self.will_lock = self.open is None
 
     async def take_lock(self) -> None:
-        """With the next look."""
+        """Have the lock taken at the next poll."""
         if self.will_lock and self.open is None:
             await self.writer.execute("BEGIN; LOCK TABLE t IN ACCESS EXCLUSIVE MODE")
             self.locked = True
@@ -302,7 +302,7 @@ class World:
         self.locked = False
 
     async def mend(self) -> None:
-        """Everything that is broken, by its owner, who waits for nobody."""
+        """Repair everything that is broken, as the owner, who waits for no lock."""
         await self.unlock()
         await self.end()
         broken, self.model.broken = self.model.broken, {}

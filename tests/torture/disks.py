@@ -15,7 +15,7 @@ NO_DISK = "a full disk takes a disk of its own, and mounting one takes root; eve
 
 @contextmanager
 def small_disk() -> Iterator[Path | None]:
-    """Everybody may write there. None where nothing may be mounted."""
+    """Mount a small disk to which every user may write. Yields None if this user may not mount."""
     folder = Path(tempfile.mkdtemp(prefix="watcher-disk-"))
     words = ["mount", "-t", "tmpfs", "-o", f"size={MEGABYTES}m,mode=777", "tmpfs", str(folder)]
     try:
@@ -31,7 +31,7 @@ def small_disk() -> Iterator[Path | None]:
 
 @contextmanager
 def full(disk: Path) -> Iterator[None]:
-    """While the block runs."""
+    """Fill the disk while the block runs."""
     ballast = disk / "ballast"
     try:
         with ballast.open("wb", buffering=0) as file:

@@ -1,5 +1,5 @@
-"""moto in a process of its own, with the priority of another machine, whose lists and queues cost little: its serializer takes
-half a millisecond for each object, and each message received counts all that wait, three times.
+"""moto in a process of its own, with the priority of another machine, and with cheap lists and queues. By itself its serializer
+takes half a millisecond for each object, and each received message counts all waiting ones three times.
 
     python -m tests.torture.object_server      prints its address, and ends with its standard input
 """
@@ -43,14 +43,14 @@ def running_object_server() -> Iterator[S3Server]:
 
 
 def hasten(process: int) -> None:
-    """What stands for other machines is not slowed by what slows the daemon; only root may say so."""
+    """Raise the priority of a process that stands for another machine, so that it is not slowed with the daemon. Needs root."""
     with contextlib.suppress(PermissionError):
         os.setpriority(os.PRIO_PROCESS, process, -10)
 
 
 @contextlib.contextmanager
 def hastened() -> Iterator[int]:
-    """This thread, while the block runs. Yields its usual priority, which children of its do not have by themselves."""
+    """Raise this thread's priority while the block runs. Yields its usual priority, which its children do not inherit."""
     usual = os.getpriority(os.PRIO_PROCESS, 0)
     hasten(0)
     try:
@@ -85,11 +85,11 @@ def serve() -> None:
         sys.stdout.write(f"{server.endpoint}\n")
         sys.stdout.flush()
         sys.stdin.read()
-        os._exit(0)  # threads may be answering
+        os._exit(0)  # other threads may be answering requests
 
 
 def _is_kept(_backend: Any, _queue: str, _message: Any) -> bool:
-    """For four days, and no torture takes so long."""
+    """Return True: messages are kept for four days, and no torture takes that long."""
     return True
 
 

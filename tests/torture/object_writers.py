@@ -1,4 +1,4 @@
-"""Who writes, overwrites, uploads and deletes objects, and what lies in the bucket, by plain HTTP: no client's own work counts."""
+"""Writers that write, overwrite, upload and delete objects, and list the bucket: by plain HTTP, which costs little."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from yarl import URL
 from tests.effort import LONG, SEED
 
 KEPT: Final = 1_000
-"""What is told may be deleted but for the newest."""
+"""The number of newest objects that are kept; older ones may be deleted once they were emitted."""
 MOST_LYING: Final = 5_000
-"""The writers wait while so many lie there."""
+"""The writers wait while this many objects are in the bucket."""
 MOST_DELETED: Final = 1_000
 LARGEST_BURST, BURSTS, UPLOADS, LONGEST_UPLOAD = (40, 3, 12, 8.0) if LONG else (5, 1, 4, 4.0)
-"""Seconds; an upload stays below the lateness by more than the second to which S3 rounds."""
+"""The last one is in seconds: an upload is shorter than the lateness by more than the second to which S3 rounds."""
 ODD_NAMES: Final = [
     "plain",
     "with space",
@@ -41,7 +41,7 @@ ODD_NAMES: Final = [
 OWNER: Final = {
     "Authorization": "AWS4-HMAC-SHA256 Credential=a/20261122/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
 }
-"""The server tells anonymous requests from others, and checks no signature."""
+"""The server distinguishes anonymous requests from others, and checks no signature."""
 _ROW: Final = re.compile(r"<Key>(.*?)</Key><LastModified>(.*?)\.000Z</LastModified><ETag>(.*?)</ETag>")
 _UPLOAD: Final = re.compile(r"<UploadId>(.*?)</UploadId>")
 _ETAG: Final = re.compile(r"<ETag>(.*?)</ETag>")
@@ -54,7 +54,7 @@ class Version(NamedTuple):
 
 
 class S3Writers:
-    """Uploads and lists go through the proxy, which keeps the times of uploads; the rest goes to the server itself."""
+    """Writes objects. Uploads and lists go through the proxy, which keeps the times of uploads; the rest to the server."""
 
     def __init__(self, http: aiohttp.ClientSession, server: str, proxy: str, bucket: str) -> None:
         self._http, self._server, self._proxy = http, f"{server}/{bucket}", f"{proxy}/{bucket}"
@@ -82,7 +82,7 @@ class S3Writers:
             await anyio.sleep(self._random.uniform(0, longest_pause))
 
     async def _burst(self) -> None:
-        """Within the same second, most often."""
+        """Write several objects, usually within the same second."""
         for _ in range(self._random.randint(1, LARGEST_BURST)):
             await self.put(self._new_key())
 
@@ -93,7 +93,7 @@ class S3Writers:
                 await self.put(self._random.choice(free))
 
     async def put(self, key: str) -> str:
-        """Returns its ETag."""
+        """Write an object and return its ETag."""
         self._being_written.add(key)
         async with self._http.put(_url(self._server, key), data=uuid4().bytes) as response:
             response.raise_for_status()
@@ -101,7 +101,7 @@ class S3Writers:
             return _bare(etag)
 
     async def _upload(self) -> None:
-        """It becomes visible long after the time it carries."""
+        """Make a multipart upload. The object becomes visible long after its LastModified."""
         url = _url(self._proxy, key := self._new_key())
         upload = _UPLOAD.findall(await self._text("POST", f"{url}?uploads"))[0]
         await anyio.sleep(self._random.uniform(1.1, LONGEST_UPLOAD))
@@ -112,11 +112,11 @@ class S3Writers:
         self._note(key, _ETAG.findall(await self._text("POST", f"{url}?uploadId={upload}", document))[0])
 
     async def delete_told(self, told: Callable[[str, str], bool]) -> None:
-        """Of the oldest objects those whose version is `told`: who is never told stays, and is missed in the end."""
+        """Delete the oldest objects whose version is `told`. An object that is never emitted stays, and is found missing."""
         keys = [key for key in [*self._lying][: -KEPT or None] if key not in self._being_written]
         gone = [key for key in keys if told(key, self._lying[key])][:MOST_DELETED]
         if gone:
-            self._being_written.update(gone)  # by nobody else from here on
+            self._being_written.update(gone)  # no other task deletes them from here on
             objects = "".join(f"<Object><Key>{escape(key)}</Key></Object>" for key in gone)
             answer = await self._text(
                 "POST", f"{self._server}?delete", f"<Delete><Quiet>true</Quiet>{objects}</Delete>"
@@ -137,7 +137,7 @@ class S3Writers:
         return {Version(unquote_plus(key), _bare(etag), f"{at}Z") for key, at, etag in rows}
 
     async def _page(self, after: str) -> str:
-        """Asked for until it is whole."""
+        """Request a page until it arrives complete."""
         query = f"list-type=2&max-keys=1000&encoding-type=url&start-after={after}"
         while True:
             try:
@@ -149,7 +149,7 @@ class S3Writers:
 
     async def _text(self, method: str, url: str, body: str = "") -> str:
         async with self._http.request(method, _encoded(url), data=body.encode()) as response:
-            return (await response.read()).decode(errors="replace")  # what is cut may be cut within a character
+            return (await response.read()).decode(errors="replace")  # a truncated page may end within a character
 
     def _new_key(self) -> str:
         return (
@@ -173,7 +173,7 @@ async def s3_writers(server: str, proxy: str, bucket: str) -> AsyncIterator[S3Wr
 
 
 class NaivePoller:
-    """`LastModified > max`, as most watchers do it; it is never killed."""
+    """Polls with `LastModified > max`, as most watchers do. It is never killed."""
 
     def __init__(self, writers: S3Writers) -> None:
         self._writers = writers

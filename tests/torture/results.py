@@ -1,4 +1,4 @@
-"""What each fault came to, as a table at the end of `make torture`."""
+"""The result of each fault, as a table at the end of `make torture`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ PROPERTY = "torture"
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """What was written and told so far."""
+    """The numbers of items written and emitted so far."""
 
     rows: int
     files: int
@@ -22,7 +22,7 @@ class Tally:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """One line; a dash is what the fault has not."""
+    """One line of the table. A dash means that the fault has no such number."""
 
     fault: str
     database: str
@@ -34,15 +34,15 @@ class Result:
     lost: int | str = "-"
     repeated: int | str = "-"
     gap: str = "-"
-    """The witness's largest, in seconds; in brackets how much of it the daemon waited for a processor. Of neighbours: the longest
-    from a row's commit to its event."""
+    """The witness's largest gap in seconds, in brackets how much of it the daemon waited for a processor. For neighbours: the
+    longest time from a row's commit to its event."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
 
 
 def difference(now: Tally, before: Tally | None) -> dict[str, int]:
-    """What a fault adds to those before it; lost and repeated are of all."""
+    """Return the numbers of one fault: `now` less `before`. Lost and repeated items count over all faults."""
     if before is None:
         return asdict(now)
     return {**asdict(now), **{name: getattr(now, name) - getattr(before, name) for name in ("rows", "files", "events")}}

@@ -1,4 +1,4 @@
-"""How often the witness looks, and how long the daemon that hosts it had to wait for a processor meanwhile."""
+"""The rhythm of the witness: how often it polls, and how long the daemon that hosts it had to wait for a processor."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from tests.torture.sources import JITTER, Sources
 
 SAMPLE_EVERY = 0.1
 MISSED = 3
-"""Intervals between two looks of which two were missed."""
+"""The length of a gap, in intervals, in which two polls were missed."""
 STARVED = 0.25
-"""The part of a gap in which the daemon waited for a processor that makes the gap the machine's own: on a machine that has
-much else to do, who needs a little work for each look falls behind for good."""
+"""The part of a gap in which the daemon waited for a processor, from which on the machine is to blame: on a busy machine,
+a process that needs a little work for each poll falls behind for good."""
 
 
 def looks_in(path: Path) -> list[float]:
-    """Of `time.monotonic`, which all processes of a machine share; one that is being written does not count."""
+    """Return the times of the polls, by `time.monotonic`, which all processes of a machine share. Skip an unfinished line."""
     text = path.read_text() if path.exists() else ""
     return [float(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
 
 def gaps(path: Path, since: float) -> list[tuple[float, float]]:
-    """From a moment to the first look after it, from each look to the next, and from the last until now."""
+    """Return the gaps: from `since` to the first poll after it, between polls, and from the last poll until now."""
     return [*pairwise([since, *(look for look in looks_in(path) if look > since), time.monotonic()])]
 
 
 def largest_gap(path: Path, since: float) -> float:
-    """In seconds."""
+    """Return the largest gap in seconds."""
     return max(end - start for start, end in gaps(path, since))
 
 
 class Rhythm:
-    """Of the witness, since the block began."""
+    """The rhythm of the witness since the block began."""
 
     def __init__(self, sources: Sources, process: int) -> None:
         self._sources, self._process = sources, process
@@ -50,12 +50,13 @@ class Rhythm:
             self._samples.append((time.monotonic(), self._waited_so_far()))
 
     def _waited_so_far(self) -> float:
-        """Seconds in which a thread could have run and had no processor: who has the interpreter's lock meanwhile holds up all.
+        """Return the seconds in which a thread could have run but had no processor. Meanwhile all wait if it
+        has the interpreter's lock.
 
-        0 where the kernel does not count them.
+        0 if the kernel does not count them.
         """
         for thread in Path(f"/proc/{self._process}/task").glob("*"):
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the thread has ended
                 self._waits[thread.name] = int((thread / "schedstat").read_text().split()[1])
         return sum(self._waits.values()) / 1e9
 
@@ -64,7 +65,7 @@ class Rhythm:
         return self._samples[min(last, len(self._samples) - 1)][1] - self._samples[max(first - 1, 0)][1]
 
     def missed(self) -> list[str]:
-        """Where the witness missed two intervals although the machine let the daemon work."""
+        """Return the gaps in which the witness missed two polls although the daemon had a processor."""
         longest = MISSED * self._sources.look_every * JITTER
         return [
             f"{end - start:.1f} s, {waited:.1f} s of them without a processor"
@@ -73,7 +74,7 @@ class Rhythm:
         ]
 
     def __str__(self) -> str:
-        """The largest gap, and how much of it the daemon waited for a processor."""
+        """Show the largest gap, and how much of it the daemon waited for a processor."""
         start, end = max(gaps(self._sources.looks, self._began), key=lambda gap: gap[1] - gap[0])
         return f"{end - start:.1f} ({self._waited(start, end):.1f})"
 

@@ -1,7 +1,7 @@
-"""A soak: one daemon under steady load for a quarter of an hour. Prints what it holds, and fails when that grows.
+"""A soak: one daemon under steady load for a quarter of an hour. Prints the resources it uses, and fails when they grow.
 
-`make soak`, or `python -m tests.torture.soak --minutes 5 --database sqlite`. What is printed: the daemon's resident memory,
-its descriptors and threads, and the memory of the processes below it (the fork server, a trigger).
+`make soak`, or `python -m tests.torture.soak --minutes 5 --database sqlite`. It prints the daemon's resident memory,
+its descriptors and threads, and the memory of its child processes (the fork server, a trigger).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from tests.torture.world import World
 
 SAMPLES = 15
 WARM_UP = 5
-"""Samples that do not count: caches fill, connections open."""
+"""The number of first samples that do not count: caches fill, connections open."""
 MEMORY, HANDLES = 1.03, 5
-"""By how much memory, and by how many descriptors or threads, the second half of the other samples may exceed the first."""
+"""The growth allowed from the first half of the samples to the second: a factor of memory; descriptors or threads."""
 FILES = 2_000
-"""In the folder at a time: what a watcher remembers of them is part of the load."""
+"""The number of files in the folder at a time. What a watcher remembers of them is part of the load."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
     resident: int
-    """In MB, as `below`."""
+    """The daemon's resident memory in MB; `below` is that of its child processes."""
     descriptors: int
     threads: int
     below: int
@@ -50,13 +50,13 @@ def sample(process: int) -> Sample:
 
 
 def status(process: int, name: str) -> int:
-    """Of /proc; memory in kB."""
+    """Return a number from the process's status in /proc; memory is in kB."""
     lines = Path(f"/proc/{process}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))
 
 
 def growth(samples: Sequence[Sample]) -> list[str]:
-    """What grows steadily: the medians of both halves after the warm-up are compared, so that one peak is none."""
+    """Return what grows steadily. The medians of both halves after the warm-up are compared, so a single peak does not count."""
     counted = samples[WARM_UP:]
     halves = counted[: len(counted) // 2], counted[len(counted) // 2 :]
     lines = []

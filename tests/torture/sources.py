@@ -1,4 +1,4 @@
-"""What the daemon watches here: a table, a folder and a number. Whatever is in them is known, and told exactly once."""
+"""The sources that the daemon watches here: a table, a folder and a number. Each item is known, and emitted exactly once."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ import psycopg
 
 TICK = 0.1
 JITTER = 1.1
-"""Of the pause between two looks, at most."""
+"""The largest factor of the pause between two polls."""
 ROWS_PER_SECOND, FILES_PER_SECOND = 50, 20
-"""Under load."""
+"""The rates under full load."""
 HELD = 0.4
-"""The part of the rows that are written by a transaction which ends after later ones did."""
+"""The part of the rows whose transaction ends after later transactions have ended."""
 
 
 class Sources:
-    """The witness counts on in the daemon's own process, the isolated counter in a process of its own."""
+    """The sources and their watchers. The witness runs in the daemon's process, the isolated counter in a process of its own."""
 
     def __init__(self, folder: Path, dsn: str, look_every: float) -> None:
         """`look_every` is the witness's interval in seconds."""
@@ -56,7 +56,7 @@ class Sources:
         }
 
     def contents(self) -> Mapping[str, set[Any]]:
-        """What each watcher has to tell."""
+        """Return the items that each watcher must emit."""
         numbers = set(range(1, self._number + 1))
         with psycopg.connect(self.dsn) as connection:
             ids = {row[0] for row in connection.execute("SELECT id FROM orders")}
@@ -68,7 +68,7 @@ class Sources:
         }
 
     def write(self) -> None:
-        """Something new in each."""
+        """Add something new to each source."""
         with psycopg.connect(self.dsn) as connection:
             connection.execute("INSERT INTO orders DEFAULT VALUES")
         self._new_file()
@@ -76,7 +76,7 @@ class Sources:
 
     @contextmanager
     def load(self, seed: int, share: float = 1.0, keep: int | None = None) -> Iterator[None]:
-        """50 rows and 20 files a second, or a share of that, while the block runs. Of files, so many stay at most."""
+        """Write 50 rows and 20 files a second, or a share of that, while the block runs. At most `keep` files stay."""
         over, failures = threading.Event(), list[BaseException]()
 
         def write() -> None:
@@ -124,7 +124,7 @@ class Sources:
         self._files.append(made.rename(self.inbox / made.name))
 
     def _count_on(self) -> None:
-        """A reader never sees half of it."""
+        """Write the next number so that a reader never sees half of it."""
         new = self._outbox / "number"
         new.write_text(str(self._number + 1))
         new.rename(self._number_file)

@@ -1,5 +1,5 @@
-/* The clock of a process, stepped while it runs: preloaded, it reads the steps from the file that STEPPED_CLOCK names.
-   What the kernel notes of a file's times is shown as if the machine's clock had been stepped. */
+/* A preloaded library that steps a process's clock while it runs. It reads the steps from the file that STEPPED_CLOCK names.
+   File times from the kernel are shown as if the machine's clock had been stepped. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>

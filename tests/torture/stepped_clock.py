@@ -1,4 +1,4 @@
-"""A clock for single programs of this machine, which may be stepped while they run; nobody else notices."""
+"""A clock for single programs of this machine. It may be stepped while they run; other programs do not notice."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = 16 * 1024
 
 
 class SteppedClock:
-    """Programs with this environment live by it."""
+    """Programs that have its environment use this clock."""
 
     def __init__(self, folder: Path) -> None:
         self._file = folder / "steps"
@@ -31,7 +31,7 @@ class SteppedClock:
         }
 
     def set(self, offset: int) -> None:
-        """So many seconds before the machine's clock, from now on."""
+        """Set the clock `offset` seconds ahead of the machine's clock."""
         with self._file.open("r+b") as file, mmap.mmap(file.fileno(), SIZE) as steps:
             struct.pack_into("qq", steps, 8 + self._steps * 16, time.time_ns(), offset)
             self._steps += 1
@@ -40,7 +40,7 @@ class SteppedClock:
 
 @contextmanager
 def stepped_clock() -> Iterator[SteppedClock]:
-    """In a folder that every account may read: PostgreSQL does not run as root."""
+    """Build the clock's library in a folder that every account may read: PostgreSQL does not run as root."""
     compiler = shutil.which("cc")
     if compiler is None:
         pytest.skip("the library that steps a program's clock is compiled here, and there is no `cc`")

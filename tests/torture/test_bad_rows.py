@@ -1,4 +1,4 @@
-"""Rows that cannot be told, a daemon that is killed at any moment, and people who have them tried again meanwhile."""
+"""Rows that no event can carry, a daemon that is killed at any moment, and people who retry the rejected rows meanwhile."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ LONE = r'{"a": "\ud800"}'
 
 
 def write(connection: psycopg.Connection, dice: Random) -> None:
-    """A few rows at a time, the last of which can be told."""
+    """Write a few rows. The last of them is valid."""
     values = [LONE if dice.random() < 0.2 else "{}" for _ in range(dice.randrange(1, 6))]
     for value in [*values, "{}"]:
         connection.execute("INSERT INTO notes (data) VALUES (%s)", [value])
@@ -47,7 +47,9 @@ def rejected(daemons: Daemons) -> list[int]:
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)
-def test_each_row_is_told_once_or_kept_aside_until_it_is(tmp_path: Path, shop: str, database_url: str) -> None:
+def test_each_row_is_emitted_once_or_stays_rejected_until_it_is_emitted(
+    tmp_path: Path, shop: str, database_url: str
+) -> None:
     dice = Random(SEED)
     document = {
         "connections": {"shop": {"type": "postgres", "dsn": shop}},

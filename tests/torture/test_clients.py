@@ -1,7 +1,7 @@
-"""Clients that post events and write the store while the daemon is killed: what was answered is there, and nothing twice.
+"""Clients post events and write the asset store while the daemon is killed: confirmed requests are stored, and none twice.
 
-Events that come together are stored together: a post that was answered has its event, its row in the queue and its entry in the
-audit, each once, and one that was not has all of them or none. A writer that has no answer may go on with its next value.
+Events that arrive together are stored together. A confirmed post has its event, its row in the queue and its audit entry, each
+once; one without an answer has all of them or none. A writer without an answer may continue with its next value.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ jobs: {{load: {{schedule: {{any: [landing]}}, batch: {{debounce: 10h, max_wait: 
 
 
 class Clients:
-    """Each has a number, and counts what it sends."""
+    """Clients that each have a number and count their requests."""
 
     def __init__(self, url: str, asset_id: int) -> None:
         self._url, self._asset_id = url, asset_id
         self.posted: dict[tuple[int, int], int] = {}
-        """The id that was answered."""
+        """The id in the answer to each post."""
         self.written = set[tuple[int, int]]()
         self.sent = 0
 
@@ -70,7 +70,7 @@ class Clients:
                     self.written.add((client, value))
 
     async def _answer(self, api: httpx.AsyncClient, method: str, place: str, body: object) -> httpx.Response | None:
-        """None where there is none, or one that says that it cannot be now."""
+        """Send a request. Return None if there is no answer, or one that asks to retry later."""
         try:
             answer = await api.request(method, place, json=body)
         except httpx.TransportError:
@@ -84,7 +84,7 @@ class Clients:
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
-async def test_what_was_answered_is_there_and_nothing_twice(
+async def test_confirmed_requests_are_stored_and_none_twice(
     tmp_path: Path, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:
     random, enough, port = Random(SEED), anyio.Event(), free_port()
@@ -136,7 +136,7 @@ async def asset_id_of(daemon: Daemon) -> int:
 
 
 class Stored:
-    """What the database holds in the end."""
+    """The contents of the database at the end."""
 
     def __init__(self, url: str) -> None:
         a, h = audit.c, asset_store_history.c

@@ -20,7 +20,7 @@ from tests.torture.world import World
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 HOUR = 3600
 STEPS = [HOUR, -HOUR, *[0, HOUR, 0, -HOUR] * effort(0, 10)]
-"""Where the clock stands, in seconds before the machine's."""
+"""The seconds by which the clock is ahead of the machine's, one step after the other."""
 SECONDS_EACH = effort(2, 10)
 
 
@@ -31,7 +31,7 @@ def clock() -> Iterator[SteppedClock]:
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("postgresql"))
-def test_a_clock_that_jumps_by_an_hour_loses_and_repeats_nothing(
+def test_a_clock_that_jumps_by_an_hour_causes_no_loss_and_no_repeat(
     tmp_path: Path,
     shop: str,
     clock: SteppedClock,

@@ -1,4 +1,4 @@
-"""A table that is altered all the time: each row is told once, or the watcher says why not, and its remedy repairs it."""
+"""A table is altered all the time: each row is emitted once, or the watcher says why not and its remedy repairs it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOKS = effort(60, 5_000)
 
 
 class Fuzzer:
-    """Moves, a look, and a judgement, again and again. `host` is the watcher, `world` the table with its model."""
+    """Alternates moves, a poll and a judgement. `host` is the watcher, `world` the table with its model."""
 
     def __init__(self, host: TinyHost, world: World) -> None:
         self.host, self.world, self.model = host, world, world.model
@@ -35,7 +35,7 @@ class Fuzzer:
         self.said: dict[str, int] = {}
 
     async def look(self, moves: list[str]) -> None:
-        """Until the watcher has nothing more to say of what was done."""
+        """Poll, and follow the remedies of errors, until the watcher raises no more of them."""
         await self.world.follow()
         await self.world.take_lock()
         for _ in range(8):
@@ -54,7 +54,7 @@ class Fuzzer:
         await self.judge(moves)
 
     async def poll(self) -> None:
-        """Once as ever, and once with the look at the catalogue that comes after a while."""
+        """Poll once as usual, and once with the check of the catalogue that is only made now and then."""
         while not await self.host.poll():
             pass
         assert self.host.trigger is not None
@@ -64,7 +64,7 @@ class Fuzzer:
         self.host.trigger.check_again_every = NewRows.check_again_every
 
     async def answer(self, error: TriggerError, moves: list[str]) -> None:
-        """What its sentence asks for; it names what was done, and nothing else."""
+        """Do what the error's sentence asks for. The sentence must name what was done, and nothing else."""
         words = str(error)
         if isinstance(error, SourceBusy):
             self.count("waiting")
@@ -102,9 +102,9 @@ class Fuzzer:
                 await self.start_over()
                 await self.look([*moves, "rewind"])
                 return
-            self.model.brought = ""  # nothing lay below the position
+            self.model.brought = ""  # no row was below the position
         assert self.model.decides == "" or self.world.mode == "updated_at", (moves, self.model.decides)
-        self.model.decides = ""  # what nobody had read yet may be rewritten
+        self.model.decides = ""  # rows that were not read yet may be rewritten
         assert self.model.judge() == "", moves
 
     def count(self, what: str) -> None:
@@ -113,7 +113,7 @@ class Fuzzer:
 
 @on_both_versions
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
-async def test_no_row_is_lost_or_repeated_in_silence_while_a_table_is_altered(
+async def test_no_row_is_lost_or_repeated_silently_while_a_table_is_altered(
     shop: str, mode: str, record_result: Callable[[Result], None]
 ) -> None:
     random, role = Random(f"{SEED} {mode}"), f"reader_{SEED}_{mode}"

@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 STARTS = effort(2, 20)
 KILLS = 12
-"""Of each start, all within its first seconds; the database is whole again then."""
+"""The number of kills in each start, all within its first seconds. Then the database works again."""
 CONFIGURATION = """
 version: 1
 settings:
@@ -44,7 +44,7 @@ ANY = f"SELECT pid FROM pg_stat_activity WHERE {OURS}"
 
 
 async def kill_sessions(random: Random, dsn: str) -> int:
-    """One at a time, those between two statements of a transaction first; and how many."""
+    """Kill sessions one at a time, first those between two statements of a transaction. Return their number."""
     admin, killed = await asyncpg.connect(dsn), 0
     while killed < KILLS:
         pids = await admin.fetch(IN_TRANSACTION) or await admin.fetch(ANY)
@@ -69,7 +69,7 @@ async def starting(folder: Path, metadata: str, shop: str) -> AsyncIterator[Daem
             await daemon.stop()
 
 
-async def test_sessions_killed_from_the_first_moment_on_end_no_daemon_and_cost_no_row(
+async def test_sessions_killed_from_the_first_moment_on_end_no_daemon_and_lose_no_row(
     tmp_path: Path, postgres_server: PostgresServer, shop: str, record_result: Callable[[Result], None]
 ) -> None:
     random, killed = Random(SEED), 0
@@ -106,7 +106,7 @@ async def test_sessions_killed_from_the_first_moment_on_end_no_daemon_and_cost_n
 
 
 async def told(daemon: Daemon, rows: int) -> None:
-    """Each row is in one event."""
+    """Wait until each row is in exactly one event."""
     async with httpx.AsyncClient(base_url=daemon.url) as api:
         with anyio.fail_after(PATIENCE):
             while True:

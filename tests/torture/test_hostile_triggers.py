@@ -1,4 +1,4 @@
-"""A real daemon hosts triggers that do what they must not, beside a witness that keeps its rhythm, a table and a folder."""
+"""A real daemon hosts misbehaving triggers beside a witness that keeps its rhythm, a table and a folder."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ GARBAGE = [
 ]
 BLOCKING = ["spins", "check spins", "constructor spins"]
 PATIENT = ["never-awaits", "sleeps", "check sleeps"]
-"""With a process of its own, who never awaits waits for each answer of the daemon's, and who sleeps is waited for."""
+"""Behaviours that are harmless in a process of their own: the daemon just waits for those that never await or that sleep."""
 QUICK = [*("constructor raises", "check raises", "raises", "raises-cancelled", "raises-exit", "raises-interrupt"),
          *("raises-memory", "raises-recursion", "yields-garbage", "yields-many", "yields-much", "leaks", "dies")]  # fmt: skip
-"""To fail. The others have a minute to answer: a process starts slowly where there is much else to do."""
+"""Behaviours that fail fast. The others have a minute to answer: a process starts slowly on a busy machine."""
 SLOW = ["check hangs", "hangs", "spins", "ignores-cancellation", "dies-behind"]
 OTHERS = [*RAISING, *HANGING, *GARBAGE, *BLOCKING, "check dies"]
 ISOLATED = [*dict.fromkeys([*QUICK, *SLOW, *(OTHERS if LONG else ())])]
 LIGHT = 0.2
-"""Of the full load: the subject here are the neighbours."""
+"""The share of the full load: the subject here is the neighbours."""
 BOUNDS = {"poll_timeout": "2s", "grace": "3s"}
 BOUNDS_OF_CHILDREN = {"poll_timeout": "10s", "isolation": {"memory_mb": 128}}
 Record = Callable[[Result], None]
 
 
 def hostile(behaviours: Iterable[str], isolation: str) -> Mapping[str, Any]:
-    """A watcher for each, named by what it does."""
+    """Return a watcher for each behaviour, named after it."""
     keys = {"trigger": "unruly.UnrulyTrigger", "isolation": isolation}
     return {name_of(does): {**keys, "does": does} for does in behaviours}
 
@@ -58,7 +58,7 @@ def name_of(does: str) -> str:
 
 
 def errors(world: World) -> dict[str, str]:
-    """What each watcher failed with, as the log has it."""
+    """Return the error of each failing watcher, from the log."""
     return {record["watcher"]: record["error"] for record in world.daemons.records("watcher.failed")}
 
 
@@ -72,7 +72,7 @@ def result(world: World, fault: str, dialect: str, count: int, gap: str) -> Resu
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
-def test_beside_whatever_has_a_process_of_its_own_the_witness_never_misses_two_looks(
+def test_beside_isolated_hostile_triggers_the_witness_never_misses_two_polls(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Record
 ) -> None:
     neighbours = hostile([*ISOLATED, *PATIENT], "process")
@@ -95,16 +95,16 @@ def test_beside_whatever_has_a_process_of_its_own_the_witness_never_misses_two_l
 
 
 def kept_busy_by(world: World, behaviours: Iterable[str]) -> set[str]:
-    """Who of them was named for blocking everybody."""
+    """Return which of these watchers were reported for blocking the event loop."""
     names = {record.get("watcher") for record in world.daemons.records("loop.blocked")}
     return {name_of(does) for does in behaviours} & names
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("sqlite"), indirect=True)
-def test_whatever_a_trigger_raises_or_yields_is_its_own_watchers_failure(
+def test_whatever_a_trigger_raises_or_yields_fails_only_its_own_watcher(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Record
 ) -> None:
-    """In the daemon's own process."""
+    """The triggers run in the daemon's own process."""
     harmless = [*RAISING, *HANGING, *GARBAGE]
     behaviours = hostile([*harmless, "never-awaits", "floods", "dies-behind"], "none")
     with World(tmp_path, shop, database_url, look_every=1.0, hostile=behaviours, triggerer=BOUNDS) as world:
@@ -123,7 +123,7 @@ def test_whatever_a_trigger_raises_or_yields_is_its_own_watchers_failure(
 
 
 @pytest.mark.parametrize("does", ["check spins", *(["sleeps"] if LONG else [])])
-def test_who_blocks_everybody_is_named_and_sigterm_ends_the_process_all_the_same(
+def test_a_trigger_that_blocks_the_event_loop_is_named_and_sigterm_still_ends_the_process(
     tmp_path: Path, shop: str, does: str
 ) -> None:
     with World(tmp_path, shop, hostile=hostile([does], "none"), triggerer=BOUNDS) as world:
@@ -137,7 +137,7 @@ def test_who_blocks_everybody_is_named_and_sigterm_ends_the_process_all_the_same
     assert f"watcher {name_of(does)}" in overdue["watchers"]
 
 
-def test_a_trigger_that_ignores_its_end_holds_up_nobody_and_is_named(tmp_path: Path, shop: str) -> None:
+def test_a_trigger_that_ignores_its_cancellation_delays_no_other_and_is_named(tmp_path: Path, shop: str) -> None:
     with World(tmp_path, shop, hostile=hostile(["ignores-cancellation"], "none"), triggerer=BOUNDS) as world:
         process = world.daemons.start()
         until(lambda: world.daemons.watchers()["ignores-cancellation"]["state"] == "starting")

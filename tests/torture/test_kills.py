@@ -21,7 +21,7 @@ KILLS = effort(3, 200)
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
-def test_a_daemon_that_is_killed_at_any_moment_loses_and_repeats_nothing(
+def test_a_daemon_killed_at_any_moment_loses_and_repeats_nothing(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:
     dice, codes = Random(SEED), list[tuple[signal.Signals, int]]()

@@ -1,4 +1,4 @@
-"""The metadata database restarted, cut off, slow, read-only, full: each row and each file is in exactly one event afterwards."""
+"""The metadata database restarts, is cut off, slow, read-only or full: each row and file is in exactly one event."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from tests.torture.world import World
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 ROUNDS = effort(1, 10)
 SHORTEST, LONGEST = 1.0, float(effort(2, 20))
-"""Seconds for which a fault lasts."""
+"""The range of seconds for which a fault lasts."""
 CONNECTIONS = 40
-"""What the server allows: a daemon takes fewer."""
+"""The connections that the server allows. A daemon uses fewer."""
 EVERYTHING = 1_000_000
 NOTICED = ("watcher.failed", "triggerer.heartbeat_failed")
 
@@ -40,7 +40,7 @@ Fault = Callable[[], AbstractContextManager[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """The metadata database's own server and its name there; the daemon reaches it by the proxy."""
+    """The metadata database: its server and its name there. The daemon reaches it through the proxy."""
 
     server: PostgresServer
     mortal: MortalServer
@@ -84,7 +84,7 @@ class Place:
 
     @contextmanager
     def out_of_connections(self) -> Iterator[None]:
-        """Somebody else has them all."""
+        """Take all connections of the server while the block runs."""
         with ExitStack() as stack:
             admin = stack.enter_context(psycopg.connect(self.server.dsn(), autocommit=True))
             while True:
@@ -96,7 +96,7 @@ class Place:
             yield
 
     def end_sessions(self, admin: psycopg.Connection | None = None) -> int:
-        """The daemon's; returns how many there were."""
+        """End the daemon's sessions and return their number."""
         end = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
         with ExitStack() as stack:
             connection = admin or stack.enter_context(psycopg.connect(self.server.dsn(), autocommit=True))
@@ -106,7 +106,7 @@ class Place:
 
 @contextmanager
 def place_on(disk: Path | None) -> Iterator[Place]:
-    """The database lies on that disk, if there is one; the server's log of changes does not."""
+    """Run a server whose database is on the disk, if there is one. Its write-ahead log is not."""
     with running_postgres(max_connections=CONNECTIONS) as server:
         killable, database = mortal(server), "metadata"
         server.execute("CREATE DATABASE {}", database)
@@ -122,9 +122,7 @@ def place_on(disk: Path | None) -> Iterator[Place]:
             yield Place(server=server, mortal=killable, proxy=proxy, database=database, dice=Random(SEED))
 
 
-def test_whatever_befalls_postgresql_nothing_is_lost_or_repeated(
-    tmp_path: Path, shop: str, record_result: Record
-) -> None:
+def test_no_fault_of_postgresql_loses_or_repeats_an_item(tmp_path: Path, shop: str, record_result: Record) -> None:
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk())
         place = stack.enter_context(place_on(disk))
@@ -144,7 +142,7 @@ def test_whatever_befalls_postgresql_nothing_is_lost_or_repeated(
         pytest.skip(NO_DISK)
 
 
-def test_whatever_befalls_sqlite_nothing_is_lost_or_repeated(tmp_path: Path, shop: str, record_result: Record) -> None:
+def test_no_fault_of_sqlite_loses_or_repeats_an_item(tmp_path: Path, shop: str, record_result: Record) -> None:
     with ExitStack() as stack:
         disk = stack.enter_context(small_disk())
         world = stack.enter_context(World(tmp_path, shop, home=disk))
@@ -162,14 +160,14 @@ def disk_full(disk: Path | None) -> Mapping[str, tuple[Fault, bool]]:
 
 @contextmanager
 def locked(database: Path) -> Iterator[None]:
-    """By another program."""
+    """Lock the database as another program would, while the block runs."""
     with closing(sqlite3.connect(database, isolation_level=None)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
 
 
 def suffer(world: World, faults: Mapping[str, tuple[Fault, bool]], dialect: str, record: Record) -> None:
-    """One fault after the other under load; those that cannot stay hidden last until the daemon tells of them."""
+    """Cause one fault after the other under load. Those that the daemon must notice last until it reports them."""
     dice, before = Random(SEED), None
     world.start()
     for number in range(ROUNDS):

@@ -1,4 +1,4 @@
-"""Twenty tables beside one that is locked, one that is slow, one that cannot be told and one of 5-MB rows: how soon the twenty are told."""
+"""How soon twenty tables are emitted beside one that is locked, one that is slow, one with bad rows and one of 5-MB rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TROUBLED: dict[str, dict[str, object]] = {
 INTERVAL = 1.0
 ROWS_PER_SECOND = 20
 FAR_TOO_LONG = 30 * INTERVAL
-"""For a p95 of twice the interval on a machine that has time; whose lock or statement was waited for took a minute."""
+"""The limit. On an idle machine the p95 is twice the interval; waiting for another's lock or statement took a minute."""
 
 
 def watchers() -> dict[str, dict[str, object]]:
@@ -42,7 +42,7 @@ def watchers() -> dict[str, dict[str, object]]:
 
 
 class Tables:
-    """When each row was committed."""
+    """Writes to the tables, and notes when each row was committed."""
 
     def __init__(self, connection: psycopg.Connection) -> None:
         self._connection = connection
@@ -70,7 +70,7 @@ class Tables:
         return {row for row in self.committed if row[0] in names} - told.keys()
 
 
-def test_the_trouble_of_four_tables_is_not_that_of_twenty_others(
+def test_the_trouble_of_four_tables_does_not_delay_twenty_others(
     tmp_path: Path, shop: str, database_url: str, record_result: Callable[[Result], None]
 ) -> None:
     metadata = Metadata(database_url)

@@ -1,10 +1,10 @@
-"""Writers that do what writers do, an S3 server that does what AWS does, the real daemon, and SIGKILL.
+"""Typical writers, an S3 server with the habits of AWS, the real daemon, and SIGKILL.
 
-Counted by version (key, ETag, LastModified), from the asset events in the daemon's database: what the bucket holds in the end
-is in exactly one event of each watcher, and so is, at most, each version that was overwritten meanwhile. Objects are deleted
-only once all have told them, so one that was missed lies there in the end. In the same run a watcher that remembers the
-highest LastModified loses. The short form takes about half a minute; WATCHER_TEST_LONG=1 writes 100,000 versions, of which at
-most 5,000 lie there at a time.
+Versions (key, ETag, LastModified) are counted in the asset events in the daemon's database. Each version in the bucket at the
+end is in exactly one event of each watcher, and each version that was overwritten is in at most one. Objects are deleted only
+once all watchers have emitted them, so a missed one is still there at the end. In the same run a watcher that remembers the
+highest LastModified loses versions. The short form takes about half a minute; WATCHER_TEST_LONG=1 writes 100,000 versions, at
+most 5,000 of which exist at a time.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ log = logging.getLogger(__name__)
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 SECONDS, VERSIONS = effort(8, 600), effort(0, 100_000)
-"""The writers go on for so long, and until there are so many."""
+"""The writers continue at least this long, and until there are this many versions."""
 WATCHERS = ("window", "strict", "hinted")
 HINTED = "in/plain/" if LONG else "in/"
-"""Of these keys S3 tells by itself: a look-up of each costs the server more than all the rest."""
+"""The prefix of keys that S3 notifies of. Not all, because looking each up costs the server more than everything else."""
 BAD_DAY = Faults(late=0.1, cut=0.03, reset=0.03, slow_down=0.05)
 PAGE_SIZE = 250 if LONG else 25
 OUT_OF_ORDER = 1_000
-"""Events: more than the daemon commits at a time."""
+"""A number of events that is more than the daemon commits at a time."""
 CONFIGURATION = Template("""\
 version: 1
 settings:
@@ -124,7 +124,7 @@ async def test_sigkill_at_any_moment_loses_and_repeats_no_version(
 
 @contextmanager
 def hints_of(server: S3Server, bucket: str) -> Iterator[str]:
-    """A queue in which the bucket's server names what is written below `HINTED`; messages that were not deleted soon come again."""
+    """Make a queue with notifications of keys below `HINTED`. Messages that are not deleted soon are delivered again."""
     client = boto3.client(
         "sqs", endpoint_url=server.endpoint, region_name="us-east-1", aws_access_key_id="a", aws_secret_access_key="b"
     )
@@ -149,18 +149,18 @@ async def watching(folder: Path, database: str, faulty: FaultyS3, bucket: str, q
 
 
 class Books:
-    """What each watcher has told, read from the daemon's database beside it."""
+    """The versions that each watcher has emitted, read from the daemon's database beside it."""
 
     def __init__(self, database: str) -> None:
         self._metadata = Metadata(database)
         self._counted = set[int]()
         self.events = 0
-        """Of the daemon, at least so many."""
+        """A lower bound of the number of events of the daemon."""
         self.told: Mapping[str, Counter[Version]] = {watcher: Counter() for watcher in WATCHERS}
         self._etags: Mapping[str, set[tuple[str, str]]] = {watcher: set() for watcher in WATCHERS}
 
     def update(self) -> Mapping[str, Counter[Version]]:
-        """With what was committed since, also by who committed out of order."""
+        """Read the events committed since, including those that were committed out of order."""
         events = self._metadata.events_after(max(self._counted, default=0) - OUT_OF_ORDER)
         for number, watcher, extra in events:
             if number not in self._counted:
@@ -173,7 +173,7 @@ class Books:
         return self.told
 
     def have(self, key: str, etag: str) -> bool:
-        """Of each watcher."""
+        """Return whether each watcher has emitted this version."""
         return all((key, etag) in etags for etags in self._etags.values())
 
 
@@ -185,7 +185,7 @@ async def delete_told_until(enough: anyio.Event, writers: S3Writers, books: Book
 
 
 async def slow_down(daemon: Daemon, priority: int, enough: anyio.Event) -> None:
-    """From its first moment on, before it has any thread but one."""
+    """Lower the daemon's priority from its first moment on, while it has only one thread."""
     while not enough.is_set():
         if daemon.process is not None and daemon.process.returncode is None:
             with suppress(ProcessLookupError):
@@ -194,7 +194,7 @@ async def slow_down(daemon: Daemon, priority: int, enough: anyio.Event) -> None:
 
 
 async def kill_again_and_again(daemon: Daemon, random: Random, writers: S3Writers, books: Books) -> int:
-    """While it starts or scans, or soon after it has told something: on a busy machine it would tell nothing for ever."""
+    """Kill the daemon while it starts or scans, or soon after it emitted something, or a busy machine would never emit."""
     kills, until = 0, anyio.current_time() + SECONDS
     while anyio.current_time() < until or writers.written < VERSIONS:
         events = books.events
@@ -208,7 +208,7 @@ async def kill_again_and_again(daemon: Daemon, random: Random, writers: S3Writer
 
 
 async def everything_is_told(books: Books, writers: S3Writers) -> None:
-    """Nobody hints at these keys and they are listed first: the scan that finds the second one follows a whole one."""
+    """Wait until every version is emitted. These keys have no hints and are listed first: a full scan precedes the second."""
     for _ in range(2):
         key = f"!{uuid4().hex}"
         etag = await writers.put(key)

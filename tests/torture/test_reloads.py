@@ -1,4 +1,4 @@
-"""Reloads under load, a quarter of them wrong: each row and file is told once, and who is not touched never notices."""
+"""Reloads under load, a quarter of them invalid: each row and file is emitted once, and unchanged watchers never notice."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ APPLIED, REFUSED = httpx.codes.OK, httpx.codes.UNPROCESSABLE_ENTITY
 
 
 @pytest.mark.parametrize("dialect", both_in_long_form("postgresql"), indirect=True)
-def test_reloads_lose_and_repeat_nothing_and_the_untouched_keep_their_rhythm(
+def test_reloads_lose_and_repeat_nothing_and_unchanged_watchers_keep_their_rhythm(
     tmp_path: Path, shop: str, database_url: str, dialect: str, record_result: Callable[[Result], None]
 ) -> None:
     with World(tmp_path, shop, database_url) as world:
@@ -49,7 +49,7 @@ def test_reloads_lose_and_repeat_nothing_and_the_untouched_keep_their_rhythm(
 
 
 def configurations(document: dict[str, Any], dice: Random) -> Iterator[str]:
-    """Each changes what watches rows and files, and has one more watcher of the rows, or not."""
+    """Yield configurations. Each changes the watchers of rows and files, and may have one more watcher of rows."""
     watchers = {name: asset["watchers"] for name, asset in document["assets"].items()}
     while True:
         for changed in (watchers["orders"]["rows"], watchers["inbox"]["files"]):
@@ -62,7 +62,7 @@ def configurations(document: dict[str, Any], dice: Random) -> Iterator[str]:
 
 
 def reload(world: World, text: str) -> httpx.Response:
-    """The file is replaced as editors do it; the daemon may have seen that by itself when it is told."""
+    """Replace the file as editors do, and request a reload. The daemon may have noticed the new file by itself before."""
     new = world.folder / "new.yaml"
     new.write_text(text)
     new.replace(world.daemons.configuration)

@@ -1,6 +1,6 @@
-"""Writers that do what writers do, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
+"""Typical writers, the real daemon, and SIGKILL: each committed row is in exactly one asset event.
 
-The short form writes 700 rows, WATCHER_TEST_LONG=1 100,000. What the REST API tells of is counted against the tables.
+The short form writes 700 rows, WATCHER_TEST_LONG=1 100,000. The events in the REST API are compared with the tables.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 ROWS, KILLS, CRASHES = effort(700, 100_000), effort(2, 40), effort(1, 3)
 LONGEST_PAUSE = 0.1 if LONG else 0.8
-"""Of a writer between two transactions, in seconds: two cores are for the daemon too."""
+"""The longest pause of a writer between two transactions, in seconds. The daemon needs the two cores too."""
 WRITTEN = "SELECT (SELECT count(*) FROM plain) + (SELECT count(*) FROM parted)"
 WRITERS = 20
-# Nobody notifies, for then nothing could be prepared; but the listening connection is there, and lost with the server.
+# No writer notifies, because PREPARE TRANSACTION excludes it; the listening connection exists, and is lost with the server.
 CONFIGURATION = Template("""\
 version: 1
 settings:
@@ -65,7 +65,7 @@ assets:
 
 
 @pytest.mark.parametrize(("database", "version"), [("postgresql", 16), *([("sqlite", 18)] if LONG else [])])
-async def test_sigkill_and_crashes_of_the_watched_server_at_any_moment_lose_and_repeat_nothing(
+async def test_kills_and_crashes_of_the_watched_server_at_any_moment_lose_and_repeat_no_row(
     tmp_path: Path, database: str, version: int, record_result: Callable[[Result], None]
 ) -> None:
     random, enough = Random(SEED), anyio.Event()
@@ -147,7 +147,7 @@ async def write_until(enough: anyio.Event, dsn: str) -> None:
 
 
 async def write(enough: anyio.Event, dsn: str, number: int) -> None:
-    """In a new session whenever the server took the old one away."""
+    """Write, in a new session whenever the server ended the old one."""
     random = Random(SEED + number)
     while not enough.is_set():
         try:
@@ -165,7 +165,7 @@ async def write(enough: anyio.Event, dsn: str, number: int) -> None:
 
 @asynccontextmanager
 async def polling_naively(dsn: str) -> AsyncIterator[Naive]:
-    """`id > last` while the block runs; then what it missed of the rows that it has passed is known."""
+    """Poll with `id > last` while the block runs. Afterwards the rows that it passed and missed are known."""
     naive, over = Naive(), anyio.Event()
     poller = NaivePoller(await asyncpg.connect(dsn))
 
@@ -185,16 +185,16 @@ async def polling_naively(dsn: str) -> AsyncIterator[Naive]:
 
 
 async def end_the_prepared(admin: asyncpg.Connection) -> None:
-    """Those of writers that lost their session; a living writer may be quicker."""
+    """End the prepared transactions of writers that lost their session. A living writer may end its own first."""
     for row in await admin.fetch("SELECT gid FROM pg_prepared_xacts"):
         try:
             await admin.execute(f"COMMIT PREPARED '{row['gid']}'")
-        except (asyncpg.UndefinedObjectError, asyncpg.ObjectNotInPrerequisiteStateError):  # ended, or being ended
+        except (asyncpg.UndefinedObjectError, asyncpg.ObjectNotInPrerequisiteStateError):  # ended, or just ending
             continue
 
 
 async def kill_again_and_again(daemon: Daemon, random: Random, admin: asyncpg.Connection) -> int:
-    """At any moment, and around commits: the daemon says `store.writing` just before, `store.written` just after."""
+    """Kill the daemon at any moment and around commits: it logs `store.writing` just before one, `store.written` just after."""
     kills = 0
     while kills < KILLS or await admin.fetchval(WRITTEN) < ROWS:
         record = random.choice([None, b'"store.writing"', b'"store.written"'])
@@ -209,7 +209,7 @@ async def kill_again_and_again(daemon: Daemon, random: Random, admin: asyncpg.Co
 
 
 async def said(log: Path, words: bytes) -> None:
-    """From now on; at most three seconds."""
+    """Wait until the log gets these words, at most three seconds."""
     with log.open("rb") as file, anyio.move_on_after(3):
         file.seek(0, os.SEEK_END)
         text = b""
@@ -226,7 +226,7 @@ async def crash(server: MortalServer) -> None:
 
 
 async def last_rows_are_told(daemon: Daemon, admin: asyncpg.Connection) -> None:
-    """A row of each table, by all who watch it: whatever was committed before has been read by then."""
+    """Write a last row to each table and wait until all its watchers emitted it. All earlier commits have been read then."""
     plain = await admin.fetchrow("INSERT INTO plain (note) VALUES ('last') RETURNING id, version")
     parted = await admin.fetchval("INSERT INTO parted (note) VALUES ('last') RETURNING id")
     last = {"plain_rows": plain["id"], "plain_updates": plain["version"], "parted_rows": parted}
@@ -251,7 +251,7 @@ async def newest(client: httpx.AsyncClient, watcher: str) -> set[int]:
 
 
 async def told_by(daemon: Daemon) -> dict[str, Counter[int]]:
-    """All items by watcher: ids, and in mode `updated_at` the versions."""
+    """Return all emitted items by watcher: ids, and versions in mode `updated_at`."""
     told = {watcher: Counter[int]() for watcher in ("plain_rows", "plain_updates", "parted_rows")}
     events = 0
     async with httpx.AsyncClient(base_url=daemon.url, timeout=60) as client:

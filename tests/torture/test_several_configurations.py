@@ -1,4 +1,4 @@
-"""Several processes on one PostgreSQL with files of their own: each hosts what it knows as it was applied, and follows."""
+"""Several processes on one PostgreSQL with files of their own: each hosts the watchers that it knows as applied."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def counters(folder: Path, names: str, **options: Any) -> dict[str, Any]:
     return {name: {**common, **options} for name in names.split()}
 
 
-def test_each_hosts_what_it_knows_as_it_was_applied_and_a_reload_is_told_to_all(
+def test_each_process_hosts_the_watchers_it_knows_as_applied_and_a_reload_reaches_all(
     database_url: str, tmp_path: Path
 ) -> None:
     (tmp_path / "number").write_text("1")
@@ -122,10 +122,10 @@ def test_each_hosts_what_it_knows_as_it_was_applied_and_a_reload_is_told_to_all(
             assert group.stop(signal.SIGTERM, name) == 0
 
 
-def test_a_watcher_that_moved_to_another_asset_is_let_go_of_at_once_by_who_knows_it_elsewhere(
+def test_a_watcher_that_moved_to_another_asset_is_released_at_once_by_the_process_with_the_old_file(
     database_url: str, tmp_path: Path
 ) -> None:
-    """By the hint: heartbeats come every hour."""
+    """The hint must do it: heartbeats are an hour apart."""
     (tmp_path / "number").write_text("1")
     moving = counters(tmp_path, "moving")
     with Daemons(tmp_path, {}, database_url, triggerer={"heartbeat": "1h", "lease": "3h"}) as group:

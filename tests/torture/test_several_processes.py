@@ -1,4 +1,4 @@
-"""Several daemons on one PostgreSQL, killed and stopped: every watcher is polled again, and every item is told once."""
+"""Several daemons on one PostgreSQL are killed and stopped: every watcher is polled again, and every item is emitted once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NUMBERS = "SELECT source_watcher, extra::json ->> 'number' FROM asset_event"
 
 
 class Numbers:
-    """What all the watchers count, and what the database has of it."""
+    """The numbers that the watchers count, and those that the database has."""
 
     def __init__(self, folder: Path, url: str) -> None:
         self.file, self._next = folder / "number", folder / "next"
@@ -37,7 +37,7 @@ class Numbers:
         self.count_on()
 
     def count_on(self) -> None:
-        """A reader never sees half of it."""
+        """Write the next numbers so that a reader never sees half of one."""
         self.counted += 1
         self._next.write_text(str(self.counted))
         self._next.replace(self.file)
@@ -50,12 +50,12 @@ class Numbers:
         return bool(self.rows("SELECT count(*) FROM asset_event")[0][0] >= WATCHERS * self.counted)
 
     def are_shared(self, group: Daemons) -> bool:
-        """Each living daemon has some of the watchers, all together have all."""
+        """Return whether each living daemon hosts some of the watchers, and all together host all."""
         hosts = dict(self.rows(HOSTS))
         return hosts.keys() == {process.pid for process in group.running.values()} and sum(hosts.values()) == WATCHERS
 
 
-def test_three_triggerers_share_their_watchers_whoever_dies_or_sleeps(
+def test_three_triggerers_share_their_watchers_when_one_dies_or_is_suspended(
     database_url: str, tmp_path: Path, record_result: Callable[[Result], None]
 ) -> None:
     numbers, gaps = Numbers(tmp_path, database_url), dict[str, list[float]](SIGKILL=[], SIGSTOP=[])
@@ -108,7 +108,7 @@ def test_three_triggerers_share_their_watchers_whoever_dies_or_sleeps(
 
 
 def writes_of_a_zombie(group: Daemons, name: str, states: int, writes: int) -> list[str]:
-    """Watchers for which it wrote although it has not taken them again since it had so many records of either kind."""
+    """Return the watchers for which a daemon wrote, after these numbers of records, without having claimed them again."""
     taken_at = dict[str, str]()
     for record in group.records("watcher.state", name)[states:]:
         if record["state"] == "starting":
@@ -128,7 +128,7 @@ with run() as r:
 """
 
 
-def test_one_event_flows_through_processes_of_one_role_each_and_a_standby_schedules_when_the_leader_dies(
+def test_an_event_flows_through_processes_of_one_role_each_and_a_standby_schedules_when_the_leader_dies(
     database_url: str, tmp_path: Path
 ) -> None:
     inbox, read = tmp_path / "inbox", tmp_path / "read"

@@ -1,4 +1,4 @@
-"""A daemon as a process, the sources it watches, and what both sides hold: lost is what no event tells, repeated what two do."""
+"""A daemon as a process, its sources, and what both sides hold. An item in no event is lost, one in two is repeated."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from watcher.demo.counting import Count, count
 
 
 class Metadata:
-    """The daemon's database, read beside it."""
+    """The daemon's database, which the tests read beside it."""
 
     def __init__(self, url: str) -> None:
         self._engine = engine_beside(url)
 
     def items(self, watchers: Collection[str]) -> tuple[int, Mapping[str, Counter[Any]]]:
-        """The number of events of these watchers, and how often each of them has told each item."""
+        """Return the number of events of these watchers, and how often each of them emitted each item."""
         items: dict[str, Counter[Any]] = {name: Counter() for name in watchers}
         watcher = asset_event.c.source_watcher
         statement = select(watcher, asset_event.c.extra).where(watcher.in_([*watchers]))
@@ -40,14 +40,14 @@ class Metadata:
         return len(events), items
 
     def events_after(self, number: int) -> list[tuple[int, str, Any]]:
-        """Id, watcher and payload of the events with higher ids, which may become visible in another order."""
+        """Return id, watcher and payload of the events with higher ids. They may become visible in another order."""
         event = asset_event.c
         statement = select(event.id, event.source_watcher, event.extra).where(event.id > number).order_by(event.id)
         with self._engine.connect() as connection:
             return [(row.id, row.source_watcher, json.loads(row.extra)) for row in connection.execute(statement)]
 
     def moments(self, watchers: Collection[str]) -> Mapping[tuple[str, Any], float]:
-        """When each item of these watchers was told first, in seconds since 1970."""
+        """Return when each item of these watchers was first emitted, in seconds since 1970."""
         moments: dict[tuple[str, Any], float] = {}
         watcher = asset_event.c.source_watcher
         statement = select(watcher, asset_event.c.timestamp, asset_event.c.extra).where(watcher.in_([*watchers]))
@@ -58,7 +58,7 @@ class Metadata:
         return moments
 
     def time_span(self) -> timedelta:
-        """From the earliest event to the latest, by the database's clock."""
+        """Return the time from the earliest event to the latest, by the database's clock."""
         moment = asset_event.c.timestamp
         with self._engine.connect() as connection:
             earliest, latest = connection.execute(select(func.min(moment), func.max(moment))).one()
@@ -66,7 +66,7 @@ class Metadata:
 
 
 def engine_beside(url: str) -> Engine:
-    """For the daemon's database, without its event loop."""
+    """Return a blocking engine for the daemon's database."""
     driver = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
     address = make_url(url)
     return create_engine(address.set(drivername=driver[address.get_backend_name()]), poolclass=NullPool)
@@ -79,7 +79,7 @@ def items_of(extra: Mapping[str, Any]) -> list[Any]:
 
 
 class World:
-    """One daemon, unless a test starts more. `database` None: SQLite in its home."""
+    """One daemon, or several if a test starts more, with their sources. `database` None is SQLite in the home."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class World:
         home: Path | None = None,
         **settings: Any,
     ) -> None:
-        """`dsn` is of the database that has the table, `behind` the metadata database's where `database` is a proxy's."""
+        """`dsn` leads to the database with the table; `behind` to the metadata database itself if `database` is a proxy."""
         self.folder = folder
         self.sources = Sources(folder, dsn, look_every)
         document = self.sources.document()
@@ -110,19 +110,19 @@ class World:
         self.daemons.__exit__()
 
     def start(self) -> None:
-        """And wait until it is ready."""
+        """Start the daemon and wait until it is ready."""
         self.daemons.start()
         until(self.daemons.is_ready)
 
     def settle(self) -> Tally:
-        """Once nothing is lost any more, or nobody can be expected to wait any longer."""
+        """Wait until nothing is lost any more, or until the time is over. Return the tally."""
         deadline = time.monotonic() + PATIENCE
         while (tally := self.tally()).lost and time.monotonic() < deadline:
             time.sleep(0.3)
         return tally
 
     def write_and_settle(self) -> Tally:
-        """Whatever was written before the last item has been read by then."""
+        """Write a last item and settle. Everything written before it has been read by then."""
         self.sources.write()
         return self.settle()
 
@@ -139,6 +139,6 @@ class World:
         )
 
     def largest_gap(self) -> float:
-        """Of the witness since this was asked the last time."""
+        """Return the witness's largest gap since the previous call."""
         since, self._since = self._since, time.monotonic()
         return largest_gap(self.sources.looks, since)

@@ -64,7 +64,7 @@ def version_0_1_0(folder: Path) -> Path:
 
 @dataclass(kw_only=True)
 class World:
-    """One home, one database and one configuration, in which releases follow each other."""
+    """One home, one database and one configuration, which releases use one after the other."""
 
     folder: Path
     database: str | None
@@ -114,7 +114,7 @@ class World:
 
     @contextmanager
     def running(self, *words: str, packages: Path | None = None) -> Iterator[httpx.Client]:
-        """A release at work, from these packages or from ours, and a client of it; killed at the end of the block."""
+        """Run a release, from these packages or from this checkout, and yield a client. It is killed at the end of the block."""
         words = ("run", "-c", str(self.folder / "watchers.yaml"), *words)
         process: Program
         with (self.folder / "daemon.log").open("ab") as log:
@@ -145,7 +145,7 @@ class World:
         (self.folder / folder / f"{name}.csv").write_text(f"id\n{name}\n")
 
     def work_of_0_1_0(self, api: httpx.Client) -> None:
-        """Two files, of which one job has loaded each, one is paused, one waits for a second asset; and a driver at work."""
+        """Do the work: two files, a job that loaded each, a paused job, a job that waits for a second asset, and a working driver."""
         api.patch("/api/v2/dags/held", json={"is_paused": True}).raise_for_status()
         for name in ("a", "b"):
             before = len(runs(api, "load", "success"))
@@ -162,14 +162,14 @@ def runs(api: httpx.Client, dag_id: str, state: str = "") -> list[dict[str, Any]
 
 
 def entries(api: httpx.Client, asset: str) -> dict[str, Any]:
-    """What is stored of an asset, by key."""
+    """Return the stored entries of an asset, by key."""
     assets = {row["name"]: row["id"] for row in api.get("/api/v2/assets").raise_for_status().json()["assets"]}
     listed = api.get(f"/api/v2/assets/{assets[asset]}/store").raise_for_status().json()["asset_store"]
     return {entry["key"]: entry["value"] for entry in listed}
 
 
 def told(api: httpx.Client, asset: str) -> list[str]:
-    """The names of all files that were told of an asset, as often as they were."""
+    """Return the names of all emitted files of an asset, once for each event."""
     listed = api.get("/api/v2/assets/events", params={"name_pattern": asset, "limit": 1000}).raise_for_status().json()
     return sorted(Path(file["path"]).name for event in listed["asset_events"] for file in event["extra"]["files"])
 
@@ -180,7 +180,7 @@ def versions(api: httpx.Client) -> dict[str, int]:
 
 DUMPS = Path(__file__).parent / "0.1.0"
 FOLDER = "/the/folder"
-"""Stands in the dumps where the folder was."""
+"""Replaces the folder's path in the dumps."""
 
 
 def main() -> None:
@@ -211,7 +211,7 @@ def _work(world: World, packages: Path) -> None:
 
 
 def _dumped(dsn: str) -> str:
-    """Statements that any client can run."""
+    """Return a dump as statements that any client can run."""
     program = Path(str(postgres_wheel().__file__)).parent / "pginstall18" / "bin" / "pg_dump"
     words = [program, "--inserts", "--no-owner", "--no-privileges", f"--dbname={dsn}"]
     text = subprocess.run(words, capture_output=True, text=True, check=True).stdout

@@ -27,7 +27,7 @@ from watcher.cli.app import app
 pytestmark = pytest.mark.service
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 GROWN = {"alembic_version"}
-"""What an upgrade is expected to change."""
+"""The tables that an upgrade is expected to change."""
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -47,13 +47,13 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
 
 
 def connected(url: str) -> Any:
-    """They are written by a driver that waits."""
+    """Connect with a blocking driver."""
     driver = {"sqlite+aiosqlite": "sqlite", "postgresql+asyncpg": "postgresql+psycopg"}[make_url(url).drivername]
     return create_engine(make_url(url).set(drivername=driver), poolclass=NullPool).connect()
 
 
 def content(connection: Connection, columns: Mapping[str, list[str]] | None = None) -> dict[str, Any]:
-    """All rows of all tables, of these columns; without any, of those that there are."""
+    """Return all rows of all tables, with these columns, by default with all that the tables have."""
     metadata = MetaData()
     metadata.reflect(connection)
     return {
@@ -81,7 +81,7 @@ def test_the_schema_goes_from_the_revision_of_0_1_0_to_that_of_this_version(url:
     assert revision(url) == documented[VERSION] == REVISIONS[-1]
 
 
-def test_an_upgrade_leaves_everything_as_it_was(url: str) -> None:
+def test_an_upgrade_keeps_all_contents(url: str) -> None:
     with connected(url) as connection:
         before = content(connection)
         metadata = MetaData()
@@ -114,7 +114,7 @@ def command(folder: Path, url: str, *words: str) -> Any:
     ],
     ids=" ".join,
 )
-def test_a_program_older_than_its_database_says_so_in_one_sentence(
+def test_a_program_older_than_its_database_refuses_it_in_one_sentence(
     url: str, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
     with connected(url) as connection:

@@ -37,7 +37,7 @@ def test_this_version_goes_on_where_0_1_0_was_killed(world: World, packages: Pat
         world.work_of_0_1_0(first)
         before = versions(first)
         loaded = entries(first, "loaded")
-    world.put("c")  # while nobody looks
+    world.put("c")  # while no daemon runs
     with world.running("--upgrade") as api:
         until(lambda: len(runs(api, "load", "success")) == 3)
         assert told(api, "inbox") == ["a.csv", "b.csv", "c.csv"]

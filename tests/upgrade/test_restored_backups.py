@@ -1,4 +1,4 @@
-"""A backup is restored: positions go back, events since then are emitted again, never silently; or not, where a person says so."""
+"""A backup is restored: positions go back, and later events are emitted again, never silently, unless a person prevents it."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ Step = Callable[[], None]
 
 
 def warnings(api: httpx.Client) -> list[str]:
-    """Those about backups: on a busy machine there may be others."""
+    """Return the warnings about backups: a busy machine may cause others."""
     return [warning for warning in api.get("/readyz").json()["warnings"] if "backup" in warning]
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
-    """When it ends no job is left: those of a daemon that is gone for good would wait for it."""
+    """A folder. At its end its jobs are killed: they would wait for a daemon that never comes back."""
     yield tmp_path
     kill_what_mentions(tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def backed_up(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[World, Step, Step]]:
-    """A world, what makes a backup of its database, and what restores it; while no daemon runs."""
+    """Yield a world and two functions that back up and restore its database while no daemon runs."""
     if request.param == "sqlite":
         world = World(folder=folder, database=None)
         file, backup = folder / "home" / "watcher.db", folder / "backup.db"
@@ -77,7 +77,7 @@ def has_looked(api: httpx.Client, watcher: str) -> bool:
 
 
 def vacuumed(database: Path, copy: Path) -> None:
-    """The steps are those of docs/operating.md."""
+    """Make a backup as docs/operating.md says."""
     words = [
         sys.executable,
         "-c",
@@ -87,7 +87,7 @@ def vacuumed(database: Path, copy: Path) -> None:
 
 
 def tell(world: World, name: str) -> None:
-    """One more file, told by a daemon that is killed then; which has remembered it."""
+    """Write a file that a daemon emits and remembers. Then the daemon is killed."""
     with world.running() as api:
         known = len(told(api, "inbox"))
         world.put(name)
@@ -97,7 +97,7 @@ def tell(world: World, name: str) -> None:
         assert warnings(api) == []
 
 
-def test_repeated_reports_after_a_restore_are_announced(backed_up: tuple[World, Step, Step]) -> None:
+def test_events_emitted_again_after_a_restore_are_announced(backed_up: tuple[World, Step, Step]) -> None:
     world, backup, restore = backed_up
     tell(world, "a")
     backup()
@@ -112,7 +112,7 @@ def test_repeated_reports_after_a_restore_are_announced(backed_up: tuple[World, 
         assert warnings(api) == [], "said once: the home knows this database now"
 
 
-def test_nothing_is_reported_again_if_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
+def test_nothing_is_emitted_again_if_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
     world, backup, restore = backed_up
     tell(world, "a")
     backup()

@@ -83,14 +83,14 @@ def _of_spark(environment: Path) -> Iterator[PackageURL]:
 
 
 def _divided(stem: str) -> tuple[str, str]:
-    """A version begins with the first word that begins with a digit."""
+    """Split a jar's name into name and version. The version begins with the first word that begins with a digit."""
     words = stem.split("-")
     at = next((place for place, word in enumerate(words) if word[:1].isdigit()), len(words))
     return "-".join(words[:at]), "-".join(words[at:])
 
 
 def _group(jar: Path, name: str) -> str | None:
-    """As the jar says itself, where it was made by Maven."""
+    """Return the group that a jar made by Maven names in itself."""
     with zipfile.ZipFile(jar) as content:
         for entry in content.namelist():
             if entry.startswith("META-INF/maven/") and entry.endswith(f"/{name}/pom.properties"):

@@ -1,6 +1,6 @@
-"""Gives all files below folders times of whole seconds, the only ones that an image's layers keep.
+"""Gives all files below folders times of whole seconds, because an image's layers keep no fractions.
 
-Bytecode and the class archive hold for the times of what they were made from: made of others, they are stale in the image.
+Bytecode and the class archive are valid for the exact times of their sources. With fractions they would be stale in the image.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Takes out of an installed Python environment what a Linux image of one processor never loads.
+"""Removes from an installed Python environment what a Linux image of one processor never loads.
 
-Run while the image is built, with the environment's folder as the only argument. Taken out are native libraries of other
-systems and processors inside Spark's jars, what debuggers and linkers read of the libraries that stay, C and Cython sources,
-pyarrow's tests, and the server of Spark Connect, whose client is not here. No Python module and no licence goes.
+Run while the image is built, with the environment's folder as the only argument. It removes native libraries of other
+systems and processors from Spark's jars, the parts of libraries that only debuggers and linkers read, C and Cython sources,
+pyarrow's tests, and the server of Spark Connect, whose client is not installed. It removes no Python module and no licence.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 _PROCESSORS: Final = {"x86_64": {"x86_64", "amd64", "linux64"}, "aarch64": {"aarch64", "aarch_64"}}
-"""As the names of native libraries have it."""
+"""The words for this system and processor in the names of native libraries."""
 _FOREIGN: Final = re.compile(
     "aix|android|darwin|freebsd|mac|macos|musl|osx|sunos|win|windows|win32|win64|"
     "arm|arm64|armv6|armv7|i386|x86|linux32|loongarch64|mips64|ppc|ppc64|ppc64le|riscv64|s390x|sparc|"
@@ -49,14 +49,14 @@ def main(environment: Path) -> None:
 
 
 def is_foreign(name: str, processor: set[str]) -> bool:
-    """Whether a file in a jar is a native library of another system or processor."""
+    """Return whether a file in a jar is a native library of another system or processor."""
     return name.endswith(_NATIVE) and any(
         _FOREIGN.fullmatch(word) and word not in processor for word in _words(name.lower())
     )
 
 
 def _words(name: str) -> Iterator[str]:
-    """`x86_64` and `aarch_64` are one word each."""
+    """Split a path into words. `x86_64` and `aarch_64` are one word each."""
     yield from re.findall("x86_64|aarch_64|[a-z0-9]+", name)
 
 

@@ -12,10 +12,10 @@ from triggers.base import BaseEventTrigger
 from watcher.configuration.vocabulary import TRIGGERS, connection_path, trigger_class, trigger_path
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.batch_frames import BatchLimits
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.inquiries import ForeignOptions
 from watcher.triggerer.isolation.trigger import ForeignTrigger
-from watcher.triggerer.isolation.wire import BatchLimits
 
 
 def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mapping[str, Hosted]:

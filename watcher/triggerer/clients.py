@@ -28,13 +28,13 @@ from triggers.base import (
 from triggers.errors import SourceUnavailable
 from watcher.host.containment import is_cancelled, sentence
 from watcher.host.plugins import plugin_class
+from watcher.triggerer.isolation.batch_frames import BatchLimits
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.classes import scope
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import ForeignConnection
 from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
-from watcher.triggerer.isolation.wire import BatchLimits
 
 log = structlog.get_logger()
 

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from store.database import Database
+from store.processes import triggerers
 from watcher.host.health import WatcherReport
+from watcher.host.home import Home
 from watcher.host.loops import Hint
+from watcher.host.metadata import patiently
 from watcher.host.room import Host
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
+
+
+async def take_over(home: Home, database: Database, process_id: str) -> None:
+    """Release at once what this home's last daemon hosted, if it was killed: its lease may be long. Raises `StartRefused`."""
+
+    async def leave() -> None:
+        async with database.statements() as connection:
+            await triggerers.leave(connection, str(last))
+
+    if (last := home.last_process()) is not None:
+        await patiently(leave)
+    home.remember_process(process_id)
 
 
 def build_triggerer(

@@ -255,8 +255,7 @@ class Supervisor:
         """Park the trigger if it only waits to be woken for a while. Without a task it takes a third of the memory."""
         if self._on_wake is None or not isinstance(trigger, IncrementalTrigger):
             return False
-        seconds = trigger.park(self.wake)
-        if seconds is None:
+        if (seconds := trigger.park(self.wake)) is None:
             return False
         if seconds >= WORTH_PARKING:
             release = release or self.clients.hold(self.hosted.connection, trigger.client)

@@ -20,22 +20,18 @@ from store.detection.positions import HeldPosition, LoadedPosition
 from store.processes import triggerers
 from store.processes.triggerers import CAPACITY, LivingTriggerer, ProcessInfo
 from watcher.host.health import Health
-from watcher.host.home import Home
 from watcher.host.leader_election import AFTER_EXPIRY
 from watcher.host.loops import Wakeup, insist, keep_going
-from watcher.host.metadata import patiently
-from watcher.host.watchdog import WATCHER_TASK
 from watcher.triggerer.assignment_watch import AssignmentWatch
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Hosted
+from watcher.triggerer.running import RunningWatcher
 from watcher.triggerer.states import States
 from watcher.triggerer.supervisor import RECLAIM_AFTER, Supervisor
 
 FORGET_AFTER: Final = timedelta(days=1)
 PARKED_PRECISELY: Final = 1.0
 """Seconds by which a parked watcher may resume too late."""
-STOP_SOON: Final = 10.0
-"""Seconds after which a trigger is named that continues although it was cancelled."""
 
 BEGIN_TOGETHER: Final = 1_000
 """The number of watchers that make and check their triggers at the same time.
@@ -46,28 +42,6 @@ BEGIN_ANYHOW: Final = 100
 """The number of waiting watchers that begin at each check in any case: others may hang for as long as `poll_timeout`."""
 
 log = structlog.get_logger()
-
-
-async def take_over(home: Home, database: Database, process_id: str) -> None:
-    """Release at once what this home's last daemon hosted, if it was killed: its lease may be long. Raises `StartRefused`."""
-
-    async def leave() -> None:
-        async with database.statements() as connection:
-            await triggerers.leave(connection, str(last))
-
-    if (last := home.last_process()) is not None:
-        await patiently(leave)
-    home.remember_process(process_id)
-
-
-@dataclass(kw_only=True, eq=False, slots=True)
-class _Running:
-    """A hosted watcher. It has no task while its trigger is parked. `is_woken`: something came since it began to run."""
-
-    hosted: Hosted
-    supervisor: Supervisor
-    task: anyio.TaskHandle[None] | None = None
-    is_woken: bool = False
 
 
 @dataclass(kw_only=True, eq=False)
@@ -90,8 +64,8 @@ class Triggerer:
     on_release: Callable[[frozenset[str]], None] = lambda _names: None
     health: Health = field(default_factory=Health)
     wakeup: Wakeup = field(default_factory=Wakeup)
-    _running: dict[str, _Running] = field(default_factory=dict)
-    _ending: dict[str, _Running] = field(default_factory=dict)
+    _running: dict[str, RunningWatcher] = field(default_factory=dict)
+    _ending: dict[str, RunningWatcher] = field(default_factory=dict)
     _unreadable: dict[str, str] = field(default_factory=dict)
     _unclaimed: frozenset[str] = frozenset()
     _beat_at: float = 0.0
@@ -244,26 +218,13 @@ class Triggerer:
         self.health.watchers[name] = supervisor.report
         supervisor.report.history.begin_with(polls)
         supervisor.host(position, self._claims, self._states, self._on_wake)
-        self._running[name] = _Running(hosted=hosted, supervisor=supervisor)
+        self._running[name] = RunningWatcher(hosted=hosted, supervisor=supervisor)
         self._wake(tasks, name)
 
     def _wake(self, tasks: TaskGroup, name: str) -> None:
         """Resume a watcher if it is parked."""
-        if (running := self._running.get(name)) is None:
-            return
-        if running.task is None:
-            running.task = tasks.start_soon(self._run_until_parked, running, name=WATCHER_TASK + name)
-        else:
-            running.is_woken = True
-
-    @staticmethod
-    async def _run_until_parked(running: _Running) -> None:
-        while True:
-            running.is_woken = False
-            await running.supervisor.run()
-            if not running.is_woken:
-                break
-        running.task = None
+        if (running := self._running.get(name)) is not None:
+            running.wake(tasks)
 
     async def _wake_in_time(self, tasks: TaskGroup) -> None:
         while True:
@@ -276,21 +237,12 @@ class Triggerer:
         """Stop a watcher. Heartbeats continue meanwhile, however long its trigger takes."""
         self._ending[name] = running = self._running.pop(name)
         self.health.watchers.pop(name, None)
-        if running.task is not None:
-            running.task.cancel()
+        running.cancel()
         tasks.start_soon(self._release, name, state)
 
     async def _release(self, name: str, state: str | None) -> None:
         """Release the position once the commit in flight has finished."""
-        if (task := self._ending[name].task) is not None:
-            with anyio.move_on_after(STOP_SOON) as soon:
-                await task.wait()
-            if soon.cancelled_caught:
-                log.error(
-                    "watcher.not_stopping", watcher=name, remedy="correct its trigger: it must end when it is cancelled"
-                )
-                await task.wait()
-        self._ending[name].supervisor.discard_parked()
+        await self._ending[name].ended()
         while True:
             async with keep_going("triggerer.release_failed"):
                 await self._states.forget(name)

@@ -1,4 +1,4 @@
-"""`settings.airflow` of the tests."""
+"""The `settings.airflow` that the tests use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `watcher check --connect` says of Airflow."""
+"""`watcher check --connect` checks Airflow."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.service
     ],
     ids=["right", "wrong token", "no asset", "not there"],
 )
-async def test_check_says_what_airflow_lacks(
+async def test_check_names_what_airflow_lacks(
     airflow: StandInAirflow, change: dict[str, Any], levels: dict[str, str]
 ) -> None:
     configured = settings(airflow, forward={"orders": "their_orders"}).model_copy(update=change)
@@ -33,7 +33,7 @@ async def test_check_says_what_airflow_lacks(
     assert all(finding.remedy for finding in findings if finding.level == "error")
 
 
-async def test_check_knows_which_versions_are_known(airflow: StandInAirflow) -> None:
+async def test_check_warns_of_unknown_versions(airflow: StandInAirflow) -> None:
     airflow.version = "4.0.0"
     (finding,) = await checks.check(settings(airflow))
     assert (finding.check, finding.level) == ("version", "warning")

@@ -1,4 +1,4 @@
-"""Events between us and a stand-in for Airflow, over HTTP and on both databases: what is lost, what is repeated."""
+"""Events go to and come from a stand-in for Airflow, over HTTP and on both databases: what is lost or repeated."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AGES = timedelta(days=1)
 
 @dataclass
 class Ours:
-    """Our side: a database with the assets `orders` and `theirs`, what leads, and what it says of its health."""
+    """Our side: a database with the assets `orders` and `theirs`, the leader's tasks, and their health."""
 
     database: Database
     airflow: StandInAirflow
@@ -64,7 +64,7 @@ class Ours:
 
     @asynccontextmanager
     async def running(self, **more: Any) -> AsyncIterator[None]:
-        """The part of a daemon that leads; leaving it is a crash for all that it knew."""
+        """Run the leader's tasks for the block. Leaving the block acts like a crash: what they had in memory is lost."""
         configured = settings(self.airflow, **more)
         instance = await self.configure(configured)
         leader = Leadership(database=self.database, owner=HOME, heartbeat=AGES, lease=AGES, on_taken=lambda: None)
@@ -86,7 +86,7 @@ class Ours:
             self.wake()
 
     async def received(self, name: str = "theirs") -> list[dict[str, Any]]:
-        """The extras of our asset's events, oldest first."""
+        """Return the extras of our asset's events, oldest first."""
         e = asset_event.c
         query = select(e.extra).where(e.asset_id == self.asset_ids[name]).order_by(e.id)
         async with self.database.reading() as connection:
@@ -129,7 +129,7 @@ LISTEN = {"listen": {"their_orders": "theirs"}}
 
 
 @pytest.mark.parametrize("target", ["their_orders", "s3://their/orders"])
-async def test_events_go_to_airflow_in_order_with_what_they_say(ours: Ours, target: str) -> None:
+async def test_events_go_to_airflow_in_order_with_their_extras(ours: Ours, target: str) -> None:
     async with ours.running(forward={"orders": target}):
         await ours.tell("orders", '{"n": 1}', '{"n": 2, "price": 0.10}')
         await ours.tell("b", '{"n": 3}')
@@ -142,7 +142,7 @@ async def test_events_go_to_airflow_in_order_with_what_they_say(ours: Ours, targ
 
 
 @pytest.mark.parametrize("fault", ["lost before", "lost after", "503 before", "503 after", "silent after"])
-async def test_an_answer_that_is_lost_loses_and_repeats_nothing(ours: Ours, fault: Any) -> None:
+async def test_a_lost_answer_causes_no_loss_and_no_repeat(ours: Ours, fault: Any) -> None:
     ours.airflow.faults.append(fault)
     async with ours.running(**FORWARD):
         await ours.tell("orders", '{"n": 1}', '{"n": 2}')
@@ -150,7 +150,7 @@ async def test_an_answer_that_is_lost_loses_and_repeats_nothing(ours: Ours, faul
     assert [each["extra"]["n"] for each in ours.airflow.events] == [1, 2]
 
 
-async def test_a_look_goes_through_all_pages(ours: Ours) -> None:
+async def test_a_poll_reads_all_pages(ours: Ours) -> None:
     ours.airflow.page = 2
     for number in range(7):
         ours.airflow.tell("their_orders", {"n": number})
@@ -161,7 +161,7 @@ async def test_a_look_goes_through_all_pages(ours: Ours) -> None:
     assert len(ours.airflow.made()) == 1
 
 
-async def test_an_asset_that_airflow_refuses_waits_alone_and_says_why(ours: Ours) -> None:
+async def test_an_asset_that_airflow_refuses_delays_no_other_and_its_reason_is_shown(ours: Ours) -> None:
     async with ours.running(forward={"orders": "their_orders", "b": "missing"}):
         await ours.tell("b", "{}")
         await ours.tell("orders", '{"n": 1}')
@@ -179,7 +179,7 @@ async def test_an_asset_that_airflow_refuses_waits_alone_and_says_why(ours: Ours
     assert len(ours.airflow.made("missing")) == 1
 
 
-async def test_a_user_signs_in_again_when_the_token_has_ended(ours: Ours) -> None:
+async def test_a_user_signs_in_again_when_the_token_has_expired(ours: Ours) -> None:
     async with ours.running(**FORWARD, user="watcher", password=SecretStr("right")):
         await ours.tell("orders", "{}")
         await ours.all_sent()
@@ -189,7 +189,7 @@ async def test_a_user_signs_in_again_when_the_token_has_ended(ours: Ours) -> Non
     assert (len(ours.airflow.made()), ours.airflow.sign_ins) == (2, 2)
 
 
-async def test_what_airflow_tells_becomes_ours_once_from_the_first_look_on(ours: Ours) -> None:
+async def test_each_event_of_airflow_since_the_first_poll_becomes_one_of_ours(ours: Ours) -> None:
     ours.airflow.page = 2
     for number in range(5):
         ours.airflow.tell("their_orders", {"n": number}, late=number)
@@ -220,7 +220,7 @@ async def test_what_airflow_tells_becomes_ours_once_from_the_first_look_on(ours:
     assert {tuple(row) for row in rows} == {(None, None, None)}
 
 
-async def test_events_go_round_no_circle(ours: Ours) -> None:
+async def test_events_are_not_sent_back_to_where_they_came_from(ours: Ours) -> None:
     async with ours.running(
         forward={"orders": "their_orders", "theirs": "other"}, listen={"their_orders": "theirs", "other": "orders"}
     ):
@@ -236,10 +236,10 @@ async def test_events_go_round_no_circle(ours: Ours) -> None:
 
 
 @pytest.mark.parametrize("talks", [None, {"status": "ok"}, ["ok"], "ok"])
-async def test_an_airflow_that_is_away_or_talks_nonsense_is_a_warning_and_nothing_else(
+async def test_an_airflow_that_is_down_or_answers_nonsense_is_only_a_warning(
     ours: Ours, talks: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What answers with JSON of another shape may be a proxy, or another service."""
+    """JSON of another shape may come from a proxy, or from another service."""
     if talks is None:
         ours.airflow.is_away = True
     else:
@@ -262,7 +262,7 @@ async def test_an_airflow_that_is_away_or_talks_nonsense_is_a_warning_and_nothin
     assert len(ours.airflow.made()) == 1
 
 
-async def test_who_listens_no_more_begins_anew_the_next_time(ours: Ours) -> None:
+async def test_listening_starts_anew_after_it_was_switched_off(ours: Ours) -> None:
     async with ours.running(**LISTEN):
         await ours.listening()
     async with ours.running():
@@ -274,7 +274,7 @@ async def test_who_listens_no_more_begins_anew_the_next_time(ours: Ours) -> None
     assert await ours.received_ids() == [new]
 
 
-async def test_an_extra_that_cannot_be_stored_keeps_nothing_back(ours: Ours) -> None:
+async def test_an_extra_that_cannot_be_stored_delays_no_other_event(ours: Ours) -> None:
     async with ours.running(**LISTEN):
         await ours.listening()
         ids = [ours.airflow.tell("their_orders", {"bad": "\ud800"}), ours.airflow.tell("their_orders")]
@@ -282,7 +282,7 @@ async def test_an_extra_that_cannot_be_stored_keeps_nothing_back(ours: Ours) -> 
     assert await ours.received_ids() == ids
 
 
-async def test_the_outbox_keeps_events_from_the_clean_up(ours: Ours) -> None:
+async def test_the_clean_up_keeps_events_that_are_in_the_outbox(ours: Ours) -> None:
     await ours.configure(settings(ours.airflow, **FORWARD))
     await ours.tell("orders", "{}")
     await ours.tell("b", "{}")

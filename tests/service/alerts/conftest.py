@@ -1,4 +1,4 @@
-"""A web server and a mail server."""
+"""Fixtures: a web server and a mail server that receive alerts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what is wrong in a real database to a real web server and a real mail server, each change once."""
+"""Alerts about a real database reach a real web server and a real mail server, once for each change."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ DECLARED = Declared(
 
 
 class World:
-    """One leader that looks when it is told to, and sends."""
+    """A leader that checks for alerts when a test calls `look`, and sends them."""
 
     def __init__(self, database: Database, leadership: Leadership, entries: list[dict[str, Any]]):
         settings = Settings.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
@@ -107,13 +107,13 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def everything_is_sent(database: Database) -> None:
-    """By a task beside us."""
+    """Wait until the task that sends alerts has sent everything."""
     with anyio.fail_after(PATIENCE):
         while await rows(database, outbox):
             await anyio.sleep(0.02)
 
 
-async def test_a_failing_watcher_is_told_once_when_it_begins_and_once_when_it_ends(
+async def test_a_failing_watcher_is_alerted_once_when_it_begins_and_once_when_it_ends(
     database: Database, hook: Hook
 ) -> None:
     target = {"url": hook.url, "headers": {"Authorization": "Bearer s3cret"}}
@@ -141,7 +141,7 @@ async def test_a_failing_watcher_is_told_once_when_it_begins_and_once_when_it_en
     assert 'watcher_alerts_total{result="sent"} 2.0' in generate_latest(world.metrics.registry).decode()
 
 
-async def test_a_server_that_is_down_gets_it_later_with_the_same_id(database: Database, hook: Hook) -> None:
+async def test_a_server_that_was_down_gets_the_alert_later_with_the_same_id(database: Database, hook: Hook) -> None:
     hook.statuses = [503, 404]
     async with alerting(database, {"on": ["watcher_failing"], "to": {"webhook": {"url": hook.url}}}) as world:
         await world.watcher_is("failing", "x")
@@ -151,7 +151,7 @@ async def test_a_server_that_is_down_gets_it_later_with_the_same_id(database: Da
 
 @asynccontextmanager
 async def answering_for_ever(beginning: bytes, then: bytes) -> AsyncIterator[dict[str, Any]]:
-    """A webhook that takes what is sent and answers a little at a time, without an end."""
+    """A webhook that accepts the request and sends its answer a little at a time, without an end."""
 
     async def answer(stream: SocketStream) -> None:
         with suppress(BrokenResourceError, EndOfStream):
@@ -170,14 +170,16 @@ async def answering_for_ever(beginning: bytes, then: bytes) -> AsyncIterator[dic
         tasks.cancel_scope.cancel()
 
 
-async def test_a_webhook_has_taken_an_alert_when_it_says_so_however_long_its_answer_goes_on(database: Database) -> None:
+async def test_an_alert_is_delivered_once_the_headers_say_so_however_long_the_answer_continues(
+    database: Database,
+) -> None:
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     async with answering_for_ever(head, b"1\r\n.\r\n") as entry, alerting(database, entry) as world:
         await world.watcher_is("failing", "x")
         await everything_is_sent(database)
 
 
-async def test_a_webhook_whose_answer_never_begins_whole_is_given_up_in_time(database: Database) -> None:
+async def test_a_webhook_that_never_completes_its_headers_is_abandoned_in_time(database: Database) -> None:
     async with (
         answering_for_ever(b"HTTP/1.1 200 OK\r\nX: ", b".") as entry,
         alerting(database, entry) as world,
@@ -195,7 +197,7 @@ async def test_a_webhook_whose_answer_never_begins_whole_is_given_up_in_time(dat
         ({"smtp": {"host": "mail..example.com", "from": "a@b.c", "to": ["a@b.c"]}}, "correct host"),
     ],
 )
-async def test_what_cannot_be_sent_at_all_says_what_to_correct(
+async def test_an_alert_that_can_never_be_sent_names_what_to_correct(
     database: Database, hook: Hook, to: dict[str, Any], sentence: str
 ) -> None:
     target = {kind: {"url": hook.url, **options} if kind == "webhook" else options for kind, options in to.items()}
@@ -204,12 +206,12 @@ async def test_what_cannot_be_sent_at_all_says_what_to_correct(
         await until(lambda: any(sentence in line for line in world.sender.health.warnings()))
 
 
-async def test_a_leader_that_follows_another_tells_nothing_twice(database: Database, hook: Hook) -> None:
+async def test_a_new_leader_sends_no_alert_twice(database: Database, hook: Hook) -> None:
     entry = {"on": ["watcher_failing"], "to": {"webhook": {"url": hook.url}}}
     async with alerting(database, entry) as world:
         await world.watcher_is("failing", "x")
         with anyio.fail_after(PATIENCE):
-            while await rows(database, outbox):  # else the next one cannot know that it has arrived
+            while await rows(database, outbox):  # otherwise the next leader cannot know that it has arrived
                 await anyio.sleep(0.02)
     async with alerting(database, entry) as world:
         await world.look()
@@ -218,7 +220,7 @@ async def test_a_leader_that_follows_another_tells_nothing_twice(database: Datab
     assert [body["state"] for body in hook.bodies] == ["firing", "resolved"]
 
 
-async def test_a_template_makes_what_a_chat_wants(database: Database, hook: Hook) -> None:
+async def test_a_template_makes_the_message_that_a_chat_expects(database: Database, hook: Hook) -> None:
     template = '{"text": {{ (state ~ ": " ~ message) | tojson }}, "of": "{{ subject.watcher }}"}'
     target = {"webhook": {"url": hook.url, "template": template}}
     async with alerting(database, {"on": ["watcher_failing"], "to": target}) as world:
@@ -273,7 +275,7 @@ async def test_mail_goes_over_tls_to_a_server_whose_certificate_is_right_and_wai
     assert mailbox.encrypted == [True]
 
 
-async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_for_each_failed_run(
+async def test_a_check_without_news_writes_nothing_and_costs_the_same_for_any_number_of_failed_runs(
     database: Database, hook: Hook
 ) -> None:
     async with alerting(database, {"on": ["run_failed"], "to": {"webhook": {"url": hook.url}}}) as world:
@@ -285,13 +287,13 @@ async def test_a_look_that_shows_nothing_new_writes_nothing_and_costs_no_more_fo
             await everything_is_sent(database)
             with statements_of(database) as look:
                 await world.look()
-            # The sender beside it looks into the outbox.
+            # The sender polls the outbox at the same time.
             sent.append([statement for statement, _ in look if "outbox" not in statement])
     assert len(sent[0]) == len(sent[1]) > 0
     assert [statement for statement in sent[1] if statement.startswith(("INSERT", "UPDATE", "DELETE"))] == []
 
 
-async def test_what_failed_before_anybody_wanted_to_know_is_not_told(database: Database, hook: Hook) -> None:
+async def test_runs_that_failed_before_the_rule_existed_are_not_alerted(database: Database, hook: Hook) -> None:
     entry = {"on": ["run_failed", "watcher_late"], "jobs": ["load"], "to": {"webhook": {"url": hook.url}}}
     async with alerting(database, entry) as world:
         await world.fail_run("old", "x")
@@ -303,7 +305,7 @@ async def test_what_failed_before_anybody_wanted_to_know_is_not_told(database: D
         assert hook.bodies == []
 
 
-async def test_a_deadline_that_passes_names_the_asset_that_has_not_come(database: Database, hook: Hook) -> None:
+async def test_a_missed_deadline_names_the_missing_asset(database: Database, hook: Hook) -> None:
     entry = {"on": ["waiting_too_long"], "assets": ["customers"], "to": {"webhook": {"url": hook.url}}}
     async with alerting(database, entry) as world:
         async with database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""`settings.alerts` of a daemon as people run it."""
+"""`settings.alerts` works in a daemon that is started as people start it."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ assets:
 """
 
 
-async def test_a_watcher_that_fails_and_is_late_is_told_and_so_is_that_it_works_and_has_come(
-    tmp_path: Path, hook: Hook
-) -> None:
+async def test_a_failing_and_late_watcher_is_alerted_and_so_is_its_recovery(tmp_path: Path, hook: Hook) -> None:
     port, inbox = free_port(), tmp_path / "inbox"
     text = CONFIGURATION.replace("PORT", str(port)).replace("FOLDER", str(tmp_path))
     (tmp_path / "watchers.yaml").write_text(text)
@@ -42,7 +40,7 @@ async def test_a_watcher_that_fails_and_is_late_is_told_and_so_is_that_it_works_
                 await anyio.sleep(0.1)
             inbox.mkdir()
             while len(told(hook)) < 4:
-                (inbox / uuid4().hex).touch()  # again and again: what has come is soon late again
+                (inbox / uuid4().hex).touch()  # again and again: what arrived is soon late again
                 await anyio.sleep(0.5)
     subjects = {body["alert"]: body["subject"] for body in hook.bodies}
     assert subjects == {"watcher_failing": {"watcher": "inbox_files"}, "watcher_late": {"asset": "inbox"}}

@@ -1,4 +1,4 @@
-"""Commands run in this process; what each of them would make anew is made once for all tests."""
+"""Commands run in this process. What each of them would make again is made once for all tests."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _built = cache(get_command)
 
 @pytest.fixture(autouse=True)
 def _made_before(tmp_path: Path, database_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The schema in the database of the configuration's home, the application's routes, and the commands' options."""
+    """Make the schema of the home's database, the application's routes and the commands' options once."""
     home = tmp_path / ".watcher"
     home.mkdir(mode=0o700)
     copied(database_file, home)

@@ -1,4 +1,4 @@
-"""Commands on a configured database without a daemon, on a daemon, and as a program of its own."""
+"""Commands work on a configured database without a daemon, with a daemon, and as programs of their own."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ Watcher = Callable[..., Result]
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Path:
-    """A file, and beside it an applied database."""
+    """A configuration file, and beside it a database to which it was applied."""
     (tmp_path / "inbox").mkdir()
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "load_orders.py").touch()
@@ -85,7 +85,7 @@ async def _apply(path: Path) -> None:
 
 @pytest.fixture
 def watcher(configuration: Path) -> Watcher:
-    """Runs a command and expects an exit code; `-c` is given."""
+    """A function that runs a command with `-c` and checks its exit code."""
 
     def run(*words: str, exits: int = 0, given: str | None = None) -> Result:
         result = CliRunner().invoke(app, [*words, "-c", str(configuration)], input=given)
@@ -102,10 +102,10 @@ def answer(result: Result) -> Any:
     return json.loads(result.stdout)
 
 
-# --- the store
+# --- the asset store
 
 
-def test_a_value_is_written_read_and_removed_in_my_name(watcher: Watcher) -> None:
+def test_a_value_is_written_read_and_removed_under_the_users_name(watcher: Watcher) -> None:
     assert "set" in watcher("store", "set", "orders", "a/b", '{"n": 1}').stdout
     assert watcher("store", "get", "orders", "a/b").stdout == '{"n": 1}\n'
     entry = answer(watcher("store", "get", "orders", "a/b", "--json"))
@@ -121,7 +121,7 @@ def test_a_value_is_written_read_and_removed_in_my_name(watcher: Watcher) -> Non
     assert "(deleted)" in watcher("store", "history", "orders").stdout
 
 
-def test_an_older_value_comes_back(watcher: Watcher) -> None:
+def test_an_older_value_can_be_restored(watcher: Watcher) -> None:
     assert "no history of 'undone'" in watcher("store", "undo", "orders", "undone", exits=4).stderr
     watcher("store", "set", "orders", "undone", "1")
     assert "no version of 'undone' is before" in watcher("store", "undo", "orders", "undone", exits=5).stderr
@@ -162,7 +162,7 @@ async def _two_events(path: Path) -> None:
         await session.execute(update(asset_event).where(asset_event.c.id == older).values(timestamp=yesterday))
 
 
-def test_refusals_have_a_sentence_and_a_code(watcher: Watcher) -> None:
+def test_refusals_have_a_sentence_and_an_exit_code(watcher: Watcher) -> None:
     watcher("store", "set", "orders", "k", "1")
 
     assert "version" in watcher("store", "set", "orders", "k", "2", "--if-version", "7", exits=5).stderr
@@ -173,7 +173,7 @@ def test_refusals_have_a_sentence_and_a_code(watcher: Watcher) -> None:
     assert "no watcher" in watcher("pause", "nobody", exits=4).stderr
 
 
-# --- what there is
+# --- assets, watchers and runs
 
 
 def test_assets_watchers_and_runs_are_listed_and_shown(watcher: Watcher) -> None:
@@ -228,7 +228,7 @@ def test_runs_are_cancelled_and_failed_ones_run_again(watcher: Watcher, configur
         assert "--failed JOB" in watcher("runs", "retry", *words, exits=2).stderr
 
 
-def test_a_run_is_started_with_what_its_job_is_to_know(watcher: Watcher) -> None:
+def test_a_run_is_started_with_its_configuration(watcher: Watcher) -> None:
     run = answer(watcher("runs", "start", "load_orders", "--conf", '{"day": "2026-11-20"}', "--json"))
     assert (run["state"], run["run_type"], run["conf"]) == ("queued", "manual", {"day": "2026-11-20"})
     assert "queued" in watcher("runs", "start", "load_orders").stdout
@@ -237,7 +237,7 @@ def test_a_run_is_started_with_what_its_job_is_to_know(watcher: Watcher) -> None
     assert "no job" in watcher("runs", "start", "nothing", exits=4).stderr
 
 
-def test_a_runs_log_is_printed_whole(watcher: Watcher, configuration: Path) -> None:
+def test_the_whole_log_of_a_run_is_printed(watcher: Watcher, configuration: Path) -> None:
     anyio.run(_tried_run, configuration)
     folder = configuration.parent / ".watcher/logs/runs/load_orders/mine/load_orders/-1"
     folder.mkdir(parents=True)
@@ -269,7 +269,7 @@ def test_a_run_is_watched_until_it_is_over(watcher: Watcher, configuration: Path
 # --- configuration
 
 
-def test_check_counts_what_is_there(watcher: Watcher, configuration: Path) -> None:
+def test_check_counts_assets_watchers_and_jobs(watcher: Watcher, configuration: Path) -> None:
     assert "2 assets, 1 watcher, 1 job" in watcher("check").stdout
     assert answer(watcher("check", "--json")) == []
     configuration.write_text("version: 1\nassets: {a: {urii: x}}\n")
@@ -279,7 +279,7 @@ def test_check_counts_what_is_there(watcher: Watcher, configuration: Path) -> No
     assert "urii" in watcher("assets", "list", exits=2).stderr
 
 
-def test_check_refuses_what_no_run_could_use(watcher: Watcher, configuration: Path) -> None:
+def test_check_refuses_a_job_that_no_run_could_use(watcher: Watcher, configuration: Path) -> None:
     application = configuration.parent / "jobs" / "load_orders.py"
     application.rename(application.with_suffix(".gone"))
     line = configuration.read_text().splitlines().index("    spark: {application: jobs/load_orders.py}") + 1
@@ -306,7 +306,7 @@ def test_check_says_that_there_is_no_java(watcher: Watcher, monkeypatch: pytest.
         ("workers: {state_store_backnd: a.B}", "settings.workers.state_store_backnd: is not a key here; did you mean"),
     ],
 )
-def test_nothing_pretends_to_be_there(
+def test_unsupported_settings_are_refused(
     command: str, settings: str, sentence: str, watcher: Watcher, configuration: Path
 ) -> None:
     edit(configuration, settings)
@@ -314,14 +314,14 @@ def test_nothing_pretends_to_be_there(
 
 
 @pytest.mark.parametrize("command", ["check", "run"])
-def test_a_secret_that_can_be_guessed_is_refused(command: str, watcher: Watcher, configuration: Path) -> None:
+def test_a_guessable_secret_is_refused(command: str, watcher: Watcher, configuration: Path) -> None:
     configuration.write_text(configuration.read_text().replace("port: 1}", "port: 1, secret: hunter22}"))
     refused = watcher(command, exits=2).stderr
     assert "watchers.yaml:3: settings.api.secret: must have at least 32 bytes" in refused
     assert "hunter22" not in refused
 
 
-def test_check_connect_looks_at_every_source(watcher: Watcher, configuration: Path) -> None:
+def test_check_connect_checks_every_source(watcher: Watcher, configuration: Path) -> None:
     good = answer(watcher("check", "--connect", "--json"))
     assert {finding["watcher"] for finding in good} == {"inbox_files"}
     assert all(set(finding) == {"watcher", "check", "level", "message", "remedy"} for finding in good)
@@ -349,7 +349,7 @@ def test_the_schema_is_checked_and_upgraded(watcher: Watcher, configuration: Pat
     watcher("db", "check", "--json")
 
 
-def test_a_token_is_shown_once_and_told_to_the_audit(watcher: Watcher, configuration: Path) -> None:
+def test_a_token_is_shown_once_and_recorded_in_the_audit(watcher: Watcher, configuration: Path) -> None:
     made = answer(watcher("token", "create", "--subject", "trainee", "--role", "viewer", "--json"))
     plain = watcher("token", "create", "--subject", "other", "--role", "admin").stdout.strip()
 
@@ -396,7 +396,7 @@ async def _audited(path: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class Served:
-    """An API that asks for tokens, in a thread of its own, and a token of an admin."""
+    """An API with tokens, in a thread of its own, and a token of an administrator."""
 
     url: str
     token: str
@@ -424,7 +424,7 @@ async def _serve(path: Path, *, task_status: TaskStatus[Served]) -> None:
                 await anyio.sleep_forever()
 
 
-def test_a_daemon_is_spoken_to_in_my_name(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_records_the_users_name(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WATCHER_URL", served.url)
 
     assert "WATCHER_TOKEN" in watcher("assets", "list", exits=1).stderr
@@ -436,7 +436,7 @@ def test_a_daemon_is_spoken_to_in_my_name(watcher: Watcher, served: Served, monk
     assert answer(watcher("status", "--json"))["daemon"] == served.url
 
 
-def test_the_page_of_a_thing_is_opened(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_page_of_an_object_is_opened(watcher: Watcher, served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: asked.append(url) or len(asked) == 1)
     opened = ("open", "--url", served.url, "--token", served.token)
@@ -451,12 +451,12 @@ def test_the_page_of_a_thing_is_opened(watcher: Watcher, served: Served, monkeyp
     assert "no daemon runs here" in watcher("open", exits=1).stderr
 
 
-def test_nobody_there_is_said_in_a_sentence(watcher: Watcher) -> None:
+def test_an_absent_daemon_is_reported_in_a_sentence(watcher: Watcher) -> None:
     assert "watcher run" in watcher("status", "--url", "http://127.0.0.1:1", exits=1).stderr
 
 
 def test_a_daemon_of_this_home_is_found_by_its_lock(watcher: Watcher, configuration: Path) -> None:
-    """Nobody listens where the configuration says, so the attempt alone is what tells."""
+    """Nobody listens at the configured address, so the attempted address alone shows that the daemon was found."""
     with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
         assert "127.0.0.1:1" in watcher("status", exits=1).stderr
     assert "none runs here" in watcher("status", exits=1).stdout
@@ -521,14 +521,14 @@ finally:
 
 
 def program(*words: str) -> tuple[subprocess.CompletedProcess[str], set[str]]:
-    """A command in a process of its own, and what it has imported."""
+    """Run a command in a process of its own. Return its output and the modules that it imported."""
     command = [sys.executable, "-c", PROGRAM, *words]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=PATIENCE)
     *_, imported = process.stderr.splitlines()
     return process, set(imported.split())
 
 
-def test_a_configuration_is_checked_without_what_it_does_not_name(watcher: Watcher, configuration: Path) -> None:
+def test_check_imports_nothing_that_the_configuration_does_not_name(watcher: Watcher, configuration: Path) -> None:
     checked, imported = program("check", "-c", str(configuration))
     assert (checked.returncode, len(checked.stderr.splitlines())) == (0, 1)
     assert not HEAVY & imported
@@ -536,7 +536,7 @@ def test_a_configuration_is_checked_without_what_it_does_not_name(watcher: Watch
     assert "no such file; create it" in watcher("check", exits=2).stderr
 
 
-def test_whoever_asks_a_daemon_needs_little_of_the_program(configuration: Path, served: Served) -> None:
+def test_commands_to_a_daemon_import_little_of_the_program(configuration: Path, served: Served) -> None:
     port = served.url.rpartition(":")[2]
     configuration.write_text(configuration.read_text().replace("port: 1}", f"port: {port}}}") + "  wrong: {urii: x}\n")
     with exclusive(configuration.parent / ".watcher" / "daemon.lock"):
@@ -563,7 +563,9 @@ BROKEN_BACKENDS = {
 
 
 @pytest.mark.parametrize("path", BROKEN_BACKENDS)
-def test_a_broken_store_backend_is_told_at_start_and_by_check(path: str, watcher: Watcher, configuration: Path) -> None:
+def test_a_broken_store_backend_is_reported_at_start_and_by_check(
+    path: str, watcher: Watcher, configuration: Path
+) -> None:
     edit(configuration, f"store: {{backend: {path}}}")
 
     assert BROKEN_BACKENDS[path] in watcher("run", exits=1).stderr.splitlines()[-1]
@@ -587,7 +589,7 @@ async def _expire(path: Path, count: int) -> None:
             await store.aset(scope, str(number), "1", expires_at=datetime(2020, 1, 1, tzinfo=UTC))
 
 
-def test_the_clean_up_counts_removes_and_says_so(watcher: Watcher, configuration: Path) -> None:
+def test_the_clean_up_removes_rows_and_reports_their_number(watcher: Watcher, configuration: Path) -> None:
     anyio.run(_expire, configuration, 3)
     command = ("state-store", "cleanup-task-states")
     dry = answer(watcher(*command, "--dry-run", "--json"))
@@ -599,6 +601,6 @@ def test_the_clean_up_counts_removes_and_says_so(watcher: Watcher, configuration
     watcher(*command, "--batch-size", "0", exits=2)
 
 
-def test_a_backend_of_its_own_is_skipped_and_told_so(watcher: Watcher, configuration: Path) -> None:
+def test_the_clean_up_skips_a_custom_backend_and_reports_it(watcher: Watcher, configuration: Path) -> None:
     edit(configuration, "store: {backend: store.memory.MemoryStoreBackend}")
     assert "skipped" in watcher("state-store", "cleanup-task-states").stderr

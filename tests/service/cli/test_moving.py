@@ -1,4 +1,4 @@
-"""`watcher poll --dry-run` and `watcher rewind` without a daemon, on a real folder."""
+"""`watcher poll --dry-run` and `watcher rewind` work on a real folder without a daemon."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def configuration(tmp_path) -> Path:
 
 
 async def apply(path: Path, database: Path) -> None:
-    """The database as a daemon that never came to poll would leave it."""
+    """Leave the database as a daemon does that never polled."""
     async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
         await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
         await positions.claim(session, "inbox_files", "somebody", opened.dialect)
@@ -64,7 +64,7 @@ def test_a_dry_run_counts_the_files_and_the_runs_that_would_follow(configuration
     assert len(found["shown"][0]["files"]) == 2
 
 
-def test_a_poll_by_hand_asks_for_dry_run(configuration):
+def test_a_manual_poll_requires_dry_run(configuration):
     refused = watcher(configuration, "poll", "inbox_files")
     assert refused.exit_code == 2
     assert "--dry-run" in refused.stderr
@@ -84,7 +84,7 @@ def test_a_rewind_can_be_previewed_done_and_undone_once(configuration):
 
 
 @pytest.mark.parametrize(("given", "moved"), [("y\n", True), ("n\n", False), ("", False)])
-def test_on_a_terminal_a_rewind_is_asked_about_first(configuration, monkeypatch, given, moved):
+def test_on_a_terminal_a_rewind_asks_for_confirmation(configuration, monkeypatch, given, moved):
     (configuration.parent / "inbox" / "a.csv").write_text("1")
     monkeypatch.setattr(typer.testing._NamedTextIOWrapper, "isatty", lambda _: True)
     words = ("rewind", "inbox_files", "--to", "start", "-c", str(configuration))
@@ -104,7 +104,7 @@ def test_a_place_that_does_not_exist_is_refused_in_one_sentence(configuration):
 
 
 @pytest.mark.parametrize("words", [("rewind", "inbox_files"), ("rewind", "inbox_files", "--to", "now", "--undo")])
-def test_a_rewind_wants_a_place_or_undo(configuration, words):
+def test_a_rewind_requires_a_place_or_undo(configuration, words):
     refused = watcher(configuration, *words)
     assert (refused.exit_code, "--to, or --undo" in refused.stderr) == (2, True)
 
@@ -113,14 +113,14 @@ def test_a_rewind_wants_a_place_or_undo(configuration, words):
 
 
 async def entries(database: Path) -> list[tuple[str, str | None, str | None]]:
-    """Key, watcher and actor of every row of the history, oldest first."""
+    """Return key, watcher and actor of every row of the history, oldest first."""
     h = asset_store_history.c
     async with Database.open(sqlite_url(database)) as opened, opened.reading() as session:
         found = await session.execute(select(h.key, h.watcher, h.actor).order_by(h.written_at, h.deleted.desc()))
         return [tuple(row) for row in found]
 
 
-def test_a_watcher_goes_on_under_another_name(configuration):
+def test_a_watcher_continues_under_another_name(configuration):
     assert watcher(configuration, "rewind", "inbox_files", "--to", "start").exit_code == 0
     before = json.loads(watcher(configuration, "watchers", "show", "inbox_files", "--json").stdout)
     configuration.write_text(CONFIGURATION.replace("inbox_files", "arrivals"))
@@ -148,7 +148,7 @@ def test_a_watcher_goes_on_under_another_name(configuration):
         ("before", "inbox_files", 4, "'before' has left no position"),
     ],
 )
-def test_what_cannot_be_renamed_is_told_in_one_sentence(configuration, old, new, status, words):
+def test_a_refused_rename_is_explained_in_one_sentence(configuration, old, new, status, words):
     refused = watcher(configuration, "watchers", "rename", old, new)
 
     assert (refused.exit_code, words in refused.stderr) == (status, True), refused.stderr

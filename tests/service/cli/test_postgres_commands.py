@@ -1,4 +1,4 @@
-"""Commands about watched PostgreSQL tables: against a server, without a daemon."""
+"""Commands about watched PostgreSQL tables work against a server without a daemon."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def configuration(tmp_path: Path, postgres_database: PostgresDatabase) -> Path:
 
 @pytest.fixture
 def watcher(configuration: Path) -> Watcher:
-    """Runs a command and expects an exit code; `-c` is given."""
+    """A function that runs a command with `-c` and checks its exit code."""
 
     def run(*words: str, exits: int = 0) -> Result:
         result = CliRunner().invoke(app, [*words, "-c", str(configuration)])
@@ -86,7 +86,9 @@ def notified(shop: psycopg.Connection) -> bool:
     return notification.payload == oid
 
 
-def test_what_cannot_be_installed_is_said_in_a_sentence(watcher: Watcher, postgres_database: PostgresDatabase) -> None:
+def test_a_refused_installation_is_explained_in_a_sentence(
+    watcher: Watcher, postgres_database: PostgresDatabase
+) -> None:
     assert "no watcher" in watcher("pg", "install-notify", "nobody", exits=4).stderr
     assert "watches no PostgreSQL table" in watcher("pg", "install-notify", "inbox_files", exits=2).stderr
     refused = watcher("pg", "install-notify", "orders_rows", "--apply", exits=1).stderr
@@ -95,7 +97,7 @@ def test_what_cannot_be_installed_is_said_in_a_sentence(watcher: Watcher, postgr
     assert postgres_database.dsn not in refused
 
 
-def test_sources_are_judged(watcher: Watcher, shop: psycopg.Connection) -> None:
+def test_sources_are_checked(watcher: Watcher, shop: psycopg.Connection) -> None:
     found = {f["check"]: f for f in json.loads(watcher("check", "--connect", "--json").stdout)}
     assert found["listen"]["level"] == "warning"
     assert "watcher pg install-notify" in found["listen"]["remedy"]
@@ -103,7 +105,7 @@ def test_sources_are_judged(watcher: Watcher, shop: psycopg.Connection) -> None:
     assert "ALTER SEQUENCE orders_id_seq CACHE 1" in watcher("check", "--connect", exits=3).stdout
 
 
-def test_who_holds_a_gap_is_said_in_words(watcher: Watcher, configuration: Path) -> None:
+def test_the_transaction_that_keeps_a_gap_open_is_described(watcher: Watcher, configuration: Path) -> None:
     anyio.run(stand_at, configuration, json.dumps(HELD))
     sentence = f"1 gap is open (2 ids may still come); the oldest writer waited for is pid 4711, since {SINCE}"
     assert sentence in watcher("watchers", "show", "orders_rows").stdout

@@ -1,4 +1,4 @@
-"""What keeps a daemon from starting is told in one sentence with its remedy, and exit code 1."""
+"""An error that keeps a daemon from starting is one sentence with its remedy, and exit code 1."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ pytestmark = pytest.mark.service
 
 @pytest.fixture(autouse=True)
 def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As patient as a test can be; what is waited for here never comes."""
+    """Shorten the waits: what the daemon waits for here never comes."""
     monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", 0.1)
     monkeypatch.setattr("store.database.drivers.SQLITE_PATIENCE", 0.1)
     monkeypatch.setattr("store.database.drivers.CONNECT_DEADLINE", 0.5)
 
 
 def start(folder: Path, **settings: Any) -> Result:
-    """`watcher run` in this process."""
+    """Run `watcher run` in this process."""
     document = {"version": 1, "settings": {"home": "home", "api": {"port": 0}, **settings}}
     (folder / "watchers.yaml").write_text(json.dumps(document))
     return CliRunner().invoke(app, ["run", "--config", str(folder / "watchers.yaml")])
@@ -117,7 +117,7 @@ def folder_for(name: str) -> Callable[[Path, Path], None]:
         (folder_for("secret"), ["home/secret cannot be read"]),
     ],
 )
-def test_a_home_that_cannot_be_used(
+def test_a_home_that_cannot_be_used_is_an_error(
     tmp_path: Path, database_file: Path, prepare: Callable[[Path, Path], None], words: list[str]
 ) -> None:
     home = tmp_path / "home"
@@ -127,17 +127,17 @@ def test_a_home_that_cannot_be_used(
 
 
 @pytest.mark.parametrize("home", ["file", "file/home", "/proc/home"])
-def test_a_home_that_cannot_be_made(tmp_path: Path, home: str) -> None:
+def test_a_home_that_cannot_be_made_is_an_error(tmp_path: Path, home: str) -> None:
     (tmp_path / "file").touch()
     refused(start(tmp_path, home=home), "cannot be used", "choose another place")
 
 
-def test_a_database_in_no_folder(tmp_path: Path) -> None:
+def test_a_database_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     url = f"sqlite+aiosqlite:///{tmp_path}/nowhere/watcher.db"
     refused(start(tmp_path, database={"url": url}), "nowhere/watcher.db cannot be opened")
 
 
-def test_a_file_that_another_program_has_locked(tmp_path: Path, database_file: Path) -> None:
+def test_a_database_file_that_another_program_locked_is_an_error(tmp_path: Path, database_file: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
     copied(database_file, tmp_path / "home")
     connection = sqlite3.connect(tmp_path / "home" / "watcher.db", isolation_level=None)
@@ -146,7 +146,7 @@ def test_a_file_that_another_program_has_locked(tmp_path: Path, database_file: P
     connection.close()
 
 
-def test_a_port_that_is_taken(tmp_path: Path, database_file: Path) -> None:
+def test_a_port_that_is_taken_is_an_error(tmp_path: Path, database_file: Path) -> None:
     (tmp_path / "home").mkdir(mode=0o700)
     copied(database_file, tmp_path / "home")
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -158,7 +158,7 @@ def with_database(url: Any) -> dict[str, Any]:
     return {"url": make_url(url).set(drivername="postgresql+asyncpg").render_as_string(hide_password=False)}
 
 
-def test_a_server_that_refuses_or_is_empty(tmp_path: Path, postgres_server: PostgresServer) -> None:
+def test_a_server_that_refuses_or_has_no_schema_is_an_error(tmp_path: Path, postgres_server: PostgresServer) -> None:
     with postgres_server.database() as empty:
         url = make_url(empty.sqlalchemy_url)
         refused(start(tmp_path, database=with_database(url)), "at revision none", "watcher db upgrade")
@@ -170,7 +170,7 @@ def test_a_server_that_refuses_or_is_empty(tmp_path: Path, postgres_server: Post
         refused(start(tmp_path, database=with_database(url.set(host="127.0.0.1", port=1))), "cannot be reached")
 
 
-def test_a_server_that_answers_nothing(
+def test_a_server_that_never_answers_is_an_error(
     tmp_path: Path, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", 0.6)
@@ -181,7 +181,7 @@ def test_a_server_that_answers_nothing(
     assert "database.awaited" in answer.stderr, "it is tried again"
 
 
-async def test_a_database_that_comes_back_while_it_is_waited_for(database_url: str) -> None:
+async def test_a_daemon_starts_when_the_database_comes_back_in_time(database_url: str) -> None:
     attempts: list[int] = []
 
     async def attempt() -> str:
@@ -196,7 +196,7 @@ async def test_a_database_that_comes_back_while_it_is_waited_for(database_url: s
     assert len(attempts) >= 2
 
 
-async def test_the_first_look_for_a_restored_backup_outlives_a_broken_connection(
+async def test_the_first_check_for_a_restored_backup_survives_a_broken_connection(
     tmp_path: Path, database: Database, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("watcher.host.metadata.START_PATIENCE", PATIENCE)

@@ -1,4 +1,4 @@
-"""One daemon whose watchers find something: API, command line and metrics say it, until it is mended."""
+"""The findings of a daemon's watchers are in its API, commands and metrics until their causes are fixed."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def admin(postgres_database: PostgresDatabase) -> AsyncIterator[asyncpg.Co
 
 @pytest.fixture
 async def servers(s3_server: S3Server) -> AsyncIterator[dict[str, FaultyS3]]:
-    """Four ways to the same buckets; each is connection, asset and watcher."""
+    """Four servers with the same buckets. Each name is that of a connection, an asset and a watcher."""
     async with AsyncExitStack() as stack:
         names = ("day_ahead", "hour_ahead", "bare", "odd")
         made = [faulty_s3(s3_server, Faults(), page_size=1000, seed=1) for _ in names]
@@ -76,7 +76,7 @@ async def servers(s3_server: S3Server) -> AsyncIterator[dict[str, FaultyS3]]:
 
 
 async def watcher_when(api: httpx.AsyncClient, name: str, **expected: Any) -> dict[str, Any]:
-    """Once it is as expected; `checks` are those of its findings."""
+    """Return the watcher once it is as expected. `checks` are those of its findings."""
     with anyio.fail_after(PATIENCE):
         while True:
             watcher: dict[str, Any] = (await api.get(f"/api/v2/watchers/{name}")).raise_for_status().json()
@@ -86,7 +86,7 @@ async def watcher_when(api: httpx.AsyncClient, name: str, **expected: Any) -> di
             await anyio.sleep(0.1)
 
 
-async def test_findings_and_waiting_are_told_wherever_people_look(
+async def test_findings_and_waiting_are_shown_wherever_people_look(
     tmp_path: Path,
     postgres_database: PostgresDatabase,
     admin: asyncpg.Connection,
@@ -190,7 +190,7 @@ async def keys_of(api: httpx.AsyncClient, watcher: str) -> Counter[str]:
 
 
 async def command(configuration: Path, *words: str, exit_code: int = 0) -> Any:
-    """What it prints as JSON."""
+    """Return what a command prints as JSON."""
     program = [sys.executable, "-m", "watcher", *words, "-c", str(configuration), "--json"]
     done = await anyio.run_process(program, check=False)
     assert done.returncode == exit_code, done.stderr

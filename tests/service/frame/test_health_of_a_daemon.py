@@ -1,4 +1,4 @@
-"""A real daemon says how it is doing, also when its database is gone, full or silent; `watcher status` names what is wrong."""
+"""A real daemon reports its health even when its database is gone, full or silent. `watcher status` names what is wrong."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from watcher.demo.servers import free_port
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 ANSWERED_IN = 10.0
-"""Seconds within which health is answered, whatever the database does."""
+"""Seconds in which a request for health is answered, whatever the database does."""
 
 
 class Daemon:
-    """`watcher run` with a watcher that looks into a folder, and one whose folder is missing."""
+    """`watcher run` with a watcher of a folder, and one whose folder is missing."""
 
     def __init__(self, folder: Path, database: str | None) -> None:
         self.folder, self.inbox, self.port = folder, folder / "inbox", free_port()
@@ -83,8 +83,8 @@ class Daemon:
         return answer.returncode, json.loads(answer.stdout) if answer.stdout else {"stderr": answer.stderr.decode()}
 
 
-def test_a_full_disk_is_told_everywhere_and_over_when_it_is(tmp_path: Path) -> None:
-    """A limit on the size of files stands for the disk."""
+def test_a_full_disk_is_reported_everywhere_until_there_is_room(tmp_path: Path) -> None:
+    """A limit on the size of files stands for a full disk."""
     daemon = Daemon(tmp_path, None)
     with daemon.running() as process:
         until(lambda: daemon.get("/readyz").is_success)
@@ -119,7 +119,7 @@ def test_a_full_disk_is_told_everywhere_and_over_when_it_is(tmp_path: Path) -> N
         assert process.wait(PATIENCE) == 0
 
 
-def test_health_is_answered_while_the_database_is_a_black_hole(tmp_path: Path, postgres_server: PostgresServer) -> None:
+def test_health_is_answered_while_the_database_never_answers(tmp_path: Path, postgres_server: PostgresServer) -> None:
     with migrated_postgres(postgres_server) as behind, proxied_in_a_thread(behind) as proxy:
         daemon = Daemon(tmp_path, proxy.url)
         with daemon.running() as process:

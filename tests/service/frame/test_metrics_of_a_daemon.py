@@ -1,4 +1,4 @@
-"""One daemon, in which everything happens that its metrics count; a trace through all of it; text for a terminal."""
+"""One daemon in which everything happens that its metrics count: metrics, a trace through all of it, and its terminal text."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def document(folder: Path, port: int, database: PostgresDatabase) -> dict[str, A
 
 
 class Daemon:
-    """`watcher run` at a terminal, whose text is kept in a file."""
+    """`watcher run` at a terminal. The text is kept in a file."""
 
     def __init__(self, folder: Path, database: PostgresDatabase) -> None:
         self.folder, self.port = folder, free_port()
@@ -131,10 +131,10 @@ class Daemon:
                 while data := os.read(terminal, 65536):
                     screen.write(data)
             except OSError:
-                return  # nobody writes to it any more
+                return  # no process writes to it any more
 
     def text(self) -> str:
-        """Without colours."""
+        """Return the terminal's text without colours."""
         return re.sub("\x1b\\[[0-9;]*m", "", self.screen.read_text())
 
     def get(self, path: str, **headers: str) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Whatever a process does, it answers probes and Prometheus; the health check and the commands find it."""
+"""A process of any role answers probes and Prometheus. The health check and the commands find it."""
 
 from __future__ import annotations
 

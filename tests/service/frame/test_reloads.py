@@ -1,4 +1,4 @@
-"""A daemon that runs takes up another configuration: whole or not at all, and without touching what has not changed."""
+"""A running daemon takes over a new configuration completely or not at all, without touching what has not changed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 
 class Daemon:
-    """`watcher run` on SQLite with watchers of folders; `document` is what its file says."""
+    """`watcher run` on SQLite with watchers of folders. `document` is the content of its file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.port = folder, free_port()
@@ -44,7 +44,7 @@ class Daemon:
         }
 
     def watch(self, name: str, **options: Any) -> Path:
-        """An asset with a watcher of the folder of its name."""
+        """Add an asset with a watcher of a folder of the same name."""
         inbox = self.folder / name
         inbox.mkdir(exist_ok=True)
         often = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s", "start": "all", **options}
@@ -52,7 +52,7 @@ class Daemon:
         return inbox
 
     def write(self, text: str | None = None) -> None:
-        """As editors do: a new file is renamed over the old one."""
+        """Write the file as editors do: rename a new file over the old one."""
         new = self.folder / "new.yaml"
         new.write_text(json.dumps(self.document) if text is None else text)
         new.replace(self.file)
@@ -100,7 +100,7 @@ class Daemon:
             return connection.execute(query).fetchall()
 
     def files(self) -> Counter[str]:
-        """The files that events tell of."""
+        """Return the files in the events."""
         extras = [json.loads(extra) for (extra,) in self.rows("SELECT extra FROM asset_event")]
         return Counter(file["path"] for extra in extras for file in extra["files"])
 
@@ -113,7 +113,7 @@ def names(changes: Mapping[str, Any], section: str) -> dict[str, list[str]]:
     return {kind: found for kind, found in changes[section].items() if found}
 
 
-def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Path) -> None:
+def test_watchers_are_added_changed_and_removed_without_disturbing_others(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     quiet, changing, going = daemon.watch("quiet"), daemon.watch("changing"), daemon.watch("going")
     daemon.write()
@@ -177,7 +177,7 @@ def test_watchers_come_change_and_go_while_the_others_never_notice(tmp_path: Pat
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_wrong_file_changes_nothing_and_says_so_everywhere_until_it_is_right(tmp_path: Path) -> None:
+def test_an_invalid_file_changes_nothing_and_is_reported_everywhere_until_it_is_valid(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     inbox = daemon.watch("inbox")
     daemon.write()
@@ -265,8 +265,8 @@ class Watch(IncrementalTrigger):
 """
 
 
-def test_a_rotated_secret_reaches_the_clients_of_its_connection_alone(tmp_path: Path) -> None:
-    """Once for a class that the daemon imports, once for one in a process of its own, which is made anew."""
+def test_a_rotated_secret_replaces_only_the_clients_of_its_connection(tmp_path: Path) -> None:
+    """Test a class that the daemon imports, and one in a process of its own, which is started again."""
     daemon = Daemon(tmp_path)
     plugins, journal = tmp_path / "plugins", tmp_path / "journal"
     plugins.mkdir()
@@ -304,13 +304,13 @@ def test_a_rotated_secret_reaches_the_clients_of_its_connection_alone(tmp_path: 
         assert process.wait(PATIENCE) == 0
 
 
-def test_a_file_that_is_written_and_a_link_that_is_swapped_are_seen(tmp_path: Path) -> None:
+def test_a_written_file_and_a_swapped_link_are_noticed(tmp_path: Path) -> None:
     daemon = Daemon(tmp_path)
     daemon.watch("inbox")
     etc = daemon.file.parent
 
     def publish(edition: str) -> None:
-        """As a ConfigMap: files in a folder of their own, reached by a link that is swapped."""
+        """Publish the file as a ConfigMap does: in a folder of its own, behind a link that is swapped."""
         (etc / edition).mkdir()
         (etc / edition / "watchers.yaml").write_text(json.dumps(daemon.document))
         (etc / "..data_new").symlink_to(edition)

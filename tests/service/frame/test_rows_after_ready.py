@@ -1,4 +1,4 @@
-"""`start: now` means from `/readyz` on: what is written the moment that says ready is told, in each mode, once."""
+"""`start: now` means from `/readyz` on: what is written as soon as it answers is emitted once, in each mode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.torture.daemons import Daemons, until
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 MODES = {"inserted": "id", "changed": "updated_at"}
-"""By table."""
+"""The watchers' keys by table."""
 STARTS, ROWS = effort(2, 20), 20
 TABLE = """
 CREATE TABLE {0} (id bigserial PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now());
@@ -72,7 +72,7 @@ def is_ready(daemons: Daemons) -> bool:
         return False
 
 
-def test_rows_written_as_soon_as_the_daemon_is_ready_are_told(
+def test_rows_written_as_soon_as_the_daemon_is_ready_are_emitted(
     tmp_path: Path, postgres_database: PostgresDatabase
 ) -> None:
     with psycopg.connect(postgres_database.dsn, autocommit=True) as admin:
@@ -98,10 +98,10 @@ def test_rows_written_as_soon_as_the_daemon_is_ready_are_told(
 
 @on_both
 @pytest.mark.parametrize(("home", "lease"), [("", "1h"), ("other", "5s")], ids=["the same home", "another home"])
-def test_files_written_as_soon_as_a_daemon_is_ready_after_one_that_was_killed_are_told(
+def test_files_written_as_soon_as_the_successor_of_a_killed_daemon_is_ready_are_emitted(
     tmp_path: Path, database_url: str, home: str, lease: str
 ) -> None:
-    """It was killed before its watcher had committed a position; in its own home nobody waits for the end of its lease."""
+    """The first was killed before its watcher committed a position. Its successor in the same home need not await its lease."""
     (inbox := tmp_path / "inbox").mkdir()
     often = {"trigger": "file.new_files", "interval": "200ms", "min_age": "0s"}
     files = {"assets": {"inbox": {"uri": f"file://{inbox}", "watchers": {"files": often}}}}

@@ -1,4 +1,4 @@
-"""The servers themselves: what the other service tests take for granted."""
+"""The servers behave as the other service tests assume."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a process starts with is applied, unless another one lives that runs what was applied."""
+"""A process applies its configuration at start, unless a living process runs the applied one."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ LEASE = timedelta(minutes=10)
 
 
 async def start(database: Database, hash_: str, *, force: bool = False) -> str | None:
-    """The hash that is applied then."""
+    """Start a process and return the hash of the configuration that is applied afterwards."""
     declaration = Declared(hash=hash_, assets=[], watchers=[], jobs=[])
     async with database.transaction() as connection:
         await apply_at_start(connection, declaration, force=force)
         return await configuration_lock.applied_hash(connection)
 
 
-async def test_who_starts_first_or_when_nobody_runs_what_was_applied_or_insists_is_the_one_who_applies(
+async def test_a_process_applies_if_it_is_first_or_no_process_runs_the_applied_one_or_it_insists(
     database: Database,
 ) -> None:
     assert await start(database, "first") == "first"

@@ -1,4 +1,4 @@
-"""The fork server of the tests."""
+"""One fork server for all tests of isolation."""
 
 from __future__ import annotations
 

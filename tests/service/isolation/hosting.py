@@ -1,4 +1,4 @@
-"""A triggerer that hosts watchers of `tests/plugins/hostile.py`, from the YAML on, and what it committed."""
+"""A triggerer that hosts watchers of `tests/plugins/hostile.py`, made from YAML, and the events that it committed."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def configured(
     connections: Mapping[str, Any] | None = None,
     **triggerer: Any,
 ) -> Configuration:
-    """One asset and one watcher for each name, with these keys; `triggerer` are settings."""
+    """Return a configuration with one asset and one watcher for each name, with these keys. `triggerer` are settings."""
     watchers_of = {name: {"uri": f"x-test://{name}", "watchers": {name: dict(keys)}} for name, keys in names.items()}
     settings = {"plugins_dir": str(PLUGINS), "home": str(folder / "home"), "triggerer": triggerer}
     file = folder / "watchers.yaml"
     document = {"version": 1, "settings": settings, "connections": connections, "assets": watchers_of}
     file.write_text(json.dumps(document))
-    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  its plug-ins are those of the file
+    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  the vocabulary's plug-ins are those of the file
 
     with Inquirer(server) as inquirer:
         return load(file, vocabulary(inquirer), dict(os.environ))
@@ -62,7 +62,7 @@ def configured(
 
 @dataclass(eq=False)
 class Host:
-    """A running triggerer. `children` are its watchers' processes."""
+    """A running triggerer. `children` are the processes of its watchers."""
 
     database: Database
     triggerer: Triggerer
@@ -75,29 +75,29 @@ class Host:
             return await watchers.get(connection, name)
 
     async def failing(self, name: str, sentence: str) -> None:
-        """Until the watcher is shown to fail with these words."""
+        """Wait until the watcher is shown as failing with an error that contains this sentence."""
         with anyio.fail_after(PATIENCE):
             while sentence not in ((await self.watcher(name)).error or ""):
                 await anyio.sleep(0.02)
 
     async def counted(self, name: str, number: int) -> None:
-        """Until the watcher has told so many events."""
-        told = select(func.count()).where(asset_event.c.source_watcher == name)
+        """Wait until the watcher has emitted this number of events."""
+        emitted = select(func.count()).where(asset_event.c.source_watcher == name)
         with anyio.fail_after(PATIENCE):
             while True:
                 async with self.database.reading() as connection:
-                    if (await connection.scalar(told) or 0) >= number:
+                    if (await connection.scalar(emitted) or 0) >= number:
                         return
                 await anyio.sleep(0.02)
 
     def process_of(self, name: str) -> int | None:
-        """Its child that was made last."""
+        """Return the process of the watcher's newest child, None once that has ended."""
         child = self.children._newest.get(name)
         return None if child is None or child.finished.is_set() else child.process.id
 
 
 async def counted(database: Database, name: str) -> list[int]:
-    """What the events of a counter say, in their order."""
+    """Return the numbers in the events of a counter, in the order of the events."""
     statement = select(asset_event.c.extra).where(asset_event.c.source_watcher == name).order_by(asset_event.c.id)
     async with database.reading() as connection:
         return [json.loads(extra)["number"] for extra in await connection.scalars(statement)]
@@ -107,7 +107,7 @@ async def counted(database: Database, name: str) -> list[int]:
 async def hosting(
     database: Database, configuration: Configuration, server: ForkServer, **settings: Any
 ) -> AsyncIterator[Host]:
-    """`settings` are of `ChildSettings`."""
+    """Run a triggerer for the block. `settings` replace fields of `ChildSettings`."""
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
     process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
@@ -118,9 +118,9 @@ async def hosting(
         children = Children(server, tasks, limits)
         clients = Clients(configuration.connections, tasks, children)
 
-        def supervise(one: Hosted) -> Supervisor:
+        def supervise(watcher: Hosted) -> Supervisor:
             return Supervisor(
-                hosted=one,
+                hosted=watcher,
                 owner=process.id,
                 database=database,
                 committer=committer,
@@ -144,7 +144,7 @@ async def hosting(
 
 
 def is_alive(process: int) -> bool:
-    """Whether it runs; not so a zombie."""
+    """Return whether the process runs. A zombie does not."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -152,7 +152,7 @@ def is_alive(process: int) -> bool:
 
 
 def descendants(process: int) -> set[int]:
-    """The processes that it started, and those that these started."""
+    """Return the processes that this process started, and all that those started."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -168,7 +168,7 @@ def descendants(process: int) -> set[int]:
 
 
 async def gone(processes: set[int]) -> None:
-    """Until none of them is alive."""
+    """Wait until none of these processes runs."""
     with anyio.fail_after(PATIENCE):
         while any(map(is_alive, processes)):
             await anyio.sleep(0.02)

@@ -1,4 +1,4 @@
-"""A plug-in in the whole program: the daemon, its API, its metrics, and commands with and without it."""
+"""A plug-in's trigger in the whole program: the daemon, its API, its metrics, and commands with and without a daemon."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def file(tmp_path: Path, board: NoticeBoard, port: int) -> Path:
 
 
 async def watcher(file: Path, environment: dict[str, str], *words: str) -> Any:
-    """What a command prints as JSON."""
+    """Return what a command prints as JSON."""
     command = [sys.executable, "-m", "watcher", *words, "--json", "-c", str(file)]
     return json.loads((await anyio.run_process(command, env=environment, stderr=subprocess.DEVNULL)).stdout)
 
 
-async def test_a_plug_in_in_the_whole_program(
+async def test_a_plug_in_works_in_the_daemon_its_api_its_metrics_and_in_commands(
     file: Path, board: NoticeBoard, environment: dict[str, str], port: int
 ) -> None:
     [finding] = await watcher(file, environment, "check", "--connect")

@@ -1,6 +1,6 @@
-"""What no trigger should do, done in a process of its own beside a witness in the daemon's: nobody else notices.
+"""Triggers that misbehave in processes of their own do not disturb a witness, a watcher in the daemon's process.
 
-Rhythms are never asserted here: `bench/isolation.py` measures the witness.
+The tests never assert how often the witness polls: `bench/isolation.py` measures that.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ RAISED = {
     "background": "the trigger raised KeyError: 'in the background'",
     "background_exit": "the trigger raised SystemExit: 7",
     "leak": "128 MB is the limit",
-    "leak_shared": "128 MB is the limit; mend its leak, or raise settings.triggerer.isolation.memory_mb",
+    "leak_shared": "128 MB is the limit; fix its leak, or raise settings.triggerer.isolation.memory_mb",
 }
 GARBAGE = {
     "text": "the trigger raised AttributeError: 'str' object has no attribute",
@@ -52,13 +52,13 @@ def hostile(behaviour: str, **keys: Any) -> dict[str, Any]:
     return {"trigger": "hostile.Counter", "behaviour": behaviour, "interval": "50ms", **keys}
 
 
-async def ticks_on(host: Host) -> None:
-    """The witness goes on, from wherever it is."""
+async def witness_continues(host: Host) -> None:
+    """Wait until the witness has emitted ten more events."""
     await host.counted("witness", len(await counted(host.database, "witness")) + 10)
 
 
 @on_both
-async def test_a_trigger_that_fails_fails_alone(
+async def test_a_failing_trigger_does_not_disturb_other_watchers(
     database: Database, server: ForkServer, tmp_path: Path, dialect: str
 ) -> None:
     some = RAISED if dialect == "sqlite" else {name: RAISED[name] for name in ("cancelled", "system_exit", "exit")}
@@ -67,12 +67,12 @@ async def test_a_trigger_that_fails_fails_alone(
     async with hosting(database, configuration, server) as host:
         for name, sentence in some.items():
             await host.failing(name, sentence)
-        await ticks_on(host)
+        await witness_continues(host)
         assert (await host.watcher("witness")).error is None
 
 
 @pytest.mark.parametrize("at", ["init", "check"])
-async def test_so_it_does_in_its_constructor_and_in_its_check(
+async def test_a_trigger_that_fails_in_its_constructor_or_check_does_not_disturb_other_watchers(
     database: Database, server: ForkServer, tmp_path: Path, at: str
 ) -> None:
     some = {name: RAISED[name] for name in ("key_error", "cancelled", "system_exit", "exit", "recursion")}
@@ -80,10 +80,10 @@ async def test_so_it_does_in_its_constructor_and_in_its_check(
     async with hosting(database, configured(tmp_path, watchers, server), server) as host:
         for name, sentence in some.items():
             await host.failing(name, sentence)
-        await ticks_on(host)
+        await witness_continues(host)
 
 
-async def test_what_is_no_batch_or_too_large_a_one_commits_nothing(
+async def test_a_malformed_or_oversized_batch_commits_nothing(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
     watchers = {"witness": WITNESS, **{name: hostile(name, trigger="hostile.Garbage") for name in GARBAGE}}
@@ -91,11 +91,11 @@ async def test_what_is_no_batch_or_too_large_a_one_commits_nothing(
         for name, sentence in GARBAGE.items():
             await host.failing(name, sentence)
             assert (await host.watcher(name)).position_version == 0
-        await ticks_on(host)
+        await witness_continues(host)
 
 
 @pytest.mark.parametrize("at", ["check", "poll"])
-async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
+async def test_a_trigger_that_never_answers_is_reported_and_its_process_is_ended(
     database: Database, server: ForkServer, tmp_path: Path, at: str
 ) -> None:
     watchers = {"witness": WITNESS, **{name: hostile(name, at=at) for name in HANGS}}
@@ -105,12 +105,12 @@ async def test_what_never_answers_is_named_and_ended_whether_it_wants_or_not(
             await host.failing(
                 name, "the source did not answer" if (name, at) == ("hang", "poll") else "took longer than"
             )
-        await ticks_on(host)
+        await witness_continues(host)
         processes = {process for name in HANGS if (process := host.process_of(name)) is not None}
     await gone(processes)
 
 
-async def test_one_that_blocks_after_its_first_batch_is_ended_too(
+async def test_a_trigger_that_blocks_after_its_first_batch_is_ended(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
     good = tmp_path / "good"
@@ -125,7 +125,9 @@ async def test_one_that_blocks_after_its_first_batch_is_ended_too(
             await host.failing(name, "blocks the event loop of its process")
 
 
-async def test_one_that_recovers_goes_on_where_it_was(database: Database, server: ForkServer, tmp_path: Path) -> None:
+async def test_a_trigger_that_recovers_continues_at_its_position(
+    database: Database, server: ForkServer, tmp_path: Path
+) -> None:
     good = tmp_path / "good"
     watchers = {"moody": hostile("exit", until=str(good))}
     async with hosting(database, configured(tmp_path, watchers, server), server) as host:
@@ -135,8 +137,8 @@ async def test_one_that_recovers_goes_on_where_it_was(database: Database, server
         assert (await host.watcher("moody")).error is None
 
 
-async def test_a_daemon_that_was_killed_leaves_no_process(tmp_path: Path) -> None:
-    """Whatever the children do: nobody is left to tell them."""
+async def test_a_killed_daemon_leaves_no_process_behind(tmp_path: Path) -> None:
+    """The children end by themselves, whatever they are doing: no host is left to end them."""
     good = tmp_path / "good"
     good.touch()
     names = ("", *HANGS)
@@ -148,6 +150,6 @@ async def test_a_daemon_that_was_killed_leaves_no_process(tmp_path: Path) -> Non
             while len(below := descendants(daemon.pid)) < len(names) + 1:
                 await anyio.sleep(0.1)
         good.unlink()
-        await anyio.sleep(1)  # whatever they have come to by now
+        await anyio.sleep(1)  # each is doing what its behaviour says by now
         daemon.kill()
     await gone(below)

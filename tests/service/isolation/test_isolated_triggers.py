@@ -1,4 +1,4 @@
-"""A trigger in a process of its own is a trigger like any other: exactly-once, checked, rewound, logged."""
+"""A trigger in a process of its own behaves like any other: it is exactly-once, checked, rewound and logged."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def counter(**keys: Any) -> dict[str, Any]:
     return {"trigger": "hostile.Counter", "interval": "5ms", **keys}
 
 
-async def test_each_number_comes_once_however_often_its_process_is_killed(
+async def test_each_number_is_emitted_once_however_often_the_process_is_killed(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
-    """SIGKILL at random moments: before, while and after a batch is committed."""
+    """The process gets SIGKILL at random moments: before, during and after the commit of a batch."""
     draw = random.Random(SEED)
     names = [f"w{number}" for number in range(3)]
     configuration = configured(tmp_path, {name: counter() for name in names}, server)
@@ -50,7 +50,7 @@ async def test_each_number_comes_once_however_often_its_process_is_killed(
             await host.counted(name, len(await counted(database, name)) + 1)
             await anyio.sleep(draw.uniform(0, 0.1))
             if (process := host.process_of(name)) is not None:
-                with suppress(ProcessLookupError):  # the last kill's, of which the host has not heard yet
+                with suppress(ProcessLookupError):  # already killed; the host has not noticed yet
                     os.kill(process, signal.SIGKILL)
         for name in names:
             await host.counted(name, len(await counted(database, name)) + 1)
@@ -59,10 +59,10 @@ async def test_each_number_comes_once_however_often_its_process_is_killed(
         assert numbers == [*range(1, len(numbers) + 1)], f"seed {SEED}"
 
 
-async def test_the_next_process_of_a_watcher_waits_for_the_one_before(
+async def test_the_next_process_of_a_watcher_starts_after_the_previous_one_ended(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
-    """A trigger that does not want to end: its successor begins when it is gone."""
+    """The successor of a trigger that ignores its cancellation begins when the trigger's process is gone."""
     good = tmp_path / "good"
     good.touch()
     watchers = {"stubborn": counter(behaviour="swallow_cancellation", until=str(good))}
@@ -71,14 +71,14 @@ async def test_the_next_process_of_a_watcher_waits_for_the_one_before(
         first = host.process_of("stubborn")
         assert first is not None
         good.unlink()
-        await host.control.rewind("stubborn", "1", "maria")  # the running attempt is given up
+        await host.control.rewind("stubborn", "1", "maria")  # cancels the running attempt
         with anyio.fail_after(PATIENCE):
             while host.process_of("stubborn") in {first, None}:
                 await anyio.sleep(0.01)
         await gone({first})
 
 
-async def test_people_look_ahead_and_rewind(database: Database, server: ForkServer, tmp_path: Path) -> None:
+async def test_people_preview_and_rewind(database: Database, server: ForkServer, tmp_path: Path) -> None:
     configuration = configured(tmp_path, {"w": counter(last=5)}, server)
     async with hosting(database, configuration, server) as host:
         await host.counted("w", 5)
@@ -92,8 +92,10 @@ async def test_people_look_ahead_and_rewind(database: Database, server: ForkServ
     assert await counted(database, "w") == [1, 2, 3, 4, 5, 3, 4, 5]
 
 
-async def test_a_position_goes_on_here_and_there(database: Database, server: ForkServer, tmp_path: Path) -> None:
-    """`isolation` is no part of what a position belongs to."""
+async def test_a_position_stays_valid_when_isolation_changes(
+    database: Database, server: ForkServer, tmp_path: Path
+) -> None:
+    """`isolation` is not part of the identity that a position belongs to."""
     for number, isolation in enumerate(("process", "none", "process"), start=1):
         watchers = {"w": counter(last=3 * number, isolation=isolation)}
         async with hosting(database, configured(tmp_path, watchers, server), server) as host:
@@ -103,7 +105,7 @@ async def test_a_position_goes_on_here_and_there(database: Database, server: For
 
 async def test_a_position_of_many_rows_travels_in_parts(database: Database, server: ForkServer, tmp_path: Path) -> None:
     keys = {"trigger": "hostile.Hoarder", "interval": "5ms", "last": 35_000}
-    for _ in range(2):  # the second process gets what the first one made
+    for _ in range(2):  # the second process loads what the first one stored
         async with hosting(database, configured(tmp_path, {"w": keys}, server), server) as host:
             with anyio.fail_after(PATIENCE):
                 while (await host.watcher("w")).state != "running":
@@ -113,7 +115,9 @@ async def test_a_position_of_many_rows_travels_in_parts(database: Database, serv
     assert json.loads(state or "") == {"rows": 35_000}
 
 
-async def test_a_trigger_of_ours_may_have_a_process_too(database: Database, server: ForkServer, tmp_path: Path) -> None:
+async def test_a_built_in_trigger_may_run_in_a_process_of_its_own(
+    database: Database, server: ForkServer, tmp_path: Path
+) -> None:
     inbox = tmp_path / "inbox"
     inbox.mkdir()
     (inbox / "a.csv").write_text("1")
@@ -124,7 +128,9 @@ async def test_a_trigger_of_ours_may_have_a_process_too(database: Database, serv
         assert host.process_of("w") is not None
         await host.control.rewind("w", "start", "maria")
         await host.counted("w", 2)
-        assert (await host.control.undo("w", "maria")).events == 1  # it said itself that it had told that before
+        assert (
+            await host.control.undo("w", "maria")
+        ).events == 1  # the trigger itself knows that it had emitted this event before
         await host.control.rewind("w", "start", "maria")
         await host.counted("w", 3)
         (inbox / "b.csv").write_text("2")
@@ -135,7 +141,7 @@ async def test_a_trigger_of_ours_may_have_a_process_too(database: Database, serv
             await host.control.undo("w", "maria")
 
 
-async def test_what_it_prints_and_logs_is_in_its_watchers_log_and_bounded(
+async def test_what_a_trigger_prints_and_logs_is_in_its_watchers_log_and_limited(
     database: Database, server: ForkServer, tmp_path: Path
 ) -> None:
     watchers = {
@@ -166,7 +172,7 @@ def records(folder: Path, name: str) -> list[Any]:
 
 @pytest.fixture
 def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
-    """One that starts with this test's environment."""
+    """A fork server that starts with this test's environment."""
     monkeypatch.setenv("WATCHER_TOKEN", "hunter22")
     monkeypatch.setenv("BOARD_TOKEN", "hunter23")
     monkeypatch.setenv("HARMLESS", "yes")
@@ -174,7 +180,7 @@ def own_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ForkServer]:
         yield server
 
 
-async def test_it_sees_no_secrets_of_the_environment_and_no_descriptors_of_ours(
+async def test_a_trigger_sees_no_secrets_of_the_environment_and_no_descriptors_of_the_host(
     database: Database, own_server: ForkServer, tmp_path: Path
 ) -> None:
     keys = {"trigger": "hostile.Spy", "interval": "5ms"}
@@ -187,11 +193,11 @@ async def test_it_sees_no_secrets_of_the_environment_and_no_descriptors_of_ours(
     assert "HARMLESS" in seen["environment"]
     assert not {"WATCHER_TOKEN", "BOARD_TOKEN"} & {*seen["environment"]}
     assert not {"hunter22", "hunter23"} & {*seen["initial_values"]}
-    assert seen["descriptors"] <= 8  # three, the socket, and the event loop's own
+    assert seen["descriptors"] <= 8  # the three standard ones, the socket, and the event loop's own
     assert seen["leads_its_session"]
 
 
-async def test_a_hint_reaches_it_between_two_polls(server: ForkServer) -> None:
+async def test_a_hint_reaches_an_isolated_trigger_between_two_polls(server: ForkServer) -> None:
     trigger = ForeignTrigger(
         path="hostile.Counter",
         options={"interval": "2h"},
@@ -212,7 +218,7 @@ async def test_a_hint_reaches_it_between_two_polls(server: ForkServer) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def test_a_trigger_of_a_database_has_two_sessions_at_most(
+async def test_a_trigger_of_a_database_has_at_most_two_sessions(
     database: Database, server: ForkServer, tmp_path: Path, postgres_database: PostgresDatabase
 ) -> None:
     with psycopg.connect(postgres_database.dsn, autocommit=True) as connection:
@@ -227,12 +233,12 @@ async def test_a_trigger_of_a_database_has_two_sessions_at_most(
                 while (await host.watcher("w")).last_event_at is None:
                     await anyio.sleep(0.02)
             sessions = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'asset-watcher'"
-            sessions += " AND datname = current_database()"  # the metadata's are elsewhere
+            sessions += " AND datname = current_database()"  # those of the metadata database are elsewhere
             assert connection.execute(sessions).fetchone() in [(1,), (2,)]
 
 
 @pytest.mark.slow
-async def test_watchers_survive_their_fork_server(database: Database, tmp_path: Path) -> None:
+async def test_watchers_survive_the_death_of_their_fork_server(database: Database, tmp_path: Path) -> None:
     with ForkServer() as server:
         configuration = configured(tmp_path, {"w": counter()}, server)
         async with hosting(database, configuration, server) as host:

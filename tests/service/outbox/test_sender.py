@@ -1,4 +1,4 @@
-"""What is owed to another system arrives, in order, whatever happens in between; the database is real on both sides."""
+"""Messages in the outbox reach another system in order, whatever happens in between. Both databases are real."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ AGES = timedelta(days=1)
 
 @dataclass
 class Mailbox:
-    """A system that keeps what arrives, by lane, and answers by `answers`, then always well."""
+    """A system that keeps what arrives, by lane. It answers with `answers`, and with success after the last of them."""
 
     name: str = "mailbox"
     timeout: timedelta = timedelta(milliseconds=200)
@@ -90,7 +90,7 @@ async def emptied(database: Database) -> None:
             await anyio.sleep(0.02)
 
 
-async def test_lanes_are_kept_in_order_and_do_not_wait_for_one_another(database: Database) -> None:
+async def test_each_lane_keeps_its_order_and_lanes_do_not_wait_for_each_other(database: Database) -> None:
     mailbox = Mailbox(answers={"stuck": iter([DeliveryRefused(reason="there is no such asset")] * 1_000)})
     await put(database, *new("stuck", "s1"), *new("a", "a1", "a2"), *new("b", "b1"))
     async with sending(database, mailbox) as sender:
@@ -104,7 +104,7 @@ async def test_lanes_are_kept_in_order_and_do_not_wait_for_one_another(database:
     assert (lane.lane, lane.error, lane.refused) == ("stuck", "there is no such asset", True)
 
 
-async def test_what_fails_is_tried_again_and_keeps_the_rest_of_its_lane_behind_it(database: Database) -> None:
+async def test_a_failed_message_is_retried_and_the_rest_of_its_lane_waits(database: Database) -> None:
     mailbox = Mailbox(answers={"a": iter([Failed(reason="busy"), Failed(reason="busy")])})
     await put(database, *new("a", "a1", "a2"))
     async with sending(database, mailbox):
@@ -139,7 +139,7 @@ async def test_an_attempt_that_a_crash_cut_short_is_looked_up_first(database: Da
     assert (mailbox.arrived["a"], mailbox.looks) == (["a1"], 1)
 
 
-async def test_who_stands_by_sends_nothing(database: Database) -> None:
+async def test_a_process_that_stands_by_sends_nothing(database: Database) -> None:
     mailbox = Mailbox()
     await put(database, *new("a", "a1"))
     standby = Leadership(database=database, owner="other", heartbeat=AGES, lease=AGES, on_taken=lambda: None)
@@ -153,7 +153,7 @@ async def test_who_stands_by_sends_nothing(database: Database) -> None:
     assert (sent, mailbox.arrived) == ([], {})
 
 
-async def test_what_others_send_from_now_on_concerns_this_process_no_more(database: Database) -> None:
+async def test_a_process_that_is_no_longer_leader_stops_reporting_the_outbox(database: Database) -> None:
     mailbox = Mailbox(answers={"a": iter([Failed(reason="gone"), Failed(reason="gone")])})
     await put(database, *new("a", "a1"))
     async with sending(database, mailbox) as sender:
@@ -166,7 +166,7 @@ async def test_what_others_send_from_now_on_concerns_this_process_no_more(databa
 
 
 async def forwarded(database: Database, *names: str) -> dict[str, int]:
-    """The ids of the assets a and b, of which those named are forwarded."""
+    """Return the ids of the assets a and b, after setting which of them are forwarded."""
     declared = Declared(
         hash="",
         assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in "ab"],
@@ -179,14 +179,14 @@ async def forwarded(database: Database, *names: str) -> dict[str, int]:
 
 
 async def owed(database: Database) -> list[tuple[str, str | None, str, str | None]]:
-    """Of each lane the first message: lane, message id, body, target."""
+    """Return the first message of each lane: lane, message id, body, target."""
     async with database.reading() as connection:
         lanes = await outbox.lanes_due(connection, outbox.AIRFLOW)
         heads = [await outbox.first(connection, outbox.AIRFLOW, lane) for lane in sorted(lanes)]
     return [(head.lane, head.message_id, head.body, head.target) for head in heads if head is not None]
 
 
-async def test_events_of_forwarded_assets_are_owed_from_their_own_transaction_on(database: Database) -> None:
+async def test_events_of_forwarded_assets_enter_the_outbox_in_their_own_transaction(database: Database) -> None:
     ids = await forwarded(database, "a")
     with suppress(ZeroDivisionError):
         async with database.transaction() as connection:

@@ -1,4 +1,4 @@
-"""Watchers that detect as fast as they can, for whoever tests how their commits go together."""
+"""Watchers that detect as fast as they can, for tests of group commits."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OWNER = "t1"
 
 @dataclass(kw_only=True)
 class Detector:
-    """A watcher on an asset of its own; its position says how many events it told of, and each event which it is."""
+    """A watcher of an asset of its own. Its position is the number of its events, and each event has its number."""
 
     name: str
     asset_id: int
@@ -58,7 +58,7 @@ class Detector:
 
 
 async def detectors(database: Database, count: int) -> Sequence[Detector]:
-    """So many, that go on where they were; one job waits for all their assets."""
+    """Return this number of detectors, which continue at their positions. One job waits for all their assets."""
     names = [f"w{number:03}" for number in range(count)]
     configured = declared(
         assets={name: f"test://{name}" for name in names}, watchers={name: name for name in names}, jobs={"load": names}
@@ -76,7 +76,7 @@ async def detector(database: Database, name: str, asset_id: int) -> Detector:
 
 
 async def detect_for_ever(url: str, count: int) -> None:
-    """What the process does that is killed."""
+    """The program of the process that is killed."""
     async with Database.open(url) as database:
         group = GroupCommit(database)
 
@@ -86,7 +86,7 @@ async def detect_for_ever(url: str, count: int) -> None:
                     await one.detect(group)
                 except PositionLost:
                     return
-                print(one.number, flush=True)  # noqa: T201  whoever kills waits for it
+                print(one.number, flush=True)  # noqa: T201  the test waits for it before it kills the process
 
         async with anyio.create_task_group() as tasks:
             for one in await detectors(database, count):

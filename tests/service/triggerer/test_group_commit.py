@@ -1,4 +1,4 @@
-"""Group commit: many watchers' detections in one transaction, each as exact as if it were alone."""
+"""Group commit: the detections of many watchers in one transaction are as exact as in transactions of their own."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SLOW_COMMIT = (
 
 
 async def numbers(database: Database) -> dict[str, list[int]]:
-    """What each watcher told of, in the order of the events' ids."""
+    """Return the numbers that each watcher emitted, in the order of the events' ids."""
     told: dict[str, list[int]] = {}
     for row in await rows(database, asset_event):
         told.setdefault(row["source_watcher"], []).append(json.loads(row["extra"])["number"])
@@ -54,7 +54,7 @@ async def numbers(database: Database) -> dict[str, list[int]]:
 
 
 async def assert_whole(database: Database) -> int:
-    """Every part of every detection is there, and none of any other; returns how many there are."""
+    """Check that every part of every detection is stored, and nothing else. Return the number of detections."""
     told = await numbers(database)
     positions = {row["watcher"]: row for row in await rows(database, watcher_position)}
     assert all(told[name] == list(range(1, len(told[name]) + 1)) for name in told)
@@ -85,7 +85,7 @@ async def all_detect(group: GroupCommit, every: Sequence[Detector], times: int =
 
 
 async def outcomes(group: GroupCommit, *found: Any) -> list[Any]:
-    """Of detections that come at once; the first is alone, since nobody waits for company."""
+    """Return the outcomes of simultaneous detections. The first is committed alone: it does not wait for others."""
     ends: list[Any] = [None] * len(found)
 
     async def commit(place: int) -> None:
@@ -101,7 +101,7 @@ async def outcomes(group: GroupCommit, *found: Any) -> list[Any]:
 
 
 @on_both
-async def test_what_became_ready_during_a_commit_is_committed_together_and_each_is_whole(
+async def test_detections_that_become_ready_during_a_commit_are_committed_together_and_complete(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.detection.detections.LONGEST_WRITING", 60.0)
@@ -113,7 +113,7 @@ async def test_what_became_ready_during_a_commit_is_committed_together_and_each_
     assert len(commits) <= 30
 
 
-async def test_of_many_who_never_rest_one_half_makes_its_batches_while_the_other_is_committed(
+async def test_of_many_busy_watchers_one_half_makes_batches_while_the_other_is_committed(
     database: Database,
 ) -> None:
     every = await detectors(database, 60)
@@ -143,7 +143,7 @@ async def test_a_poisoned_member_fails_alone(database: Database) -> None:
 
 
 @on_both
-async def test_who_lost_its_position_writes_nothing_and_the_others_do(database: Database) -> None:
+async def test_a_member_that_lost_its_position_writes_nothing_and_the_others_are_committed(database: Database) -> None:
     every = await detectors(database, 4)
     async with database.transaction() as connection:
         back = NewPosition(source_identity="{}", state="0", watermark="0")
@@ -154,7 +154,7 @@ async def test_who_lost_its_position_writes_nothing_and_the_others_do(database: 
     assert set(await numbers(database)) == {one.name for one in every} - {every[2].name}
 
 
-async def test_a_locked_position_keeps_nobody_else_waiting(database: Database) -> None:
+async def test_a_locked_position_delays_no_other_member(database: Database) -> None:
     every = await detectors(database, 4)
     group = GroupCommit(database)
     async with anyio.create_task_group() as tasks, database.transaction() as connection:
@@ -169,7 +169,7 @@ async def test_a_locked_position_keeps_nobody_else_waiting(database: Database) -
     assert await assert_whole(database) == 5
 
 
-async def test_an_unknown_outcome_is_every_members(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_member_gets_an_unknown_outcome(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A deferred trigger waits inside COMMIT for a lock that is held here."""
     every = await detectors(database, 4)
     async with database.transaction() as connection:
@@ -188,7 +188,9 @@ async def test_an_unknown_outcome_is_every_members(database: Database, monkeypat
 
 
 @on_both
-async def test_who_is_cancelled_while_waiting_is_committed_and_breaks_no_group(database: Database) -> None:
+async def test_a_member_that_is_cancelled_while_waiting_is_committed_and_the_group_continues(
+    database: Database,
+) -> None:
     every = await detectors(database, 8)
     group = GroupCommit(database)
 
@@ -212,7 +214,7 @@ async def test_who_is_cancelled_while_waiting_is_committed_and_breaks_no_group(d
 
 
 @pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
-async def test_a_group_of_sqlites_ends_when_writing_takes_long(
+async def test_on_sqlite_a_group_ends_when_writing_takes_long(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.detection.detections.LONGEST_WRITING", 0.0)
@@ -223,7 +225,7 @@ async def test_a_group_of_sqlites_ends_when_writing_takes_long(
 
 
 @pytest.mark.parametrize(("limit", "commits"), [("MOST_BATCHES", 4), ("MOST_CHARACTERS", 7)])
-async def test_groups_are_bounded_and_what_is_large_goes_alone(
+async def test_groups_are_limited_and_a_large_detection_is_committed_alone(
     database: Database, monkeypatch: pytest.MonkeyPatch, limit: str, commits: int
 ) -> None:
     monkeypatch.setattr(f"watcher.triggerer.group_commit.{limit}", 2)
@@ -235,7 +237,7 @@ async def test_groups_are_bounded_and_what_is_large_goes_alone(
 
 
 @on_both
-async def test_each_members_records_are_its_own_watchers_and_come_before_the_commit(
+async def test_each_members_log_records_belong_to_its_watcher_and_precede_the_commit(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("store.detection.detections.LONGEST_WRITING", 60.0)
@@ -258,7 +260,7 @@ async def test_each_members_records_are_its_own_watchers_and_come_before_the_com
 
 @dataclass(kw_only=True)
 class Crowd:
-    """Watchers that detect, beside all that takes locks of theirs."""
+    """Watchers that detect, beside everything else that locks their rows."""
 
     database: Database
     every: Sequence[Detector]
@@ -273,12 +275,12 @@ class Crowd:
         while not self.done.is_set():
             try:
                 await one.detect(group)
-            except PositionLost:  # rewound to where it is
+            except PositionLost:  # rewound to its current position
                 (row,) = await rows(self.database, watcher_position, watcher_position.c.watcher == one.name)
                 one.held = replace(one.held, version=row["version"])
 
     async def reload(self) -> None:
-        """Every asset gets another uri, and half of the edges go."""
+        """Apply a configuration in which every asset has another URI and half of the edges are gone."""
         for turn in range(self.turns):
             configured = declared(
                 assets={name: f"test://{name}/{turn}" for name in self.names},
@@ -304,7 +306,7 @@ class Crowd:
                 await rewind.rewind(connection, name, row["version"], here, "postgresql")
 
 
-async def test_groups_reloads_rewinds_and_states_never_wait_in_a_circle(database: Database) -> None:
+async def test_groups_reloads_rewinds_and_states_never_deadlock(database: Database) -> None:
     crowd = Crowd(database=database, every=await detectors(database, 8), turns=effort(8, 200))
     group = GroupCommit(database)
     async with anyio.create_task_group() as tasks:
@@ -324,7 +326,7 @@ async def test_groups_reloads_rewinds_and_states_never_wait_in_a_circle(database
 async def test_a_process_that_is_killed_in_the_middle_of_a_group_loses_and_repeats_nothing(
     database: Database, dialect: str
 ) -> None:
-    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201 - shown when the test fails
+    print(f"WATCHER_TEST_SEED={SEED}")  # noqa: T201  shown when the test fails
     random = Random(SEED)
     url = database.url.render_as_string(hide_password=False)
     command = [sys.executable, "-m", "tests.service.triggerer.group_world", url, "30"]

@@ -1,4 +1,4 @@
-"""Detections beside people and tools who write, delete and clear entries of the same assets over REST."""
+"""Detections are made while people and tools write, delete and clear entries of the same assets over REST."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.service
 
 
 async def watchers_of_two_assets(database: Database) -> list[Detector]:
-    """Every other one is configured no more, but still at work: its watermark may be deleted."""
+    """Return the watchers. Every other one is no longer configured, but still works: its watermark may be deleted."""
     assets = {"a": "test://a", "b": "test://b"}
     home = {f"w{number}": "ab"[number // 2 % 2] for number in range(8)}
     configured = partial(declared, assets=assets, jobs={"load": assets})
@@ -35,7 +35,7 @@ async def watchers_of_two_assets(database: Database) -> list[Detector]:
 
 
 async def write_delete_and_clear(client: httpx.AsyncClient, one: Detector) -> set[int]:
-    """The answers' statuses."""
+    """Write, delete and clear entries, and return the statuses of the answers."""
     store = f"/api/v2/assets/{one.asset_id}/store"
     return {
         (await client.put(f"{store}/note", json={"value": 1})).status_code,
@@ -45,7 +45,7 @@ async def write_delete_and_clear(client: httpx.AsyncClient, one: Detector) -> se
     }
 
 
-async def test_nobody_who_writes_or_clears_by_the_api_meets_a_deadlock_and_no_detection_is_lost(
+async def test_writes_and_clears_by_the_api_meet_no_deadlock_and_lose_no_detection(
     database: Database, tmp_path: Path
 ) -> None:
     every = await watchers_of_two_assets(database)
@@ -77,7 +77,7 @@ async def test_nobody_who_writes_or_clears_by_the_api_meets_a_deadlock_and_no_de
 
 
 async def assert_histories_are_whole(database: Database, count: dict[str, int]) -> None:
-    """Every write has its version, also behind a delete, and no other."""
+    """Check that each write has exactly one version in the history, also after a delete."""
     versions: dict[tuple[int, str], list[int]] = {}
     written: dict[str, int] = {}
     for row in await rows(database, asset_store_history):

@@ -1,4 +1,4 @@
-"""What one process commits for another's tasks is told to it; what cannot be told is found by looking."""
+"""A process gets hints of what another one commits for its tasks. What no hint reports is found by polling."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from watcher.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 LOOK = [Hint(what=what) for what in get_args(HintKind)]
-"""At everything: nobody knows what was told before one listened."""
+"""The hint to check everything: what was sent before this process listened is unknown."""
 
 
 class Inbox:
@@ -48,7 +48,7 @@ async def relay(url: str, process_id: str) -> AsyncIterator[tuple[HintRelay, Inb
         tasks.cancel_scope.cancel()
 
 
-async def test_a_hint_reaches_every_other_process_and_not_its_own(database_url: str) -> None:
+async def test_a_hint_reaches_every_other_process_and_not_its_sender(database_url: str) -> None:
     hint = Hint(what="watchers", names=frozenset({"a", "ö"}))
     async with (
         relay(database_url, "1") as (one, own, _),
@@ -73,14 +73,14 @@ async def test_hints_that_come_together_go_together(database_url: str) -> None:
     assert by_kind == {"queues": frozenset(), "tries": {"try0", "try1", "try2"}}, "too many names mean all"
 
 
-async def test_what_is_sent_last_is_still_told_when_the_process_ends(database_url: str) -> None:
+async def test_the_last_hint_is_still_sent_when_the_process_ends(database_url: str) -> None:
     async with relay(database_url, "2") as (_, second, _):
         async with relay(database_url, "1") as (one, _, _):
             one.send(Hint(what="watchers"))
         await second.has(lambda hints: len(hints) == len(LOOK) + 1)
 
 
-async def test_what_others_say_on_the_channel_harms_nobody(database_url: str) -> None:
+async def test_foreign_messages_on_the_channel_are_ignored(database_url: str) -> None:
     async with relay(database_url, "1") as (one, _, database), relay(database_url, "2") as (_, second, _):
         with capture_logs() as records:
             await notify(
@@ -91,7 +91,7 @@ async def test_what_others_say_on_the_channel_harms_nobody(database_url: str) ->
     assert {record["event"] for record in records} == {"hints.not_understood"}
 
 
-async def test_a_session_that_is_lost_is_made_anew_and_everything_is_looked_at(database_url: str) -> None:
+async def test_a_lost_session_is_replaced_and_everything_is_checked(database_url: str) -> None:
     async with relay(database_url, "2") as (_, second, _), relay(database_url, "1") as (one, _, database):
         pid = "SELECT pid FROM pg_stat_activity WHERE query ILIKE 'listen%' ORDER BY backend_start LIMIT 1"
         async with database.transaction() as connection:
@@ -101,7 +101,7 @@ async def test_a_session_that_is_lost_is_made_anew_and_everything_is_looked_at(d
         await second.has(lambda hints: hints[2 * len(LOOK) :] == [Hint(what="tries", names=frozenset({"t"}))])
 
 
-async def test_behind_a_pooler_everything_is_looked_at_every_second_and_one_sentence_says_why(
+async def test_behind_a_pooler_everything_is_checked_every_second_and_one_warning_says_why(
     database_url: str,
 ) -> None:
     async with proxied(database_url) as proxy:
@@ -138,7 +138,7 @@ class CountedScheduler(Scheduler):
 
 
 async def test_an_event_that_another_process_committed_has_its_run_at_once(database_url: str) -> None:
-    """By the hint: the leader has not looked at everything since it began."""
+    """The hint must do it: the leader has not checked everything since it began."""
     lease = timedelta(minutes=10)
     async with (
         Database.open(database_url) as leading,

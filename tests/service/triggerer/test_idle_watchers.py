@@ -1,4 +1,4 @@
-"""An idle watcher writes nothing, however long it is idle: each of its polls is a minute after the one before. And it is small."""
+"""An idle watcher writes nothing, however long it is idle, and takes little memory. Its polls are a minute apart."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ TRIGGERS: Mapping[str, Configured] = {
 
 
 class CountedPolls(dict[str, int]):
-    """How many polls of each watcher have ended."""
+    """Counts how many polls of each watcher have ended."""
 
     def counting(self, trigger: type[BaseEventTrigger[Any, Any]]) -> type[BaseEventTrigger[Any, Any]]:
         polls = self
@@ -84,7 +84,7 @@ class CountedPolls(dict[str, int]):
         self[watcher] = self.get(watcher, 0) + 1
 
     async def go_on(self, number: int, watchers: int = len(TRIGGERS)) -> None:
-        """Until every watcher polled so often from now on."""
+        """Wait until every watcher has polled this many more times."""
         begun = dict(self)
         with anyio.fail_after(PATIENCE):
             while len(self) < watchers or any(self[name] < begun.get(name, 0) + number for name in self):
@@ -92,7 +92,7 @@ class CountedPolls(dict[str, int]):
 
 
 def configured(folder: Path) -> dict[str, Configured]:
-    """The folder and the table, by a trigger of each kind."""
+    """Return triggers of each kind for the folder and the table."""
     return {
         name: (trigger, {"interval": "1ms", **({"path": str(folder)} if trigger is FileNewFiles else {}), **options})
         for name, (trigger, options) in TRIGGERS.items()
@@ -107,7 +107,7 @@ async def hosting(
     polls: CountedPolls,
     **more: BaseModel,
 ) -> AsyncIterator[None]:
-    """A watcher, and an asset, for each trigger with its options; `more` connections by the types that triggers name."""
+    """Host a watcher of an asset of its own for each trigger. `more` are connections by the types that triggers name."""
     declared = Declared(
         hash="",
         assets=[DeclaredAsset(name=name, uri=f"x://{name}", group="", extra="{}") for name in triggers],
@@ -202,11 +202,11 @@ def up_to(watermark: str | None) -> Any:
 
 MANY = 60
 AT_REST = {"folders": 9_000, "tables": 14_500}
-"""Bytes, at most, of a watcher, its options among them."""
+"""The limit in bytes for one watcher with its options."""
 
 
 async def memory_of(database: Database, triggers: Mapping[str, Configured], dsn: str) -> int:
-    """Bytes that these take while they rest."""
+    """Return the bytes that these watchers take while they rest."""
     polls = CountedPolls()
     gc.collect()
     tracemalloc.start()
@@ -224,7 +224,7 @@ async def memory_of(database: Database, triggers: Mapping[str, Configured], dsn:
 async def test_a_watcher_at_rest_takes_a_few_kilobytes(
     database: Database, postgres_database: PostgresDatabase, tmp_path: Path, of: str
 ) -> None:
-    """Each with a folder, or a table, of its own."""
+    """Each watcher has a folder or a table of its own."""
     sources = [tmp_path / f"t{number}" for number in range(MANY)]
     source = await asyncpg.connect(postgres_database.dsn)
     for folder in sources:
@@ -246,10 +246,10 @@ async def test_a_watcher_at_rest_takes_a_few_kilobytes(
     assert (await memory_of(database, many, postgres_database.dsn) - least) / MANY < AT_REST[of]
 
 
-async def test_at_rest_no_trigger_keeps_the_position_it_began_with(
+async def test_no_resting_trigger_keeps_the_position_it_began_with(
     database: Database, postgres_database: PostgresDatabase, s3_server: S3Server, bucket: str, tmp_path: Path
 ) -> None:
-    """Which may be large: with all that was handled."""
+    """The position may be large, with everything that was handled."""
     source = await asyncpg.connect(postgres_database.dsn)
     await source.execute(ORDERS)
     await source.close()
@@ -263,7 +263,7 @@ async def test_at_rest_no_trigger_keeps_the_position_it_began_with(
         **configured(tmp_path),
         "of_s3": (S3NewFiles, {"bucket": bucket, "interval": "1ms"}),
     }
-    for _ in range(2):  # the first time there is none yet
+    for _ in range(2):  # the first time there is no position yet
         polls = CountedPolls()
         async with hosting(database, triggers, postgres_database.dsn, polls, s3=lake):
             await polls.go_on(0, len(triggers))

@@ -1,4 +1,4 @@
-"""The triggerer with a trigger as its users write them."""
+"""The triggerer hosts triggers like those that users write."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ JOB = {"schedule": "tape", "batch": {"mode": "coalesce", "debounce": 0, "max_wai
 
 
 class Source:
-    """A list that grows; `grown` and `break_after` let a test act at the moment it wants."""
+    """A growing list. `grown` and `break_after` let a test act at a chosen moment."""
 
     def __init__(self, *, name: str = ""):
         self.name = name
@@ -90,7 +90,7 @@ class TapeOptions(BaseOptions):
 
 
 class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
-    """One event for each item of a list, in order; the position is how many were read."""
+    """Emits one event for each item of a list, in order. The position is the number of items read."""
 
     Options = TapeOptions
     interval = timedelta(milliseconds=1)
@@ -211,7 +211,7 @@ def hosted(tapes, asset_ids, refused=(), pause_after=None, start="all"):
 async def triggerer(
     database, tapes, *, process_id=None, refused=(), pause_after=None, start="all", health=None, **settings
 ):
-    """A running triggerer that hosts a watcher `<name>_items` for each tape."""
+    """Run a triggerer that hosts a watcher `<name>_items` for each tape."""
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = ProcessInfo(id=process_id or str(uuid.uuid4()), host="here", pid=1)
@@ -290,7 +290,7 @@ async def test_every_item_becomes_one_event_with_a_queue_row_and_a_watermark(dat
 
 
 @on_both
-async def test_a_restart_goes_on_where_the_last_commit_was(database, source):
+async def test_a_restart_continues_at_the_last_commit(database, source):
     source.items = ["a", "b"]
     async with triggerer(database, {"tape": source.name}):
         await seen(database, 2)
@@ -302,7 +302,7 @@ async def test_a_restart_goes_on_where_the_last_commit_was(database, source):
     assert len(set(ids)) == 3
 
 
-async def test_a_trigger_that_breaks_is_started_again_and_repeats_nothing(database, source):
+async def test_a_failing_trigger_is_started_again_and_repeats_nothing(database, source):
     source.items = [str(n) for n in range(6)]
     source.break_after = 3
     async with triggerer(database, {"tape": source.name}):
@@ -311,7 +311,7 @@ async def test_a_trigger_that_breaks_is_started_again_and_repeats_nothing(databa
     assert Counter(await items(database)) == Counter(source.items)
 
 
-async def test_one_bad_constructor_is_that_watchers_error_alone(database, source):
+async def test_a_failing_constructor_is_only_its_own_watchers_error(database, source):
     source.items = ["a"]
     tapes = {"good": source.name, "bad": source.name}
     async with triggerer(database, tapes, refused={"bad"}):
@@ -336,7 +336,7 @@ async def test_another_source_under_the_same_name_is_blocked_and_emits_nothing(d
     assert await items(database) == ["a"]
 
 
-async def test_a_paused_watcher_stands_still_and_catches_up_after_resume(database, source):
+async def test_a_paused_watcher_emits_nothing_and_catches_up_after_resume(database, source):
     source.items = ["a"]
     async with triggerer(database, {"tape": source.name}) as running:
         await seen(database, 1)
@@ -357,7 +357,7 @@ async def test_a_paused_watcher_stands_still_and_catches_up_after_resume(databas
 
 
 @on_both
-async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_resumes_it(database, source):
+async def test_a_watcher_that_only_fails_is_paused_and_reported_until_somebody_resumes_it(database, source):
     async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2) as running:
 
         async def is_let_go():
@@ -385,7 +385,7 @@ async def test_a_watcher_that_only_fails_is_paused_and_told_of_until_somebody_re
 
 
 @on_both
-async def test_a_state_that_is_slowly_recorded_does_not_hide_that_the_watcher_gave_up(database, source, monkeypatch):
+async def test_a_slowly_recorded_state_does_not_hide_that_the_watcher_gave_up(database, source, monkeypatch):
     recorded, given_up = [], anyio.Event()
     set_states, give_up = watchers.set_states, watchers.give_up
 
@@ -416,8 +416,8 @@ async def test_a_state_that_is_slowly_recorded_does_not_hide_that_the_watcher_ga
 
 
 @on_both
-async def test_of_many_watchers_some_begin_at_a_time_and_nobody_waits_for_ever(database, source, monkeypatch):
-    """Six, of which two may begin together, and one more at each look while those hang."""
+async def test_of_many_watchers_some_begin_at_a_time_and_none_waits_for_ever(database, source, monkeypatch):
+    """Two of six may begin together, and one more at each check while those hang."""
     monkeypatch.setattr("watcher.triggerer.triggerer.BEGIN_TOGETHER", 2)
     monkeypatch.setattr("watcher.triggerer.triggerer.BEGIN_ANYHOW", 1)
     health, source.stall = Health(), anyio.Event()
@@ -438,7 +438,7 @@ async def test_of_many_watchers_some_begin_at_a_time_and_nobody_waits_for_ever(d
 
 
 @on_both
-async def test_those_that_another_has_not_let_go_of_keep_nobody_from_beginning(database, source, monkeypatch):
+async def test_watchers_that_another_process_has_not_released_delay_no_other(database, source, monkeypatch):
     for bound in ("BEGIN_TOGETHER", "BEGIN_ANYHOW"):
         monkeypatch.setattr(f"watcher.triggerer.triggerer.{bound}", 1)
     tapes = dict.fromkeys(["a", "b", "c"], source.name)
@@ -455,7 +455,7 @@ async def test_those_that_another_has_not_let_go_of_keep_nobody_from_beginning(d
         assert health.to_begin == 0
 
 
-async def test_one_that_is_resumed_before_its_host_let_go_of_it_begins_to_count_anew(database, source):
+async def test_a_watcher_resumed_before_its_host_released_it_counts_failures_anew(database, source):
     audited = select(audit.c.detail).order_by(audit.c.id)
     async with triggerer(database, {"tape": source.name}, refused=("tape",), pause_after=2, heartbeat=AGES, lease=AGES):
 
@@ -469,7 +469,7 @@ async def test_one_that_is_resumed_before_its_host_let_go_of_it_begins_to_count_
     assert [json.loads(detail)["failures"] for (detail,) in await rows(database, audited)] == [2, 2]
 
 
-async def test_failures_with_a_success_between_them_pause_nothing(database, source):
+async def test_failures_with_a_success_between_them_do_not_pause_the_watcher(database, source):
     source.items, source.break_after = ["a"], 1
     async with triggerer(database, {"tape": source.name}, pause_after=2):
         for count in (2, 3):
@@ -487,8 +487,8 @@ async def is_running(database):
 
 
 @on_both
-async def test_who_lost_the_position_commits_nothing_more(database, source):
-    """Another owner takes over between two commits, as after a lapse of the lease."""
+async def test_a_triggerer_that_lost_a_position_commits_nothing_more_to_it(database, source):
+    """Another owner takes over between two commits, as after an expired lease."""
     source.items = ["a"]
     thief = ProcessInfo(id="00000000-0000-0000-0000-00000000beef", host="there", pid=2)
     with capture_logs() as records:
@@ -511,7 +511,7 @@ async def test_who_lost_the_position_commits_nothing_more(database, source):
 
 @asynccontextmanager
 async def controlled(database, tapes, poll_timeout=timedelta(seconds=30)):
-    """What people do to positions, with or without a running triggerer."""
+    """Return the control of positions, with or without a running triggerer."""
     async with database.reading() as session:
         asset_ids = await assets.ids_by_name(session)
     async with open_clients({}) as clients:
@@ -523,7 +523,7 @@ async def controlled(database, tapes, poll_timeout=timedelta(seconds=30)):
         )
 
 
-async def test_a_dry_run_tells_what_the_next_poll_would_find_and_changes_nothing(database, source):
+async def test_a_dry_run_shows_what_the_next_poll_would_emit_and_changes_nothing(database, source):
     source.items = ["a"]
     tapes = {"tape": source.name}
     async with triggerer(database, tapes):
@@ -546,7 +546,7 @@ QUESTIONS = {
 
 
 @pytest.mark.parametrize("ask", QUESTIONS.values(), ids=QUESTIONS)
-async def test_a_question_to_a_source_that_hangs_ends_with_its_time(database, source, ask):
+async def test_a_dry_run_of_a_source_that_hangs_ends_at_its_time_limit(database, source, ask):
     source.items = ["a"]
     tapes = {"tape": source.name}
     async with triggerer(database, tapes):
@@ -558,7 +558,7 @@ async def test_a_question_to_a_source_that_hangs_ends_with_its_time(database, so
     assert await rows(database, select(watcher_position)) == before
 
 
-async def test_a_dry_run_of_a_trigger_that_never_waits_ends_with_its_time_and_lets_the_others_go_on(database, source):
+async def test_a_dry_run_of_a_trigger_that_never_waits_ends_at_its_time_limit_and_lets_others_run(database, source):
     source.items = range(200_000)
     async with database.transaction() as session:
         await catalog_sync.apply(session, declared("tape"), database.dialect)
@@ -579,7 +579,7 @@ async def test_a_dry_run_of_a_trigger_that_never_waits_ends_with_its_time_and_le
     assert others > 10
 
 
-async def test_a_rewind_of_a_running_watcher_repeats_on_purpose_and_is_in_audit_and_history(database, source):
+async def test_a_rewind_of_a_running_watcher_repeats_items_and_is_in_audit_and_history(database, source):
     source.items = ["a", "b", "c"]
     tapes = {"tape": source.name}
     async with triggerer(database, tapes), controlled(database, tapes) as control:
@@ -602,7 +602,7 @@ async def test_a_rewind_of_a_running_watcher_repeats_on_purpose_and_is_in_audit_
 
 
 @on_both
-async def test_an_undo_puts_the_whole_position_back_until_something_would_be_told_again(database, source):
+async def test_an_undo_restores_the_whole_position_unless_something_would_be_emitted_again(database, source):
     source.items = ["a", "b", "c"]
     tapes = {"tape": source.name}
     async with triggerer(database, tapes):
@@ -621,7 +621,7 @@ async def test_an_undo_puts_the_whole_position_back_until_something_would_be_tol
         await control.rewind("tape_items", "1", "maria")
         async with triggerer(database, tapes):
             await seen(database, 5)
-        undone = await control.undo("tape_items", "maria")  # nothing but what had been told before was told again
+        undone = await control.undo("tape_items", "maria")  # only items that had been emitted before were emitted again
         assert undone.events == 2
         assert (await rows(database, kept), await rows(database, members)) == before
         await control.rewind("tape_items", "1", "maria")
@@ -637,7 +637,7 @@ async def test_an_undo_puts_the_whole_position_back_until_something_would_be_tol
 
 
 async def is_parked(running, times=1):
-    """So often, and still."""
+    """Return whether the trigger was parked this many times and still is."""
     [name] = running.hosted
     source = SOURCES[running.hosted[name].options.tape]
 
@@ -672,7 +672,7 @@ async def test_a_watcher_whose_trigger_only_waits_has_no_task_until_it_is_woken(
 
 
 async def test_a_hint_while_a_trigger_is_being_parked_is_not_lost(database, source):
-    """Nothing else would wake it within the hour."""
+    """Nothing else would wake the trigger within the hour."""
     source.park_for, source.items = 3600.0, ["a"]
 
     def wake_once(trigger):
@@ -687,7 +687,7 @@ async def test_a_hint_while_a_trigger_is_being_parked_is_not_lost(database, sour
     assert await items(database) == ["a", "b"]
 
 
-async def test_a_parked_watcher_goes_on_when_its_time_has_come(database, source, monkeypatch):
+async def test_a_parked_watcher_resumes_when_its_time_has_come(database, source, monkeypatch):
     monkeypatch.setattr("watcher.triggerer.supervisor.WORTH_PARKING", 0.0)
     source.park_for, source.items = 0.5, ["a"]
     async with triggerer(database, {"tape": source.name}) as running:
@@ -731,7 +731,7 @@ async def test_a_parked_watcher_is_paused_resumed_and_released_like_any_other(da
     assert await items(database) == ["a", "b"]
 
 
-async def test_a_trigger_that_raises_when_it_is_let_go_of_stops_nobody(database, source):
+async def test_a_trigger_that_raises_when_it_is_discarded_stops_no_other_watcher(database, source):
     source.park_for, source.items, source.refuses_to_leave = 3600.0, ["a"], True
     with capture_logs() as logs:
         async with triggerer(database, {"tape": source.name}) as running:
@@ -750,7 +750,7 @@ async def test_a_trigger_that_raises_when_it_is_let_go_of_stops_nobody(database,
         assert (await watchers.get(session, "tape_items")).owner is None
 
 
-async def test_one_that_fails_after_it_was_parked_begins_anew(database, source):
+async def test_a_watcher_that_fails_after_it_was_parked_starts_again(database, source):
     source.park_for, source.items = 3600.0, ["a"]
     async with triggerer(database, {"tape": source.name}) as running:
         trigger = await is_parked(running)
@@ -787,7 +787,7 @@ async def test_a_place_that_the_source_does_not_have_changes_nothing(database, s
     assert await rows(database, select(watcher_position)) == before
 
 
-async def test_two_triggerers_share_the_watchers_and_a_leave_hands_over(database, source):
+async def test_two_triggerers_share_the_watchers_and_one_that_leaves_hands_over(database, source):
     source.items = ["a"]
     tapes = {f"tape{n}": source.name for n in range(6)}
     async with triggerer(database, tapes, process_id="11111111-1111-1111-1111-111111111111") as first:
@@ -819,8 +819,8 @@ async def hosts(running, number):
     await until(hosted_here)
 
 
-async def test_what_a_dead_one_held_is_claimed_by_one_statement_when_its_lease_ends(database, source):
-    """The heartbeat of the one that lives would come tomorrow."""
+async def test_the_positions_of_a_dead_triggerer_are_claimed_by_one_statement_when_its_lease_ends(database, source):
+    """The next regular heartbeat of the living triggerer is tomorrow."""
     source.items = ["a"]
     tapes = {f"tape{n}": source.name for n in range(20)}
     async with database.transaction() as session:
@@ -841,7 +841,7 @@ async def test_what_a_dead_one_held_is_claimed_by_one_statement_when_its_lease_e
 
 
 async def one_that_seems_to_live(database, tapes):
-    """Killed with all the positions claimed and nothing committed; its lease would end tomorrow."""
+    """Leave a triggerer that was killed with all positions claimed and nothing committed. Its lease ends tomorrow."""
     async with database.transaction() as session:
         await catalog_sync.apply(session, declared(*tapes), database.dialect)
         await triggerers.beat(session, ProcessInfo(id=ONE, host="gone", pid=1), AGES, database.dialect)
@@ -849,7 +849,7 @@ async def one_that_seems_to_live(database, tapes):
 
 
 @on_both
-async def test_readiness_waits_for_those_that_start_at_now_until_the_lease_of_a_dead_host_ends(database, source):
+async def test_readiness_waits_for_watchers_that_start_at_now_until_the_lease_of_a_dead_host_ends(database, source):
     tapes = {f"tape{n}": source.name for n in range(8)}
     await one_that_seems_to_live(database, tapes)
     async with database.transaction() as session:
@@ -865,8 +865,8 @@ async def test_readiness_waits_for_those_that_start_at_now_until_the_lease_of_a_
 
 
 @on_both
-async def test_readiness_does_not_wait_for_what_a_living_process_hosts(database, source):
-    """Not even where that does not let go of what is ours."""
+async def test_readiness_does_not_wait_for_watchers_that_a_living_process_hosts(database, source):
+    """Not even for watchers that fall to this process and that the other has not released."""
     tapes = {f"tape{n}": source.name for n in range(8)}
     await one_that_seems_to_live(database, tapes)
     async with triggerer(database, tapes, process_id=TWO, start="now") as running:
@@ -878,9 +878,7 @@ async def test_readiness_does_not_wait_for_what_a_living_process_hosts(database,
 
 
 @pytest.mark.parametrize(("start", "capacity"), [("all", 10), ("now", 0)])
-async def test_readiness_waits_for_none_that_starts_at_all_or_that_nobody_has_room_for(
-    database, source, start, capacity
-):
+async def test_readiness_waits_for_no_watcher_that_starts_at_all_or_is_unassigned(database, source, start, capacity):
     tapes = {f"tape{n}": source.name for n in range(8)}
     await one_that_seems_to_live(database, tapes)
     async with database.transaction() as session:
@@ -894,7 +892,7 @@ async def _unhosted(running):
     return running.health.unhosted
 
 
-async def test_what_nobody_has_room_for_is_left_out_and_named_until_somebody_has(database, source):
+async def test_watchers_over_the_capacity_are_unassigned_and_named_until_there_is_room(database, source):
     source.items = ["a"]
     tapes = {f"tape{n}": source.name for n in range(5)}
     async with triggerer(database, tapes, process_id=ONE, capacity=3) as first:
@@ -933,7 +931,7 @@ async def _is(answer, expected):
     return await answer == expected
 
 
-async def test_a_position_in_a_format_of_tomorrow_is_left_to_who_can_read_it(database, source):
+async def test_a_position_in_a_newer_format_is_left_to_a_process_that_can_read_it(database, source):
     source.items = ["a"]
     async with triggerer(database, {"tape": source.name}):
         await seen(database, 1)
@@ -956,8 +954,8 @@ async def test_a_position_in_a_format_of_tomorrow_is_left_to_who_can_read_it(dat
     assert await rows(database, select(watcher_position.c.format)) == [(2,)]
 
 
-async def test_who_slept_past_its_lease_records_nothing_of_what_others_host_now(database, source):
-    """Its position and state rows stay the other's, and it begins anew when it may."""
+async def test_a_triggerer_that_slept_past_its_lease_records_nothing_about_watchers_hosted_elsewhere(database, source):
+    """The rows of position and state stay the other's. This one starts again when it may."""
     source.items = ["a"]
     async with triggerer(database, {"tape": source.name}, process_id=ONE, heartbeat=AGES) as slept:
         await seen(database, 1)
@@ -995,7 +993,7 @@ async def test_a_stop_releases_every_position(database, source):
 
 
 @on_both
-async def test_a_watchers_lag_is_recorded_with_the_heartbeat_and_readiness_waits_for_the_first_position(
+async def test_a_watchers_lag_is_recorded_with_the_heartbeat_and_readiness_waits_for_its_first_position(
     database, source
 ):
     source.items.append("one")

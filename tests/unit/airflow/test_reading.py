@@ -1,4 +1,4 @@
-"""Events that become visible out of order are each told once, if they become visible within `lateness`."""
+"""Events of Airflow that become visible out of order are each emitted once, if they become visible within `lateness`."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ histories = st.lists(st.tuples(st.integers(0, 120), st.integers(0, 10)), max_siz
 
 
 @given(histories, st.lists(st.integers(0, 40), min_size=1, max_size=20), st.integers(1, 4), st.integers(0, 5))
-def test_each_event_is_told_once_whenever_looks_are_made(
+def test_each_event_is_emitted_once_whenever_polls_are_made(
     history: list[Event], pauses: list[int], page: int, slowness: int
 ) -> None:
-    """Pages are read one after the other, so many seconds apart, while events go on becoming visible."""
+    """Pages are read one after the other, some seconds apart, while more events become visible."""
     reading, told, now = AirflowReading(newest=None), Counter[int](), START
     for pause in [*pauses, 300, 300, 300]:
         now += timedelta(seconds=pause)
@@ -61,20 +61,20 @@ def test_each_event_is_told_once_whenever_looks_are_made(
     assert told == Counter(each.id for each in history)
 
 
-def test_what_can_not_be_read_again_is_forgotten() -> None:
+def test_events_too_old_to_be_read_again_are_forgotten() -> None:
     reading = AirflowReading(newest=None).with_seen([event(1, 0, 0), event(2, 5, 0), event(3, 14, 0)])
     after = reading.after_poll(AirflowReading(newest=None), 1, LATENESS)
     assert after.newest == START + timedelta(seconds=14)
     assert after.seen.keys() == {2, 3}
 
 
-def test_an_id_that_comes_with_another_time_is_another_event() -> None:
+def test_the_same_id_with_another_time_is_another_event() -> None:
     reading = AirflowReading(newest=None).with_seen([event(1, 0, 0)])
     assert reading.unseen([event(1, 0, 5)]) == []
     assert reading.unseen([event(1, 7, 0)]) == [event(1, 7, 0)]
 
 
-def test_the_mark_leaves_the_rest_of_the_extra_as_it_is_written() -> None:
+def test_the_mark_leaves_the_rest_of_the_extra_unchanged() -> None:
     mark = {"instance": "i", "event_id": "e"}
     text = '{"asset_watcher": {"instance": "i", "event_id": "e"}}'
     assert marked("{}", mark) == text

@@ -1,4 +1,4 @@
-"""When alerts begin and end, and in which words: pure."""
+"""When alerts begin and end, and in which words: pure functions."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def rule(**config: Any) -> Rule:
 
 
 def kept(known: Sequence[KnownAlert], found: Any) -> list[KnownAlert]:
-    """What the database would hold afterwards."""
+    """Return what the database would hold after these changes."""
     every = {each.key: each for each in [*known, *found.added] if each.key not in found.removed}
     return [replace(each, is_fired=each.is_fired or key in found.fired) for key, each in every.items()]
 
 
-def test_each_change_is_told_once() -> None:
+def test_each_change_is_alerted_once() -> None:
     told, known, the_rule = [], list[KnownAlert](), rule()
     for minute, present in enumerate([[], [FAILING], [FAILING], [], [], [FAILING]]):
         found = changes(present, [the_rule], known, NOON + minute * MINUTE)
@@ -52,7 +52,7 @@ def test_each_change_is_told_once() -> None:
     assert told == [(1, "firing"), (3, "resolved"), (5, "firing")]
 
 
-def test_what_did_not_hold_for_long_enough_is_told_to_nobody() -> None:
+def test_a_problem_that_ended_too_soon_is_not_alerted() -> None:
     the_rule = rule(**{"for": "5m"})
     begun = changes([FAILING], [the_rule], [], NOON)
     assert (len(begun.added), begun.notices) == (1, [])
@@ -64,7 +64,7 @@ def test_what_did_not_hold_for_long_enough_is_told_to_nobody() -> None:
     assert (over.notices, len(over.removed)) == ([], 1)
 
 
-def test_for_counts_from_when_it_began_where_that_is_known() -> None:
+def test_for_counts_from_the_beginning_of_a_problem_if_it_is_known() -> None:
     assert changes([FAILED], [rule(**{"for": "1m"})], [], NOON).notices[0].known.since == NOON - MINUTE
 
 
@@ -86,7 +86,7 @@ def test_a_rule_covers_what_its_patterns_match(config: dict[str, Any], complaint
     assert rule(**config).covers(complaint) == covered
 
 
-def test_a_rule_that_was_changed_begins_anew_and_says_nothing_of_the_old() -> None:
+def test_a_changed_rule_starts_anew_without_ending_the_old_alerts() -> None:
     known = kept([], changes([FAILING], [rule()], [], NOON))
     found = changes([FAILING], [rule(jobs=["x"])], known, NOON)
     assert [notice.state for notice in found.notices] == ["firing"]
@@ -114,7 +114,7 @@ def waiting_job(schedule: Condition, **queued_at: datetime) -> Complaint | None:
     return of_waiting_job("load", definition, DEADLINE, queues, {"daily": {"refunds"}}, NOON)
 
 
-def test_a_deadline_names_what_has_not_come() -> None:
+def test_a_deadline_names_the_missing_assets() -> None:
     complaint = waiting_job({"all": ["landing", "customers"]}, landing=NOON - 6 * 60 * MINUTE)
     assert complaint is not None
     assert complaint.message.startswith("`customers` has not come since 2026-11-22 06:00 UTC: load waits for it")
@@ -136,6 +136,6 @@ def test_a_condition_that_is_met_not_begun_or_young_is_within_its_deadline(
     assert waiting_job(schedule, **queued) is None
 
 
-def test_what_is_lacking_is_said_as_the_condition_has_it() -> None:
+def test_missing_assets_are_described_as_the_condition_combines_them() -> None:
     condition: Condition = {"all": ["landing", {"any": ["customers", {"alias": "daily"}]}, "more"]}
     assert lacking(condition, {"landing": NOON}, {}) == "`customers` or the alias `daily` and `more`"

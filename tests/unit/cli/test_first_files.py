@@ -1,4 +1,4 @@
-"""What `watcher init` makes of a source and a target."""
+"""`watcher init` derives its first files from a source and a target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HERE = Path("/work/here")
         ),
     ],
 )
-def test_a_source_is_what_an_asset_calls_it_and_holds_no_password(text: str, place: Endpoint) -> None:
+def test_a_source_becomes_an_asset_without_its_password(text: str, place: Endpoint) -> None:
     assert source_of(text, HERE) == place
     assert "secret" not in repr(place)
 
@@ -49,7 +49,7 @@ def test_a_source_is_what_an_asset_calls_it_and_holds_no_password(text: str, pla
 @pytest.mark.parametrize(
     "text", ["", "kafka://topic", "s3:///orders", "postgres://db/shop", "postgres:///shop/public/t"]
 )
-def test_what_no_trigger_watches_is_no_source(text: str) -> None:
+def test_a_place_that_no_trigger_watches_is_refused_as_a_source(text: str) -> None:
     with pytest.raises(PlaceInvalid):
         source_of(text, HERE)
 

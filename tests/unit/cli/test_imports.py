@@ -1,4 +1,4 @@
-"""Commands import what they need and no more: the API alone takes a second."""
+"""Commands import only what they need: the API alone takes a second."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ LIGHT = {
 
 
 @pytest.mark.parametrize(("module", "heavy"), LIGHT.items(), ids=LIGHT)
-def test_what_a_command_needs_not_is_not_imported(module, heavy):
+def test_a_command_imports_nothing_that_it_does_not_need(module, heavy):
     program = f"import sys, {module}; sys.exit({heavy!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 
-def test_a_command_hardly_searches_for_garbage_among_what_it_imports():
+def test_a_command_hardly_collects_garbage_while_it_imports():
     program = (
         "import atexit, gc, sys; "
         "atexit.register(lambda: print(sum(each['collections'] for each in gc.get_stats()), gc.get_freeze_count(), file=sys.stderr)); "
@@ -35,7 +35,7 @@ def test_a_command_hardly_searches_for_garbage_among_what_it_imports():
     assert left_alone > 100_000, "Python searches what is not left alone several times before it ends"
 
 
-def test_what_libraries_import_for_others_is_not_imported():
+def test_optional_imports_of_libraries_are_left_out():
     program = (
         "import atexit, sys; "
         "atexit.register(lambda: print(*{'click', 'pygments', 'rich.pretty'} & sys.modules.keys(), file=sys.stderr)); "

@@ -1,4 +1,4 @@
-"""`watcher init` writes what is right, over nothing that is there, and asks for what it was not told."""
+"""`watcher init` writes a valid project, overwrites nothing, and asks for missing arguments."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Init:
         ("postgres://me@db/shop/public/orders", "/data/orders", "postgres.new_rows"),
     ],
 )
-def test_a_project_is_a_configuration_that_is_right_a_job_and_its_test(
+def test_a_project_is_a_valid_configuration_a_job_and_its_test(
     init: Init, tmp_path: Path, source: str, target: str, trigger: str
 ) -> None:
     said = json.loads(init("mine", "--source", source, "--target", target, "--json").stdout)
@@ -50,7 +50,7 @@ def test_a_project_is_a_configuration_that_is_right_a_job_and_its_test(
         compile((tmp_path / "mine" / path).read_text(), path, "exec")
 
 
-def test_nothing_is_written_over_what_is_there(init: Init, tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(init: Init, tmp_path: Path) -> None:
     words = ("--source", "inbox", "--target", "orders")
     init(*words, "--match", "*.csv")
     before = (tmp_path / "watchers.yaml").read_text()
@@ -60,14 +60,14 @@ def test_nothing_is_written_over_what_is_there(init: Init, tmp_path: Path) -> No
     assert (tmp_path / "watchers.yaml").read_text() == before
 
 
-def test_what_is_no_source_and_no_name_is_refused_in_a_sentence(init: Init, tmp_path: Path) -> None:
+def test_an_invalid_source_or_name_is_refused_in_a_sentence(init: Init, tmp_path: Path) -> None:
     assert "give a folder, s3://bucket/prefix/ or" in init("--source", "kafka://t", "--target", "o", exits=2).stderr
     refused = init("--source", "in", "--target", "o", "--name", "my orders", exits=2)
     assert "cannot be a module's name" in refused.stderr
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_was_not_said_is_asked_on_a_terminal_alone(
+def test_missing_arguments_are_asked_for_only_on_a_terminal(
     init: Init, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert "say it with --target" in init("--source", "inbox", exits=2).stderr

@@ -1,4 +1,4 @@
-"""How answers are printed, for people and for programs."""
+"""Answers are printed for people and for programs."""
 
 from __future__ import annotations
 
@@ -56,14 +56,14 @@ def lines(readable: Readable, **how: Any) -> list[str]:
     return [line.rstrip() for line in printed(readable, **how).splitlines()]
 
 
-def test_what_fits_is_a_table() -> None:
+def test_rows_that_fit_are_a_table() -> None:
     heading, line = lines(table([WATCHER], WATCHERS))
     assert heading.split() == ["watcher", "asset", "state", "watermark", "last", "event", "error"]
     assert line.split()[:3] == ["orders_rows", "orders", "running"]
     assert "2026-11-20 09:00:00Z" in line
 
 
-def test_what_does_not_fit_is_a_few_lines_with_whole_ids() -> None:
+def test_rows_that_do_not_fit_take_a_few_lines_with_whole_ids() -> None:
     shown = lines(table([RUN, RUN], RUNS))
     assert shown[0] == f"load_orders  {RUN_ID}"
     assert shown[1] == "    state: failed  queued: 2026-11-20 09:00:00Z  seconds: 12.3"
@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_a_few_lines_with_whole_ids() -> None:
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
-def test_nothing_is_wider_than_the_terminal_but_a_single_word(width: int) -> None:
+def test_only_a_single_word_may_be_wider_than_the_terminal(width: int) -> None:
     for line in lines(table([RUN, WATCHER | RUN], RUNS), width=width):
         assert cell_len(line) <= width or RUN_ID in line
         assert (RUN_ID in line) or RUN_ID[:20] not in line, "an id is in one piece"
@@ -89,7 +89,7 @@ def test_a_long_text_is_cut_for_people() -> None:
     assert 300 < len(printed(table([entry], ENTRIES))) < 500
 
 
-def test_states_are_coloured_on_a_terminal_unless_it_is_not_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_states_are_coloured_on_a_terminal_unless_colours_are_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[32mrunning" in printed(table([WATCHER], WATCHERS), color_system="standard")
     assert "\x1b[31mfailed" in printed(table([RUN], RUNS), color_system="standard")
     assert "\x1b" not in printed(table([WATCHER], WATCHERS), terminal=False, color_system="auto")
@@ -104,7 +104,7 @@ def test_properties_wrap_between_words_beside_their_names() -> None:
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_nothing_that_others_wrote_reaches_the_terminal_as_a_command(terminal: bool) -> None:
+def test_foreign_text_never_reaches_the_terminal_as_a_control_sequence(terminal: bool) -> None:
     evil = f"a{OVERRIDE}b{ESCAPE}c\rd\u200be\x9bf\U000e0041g\nh[red]i"
     shown = printed(table([RUN | {"dag_id": evil, "reason": evil}], RUNS), terminal=terminal)
     shown += printed(properties({evil: evil}), terminal=terminal) + printed(evil, terminal=terminal)
@@ -118,7 +118,7 @@ def test_lines_keep_their_ends() -> None:
     assert harmless("Zürich 東京 ✓") == "Zürich 東京 ✓"
 
 
-def test_moments_are_to_the_second() -> None:
+def test_times_are_printed_to_the_second() -> None:
     assert moment("2026-11-20T09:00:00.123456Z") == "2026-11-20 09:00:00Z"
     assert moment("2026-11-20T09:00:00+00:00") == "2026-11-20 09:00:00Z"
     assert (moment(None), moment("now")) == (None, "now")
@@ -173,7 +173,7 @@ def test_records_are_printed_as_they_come(
     assert read(capsys.readouterr().out) == told.get(form, RECORDS)
 
 
-def test_one_form_is_asked_for() -> None:
+def test_only_one_output_format_may_be_chosen() -> None:
     assert [Show.of(*asked).form for asked in ((None, False), (None, True), ("json", True), ("csv", False))] == [
         "table",
         "json",

@@ -1,4 +1,4 @@
-"""The project's own files, as a commit would hold them."""
+"""Fixtures: the project's own files, as a commit would hold them."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def root() -> Path:
 
 @pytest.fixture(scope="session")
 def project_files() -> list[Path]:
-    """Tracked files, and those that would be tracked: everything that is not ignored."""
-    anyones = ["-c", "safe.directory=*"]  # a clone may be mounted from another user's disk
+    """Tracked files and those that would be tracked: all files that are not ignored."""
+    anyones = ["-c", "safe.directory=*"]  # another user may own the clone's folder
     listing = subprocess.run(
         ["git", *anyones, "ls-files", "--cached", "--others", "--exclude-standard", "-z"],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""The Dags of docs/airflow.md are those of examples/airflow, which the tests with a real Airflow run; its YAML is right."""
+"""The Dags of docs/airflow.md are those of examples/airflow, which the tests with a real Airflow run; its YAML is valid."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ PAGE = (ROOT / "docs" / "airflow.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["report", "export"])
-def test_the_dags_are_the_examples(name: str) -> None:
+def test_the_dags_are_those_of_the_examples(name: str) -> None:
     blocks = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     _docstring, _, code = (ROOT / f"examples/airflow/dags/{name}.py").read_text(encoding="utf-8").partition("\n\n")
     assert code in blocks
 
 
-def test_the_settings_are_right() -> None:
+def test_the_settings_are_valid() -> None:
     block = re.search(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     assert block is not None
     given = YAML(typ="safe", pure=True).load(block[1])["settings"]["airflow"]

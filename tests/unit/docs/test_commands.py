@@ -1,4 +1,4 @@
-"""Every command that a page shows is one: `watcher` knows its words, and each shell block is run by a test or says here why not."""
+"""Every command on a page exists: `watcher` accepts its words, and a test runs each shell block, or a reason stands here."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RUN = {
     ("examples/two-assets/README.md", 0): "tests/e2e/test_two_assets.py",
     ("examples/two-assets/README.md", 1): "tests/e2e/test_two_assets.py",
 }
-"""Page and number of each block that a test runs, and which."""
+"""The test that runs each block, by page and number of the block."""
 NOT_RUN = {
     ("docs/container.md", 0): "docker; tests/container builds and starts the same with podman",
     ("docs/container.md", 1): "docker; tests/container has the same flags, HARDENED",
@@ -37,7 +37,7 @@ NOT_RUN = {
     ("examples/orders-from-s3/README.md", 0): "somebody's credentials; tests/e2e/test_ingest.py runs its configuration",
     ("examples/customers-from-postgres/README.md", 0): "likewise",
 }
-"""The others, with the reason, and what shows the same."""
+"""The blocks that no test runs, with the reason, and what tests the same."""
 PAGES = sorted(
     str(page.relative_to(ROOT))
     for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md")
@@ -50,14 +50,14 @@ PROGRAM = re.compile(r"\s*(?:docker exec \S+ )?(?:\S*/)?watcher\s+(.*)")
 
 
 def commands(block: str) -> list[list[str]]:
-    """The words of each `watcher` in a shell block, also within `$(…)`, between pipes, and behind `docker exec NAME`."""
+    """Return the words of each `watcher` in a shell block, also within `$(…)`, between pipes, and after `docker exec NAME`."""
     lines = block.replace("\\\n", " ").splitlines()
     parts = [part for line in lines for part in re.split(r"\$\(|[|;)]|&&", line.split(" #")[0])]
     return [shlex.split(words[1]) for part in parts if (words := PROGRAM.match(part))]
 
 
 def parse(words: list[str]) -> None:
-    """As the program would, without running it. Raises what it would."""
+    """Parse the words as the program does, without running the command. Raise the same errors."""
     command, context, name = WATCHER, None, "watcher"
     while isinstance(command, TyperGroup):
         context = command.make_context(name, words, parent=context)
@@ -68,7 +68,7 @@ def parse(words: list[str]) -> None:
 
 
 def know(words: list[str]) -> None:
-    """Likewise of an inline command, which may leave out arguments or have placeholders: its command and options are there."""
+    """Check that the program has the command and the options of an inline command. Arguments may be missing or placeholders."""
     command = WATCHER
     while words and isinstance(command, TyperGroup) and not words[0].startswith("-"):
         following = [command.commands.get(name) for name in words[0].split("|")]
@@ -101,7 +101,7 @@ def test_the_program_knows_the_commands_named_in_a_text(page: str) -> None:
         know(command.replace("[", " ").replace("]", " ").split()[1:])
 
 
-def test_a_word_that_is_none_is_found() -> None:
+def test_an_unknown_word_is_found() -> None:
     [words] = commands("export TOKEN=$(../bin/watcher token create --subject me)  # a comment\n")
     assert words == ["token", "create", "--subject", "me"]
     with pytest.raises(Exception, match="No such option: --color"):
@@ -112,6 +112,6 @@ def test_a_word_that_is_none_is_found() -> None:
         know(["runs", "list", "--everything"])
 
 
-def test_the_pages_are_all() -> None:
+def test_every_page_is_checked() -> None:
     assert {"README.md", "docs/operating.md", "examples/quickstart/README.md"} <= set(PAGES)
     assert Path(ROOT / "docs/index.md").exists()

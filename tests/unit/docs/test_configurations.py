@@ -1,4 +1,4 @@
-"""Every configuration that the pages show is one that `check` takes, as far as it is shown."""
+"""Every configuration that the pages show is valid, as far as it is shown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from watcher.configuration.vocabulary import vocabulary
 ROOT = Path(__file__).resolve().parents[3]
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHOWN_ELSEWHERE = re.compile(r"unknown (asset|alias|connection) |cannot be imported")
-"""Of a part: what it names stands in another block, or is a class that the page is about."""
+"""Problems that a part may have: it names something in another block, or a class that the page explains."""
 
 
 BLOCKS = [
@@ -26,7 +26,7 @@ BLOCKS = [
 
 
 def environment(block: str) -> dict[str, str]:
-    """What it takes from there, by its name."""
+    """Return the environment variables that a configuration uses, with values."""
     return {
         name: "postgresql://shop.example/shop" if name.endswith("DSN") else "x" * 40
         for name in re.findall(r"\$\{(\w+)", block)
@@ -34,7 +34,7 @@ def environment(block: str) -> dict[str, str]:
 
 
 def documents(block: str) -> list[str]:
-    """The block with what is around it: a file, sections of one, an asset's watchers, or several schedules to choose from."""
+    """Complete a block: it is a file, sections of one, an asset's watchers, or several schedules to choose from."""
     if block.startswith("schedule:"):
         return [
             f"version: 1\njobs:\n  load:\n    spark: {{application: load.py}}\n    {line}"
@@ -46,7 +46,7 @@ def documents(block: str) -> list[str]:
 
 
 @pytest.mark.parametrize("block", BLOCKS)
-def test_a_shown_configuration_is_right(block: str, tmp_path: Path) -> None:
+def test_a_shown_configuration_is_valid(block: str, tmp_path: Path) -> None:
     file = tmp_path / "watchers.yaml"
     for document in documents(block):
         file.write_text(document)

@@ -1,4 +1,4 @@
-"""What the pages say about this repository is true."""
+"""The statements of the pages about this repository are true."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MAKE = re.compile(r"(?:^|`)make ([a-z][a-z-]*)", re.MULTILINE)
 CHANGELOG_TITLE = re.compile(r"## \[(Unreleased|(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d)")
 CHANGELOG_SECTIONS = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}
 
-# In two parts, so that this file is no finding of its own.
+# In two parts, so that this file does not match itself.
 REGISTRIES = [
     "py" + "pi.org",
     "python" + "hosted.org",
@@ -30,7 +30,7 @@ REGISTRIES = [
 ]
 
 
-def test_the_pages_are_there(documents: dict[Path, str], root: Path) -> None:
+def test_the_pages_exist(documents: dict[Path, str], root: Path) -> None:
     expected = [
         "README.md",
         "CHANGELOG.md",
@@ -61,7 +61,7 @@ def test_commands_of_the_pages_are_targets_of_the_makefile(documents: dict[Path,
     assert {(page, command) for page, command in named if command not in targets} == set()
 
 
-def test_the_changelog_keeps_its_form(documents: dict[Path, str], root: Path) -> None:
+def test_the_changelog_keeps_its_format(documents: dict[Path, str], root: Path) -> None:
     text = documents[root / "CHANGELOG.md"]
     titles = re.findall(r"^## .*$", text, re.MULTILINE)
     assert text.startswith("# Changelog\n")
@@ -102,7 +102,7 @@ def test_every_decision_is_listed(root: Path) -> None:
 
 
 def test_no_file_names_a_registry_or_a_place_on_this_machine(project_files: list[Path], root: Path) -> None:
-    places = [str(place) for place in (root, Path.home(), Path(sys.prefix)) if is_telling(place)]
+    places = [str(place) for place in (root, Path.home(), Path(sys.prefix)) if is_of_this_machine(place)]
     forbidden = re.compile("|".join(map(re.escape, [*REGISTRIES, *places])))
     findings = [
         f"{file.relative_to(root)}: {found[0]}"
@@ -112,8 +112,8 @@ def test_no_file_names_a_registry_or_a_place_on_this_machine(project_files: list
     assert findings == []
 
 
-def is_telling(place: Path) -> bool:
-    """Not a path that any machine has, like `/root`, `/usr/local` or the `/src` of a container."""
+def is_of_this_machine(place: Path) -> bool:
+    """Return whether a path tells of a machine: not `/root`, `/usr/local` or the `/src` of a container, which all have."""
     return len(place.parts) > 2 and place != Path("/usr/local")
 
 
@@ -132,7 +132,7 @@ def leads_somewhere(page: Path, target: str) -> bool:
 
 
 def anchors(text: str) -> Iterator[str]:
-    """As the usual renderers make them of headings."""
+    """Return the anchors that the usual renderers make of headings."""
     for heading in HEADING.findall(FENCE.sub("", text)):
         yield re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 

@@ -1,4 +1,4 @@
-"""The examples are valid, and name only files that are there."""
+"""The examples are valid, and name only files that exist."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def read(root: Path, name: str) -> str:
 
 
 def rows(page: str, heading: str) -> dict[str, str]:
-    """The table with this heading: its second cells by its first."""
+    """Return the table with this heading: the second cells by the first."""
     [found] = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
     return dict(re.findall(r"^\| (.+?) \| (.*?) \|", found, re.MULTILINE))
 

@@ -9,7 +9,7 @@ from watcher.configuration.vocabulary import vocabulary
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "ingest.md"
 
 
-def test_the_ingestion_that_is_shown_is_taken_as_it_is(tmp_path: Path) -> None:
+def test_the_shown_ingestion_is_valid_as_it_is(tmp_path: Path) -> None:
     found = re.search(r"```yaml\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     assert found
     (tmp_path / "watchers.yaml").write_text(found[1], encoding="utf-8")

@@ -1,4 +1,4 @@
-"""docs/postgres.md names every option and every check there is, and its example is valid."""
+"""docs/postgres.md names every option and every check, and its example is valid."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def page(root: Path) -> str:
 
 
 def table(page: str, heading: str) -> set[str]:
-    """The first cells of the table with this heading."""
+    """Return the first cells of the table with this heading."""
     [found] = re.findall(rf"^\| {heading} \|.*\n\|[-|]+\n((?:\|.*\n)+)", page, re.MULTILINE)
     return set(re.findall(r"^\| `([^`]+)` \|", found, re.MULTILINE))
 

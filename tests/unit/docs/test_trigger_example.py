@@ -23,7 +23,7 @@ PAGE = Path(__file__).resolve().parents[3] / "docs" / "writing-a-trigger.md"
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModuleType]:
-    """The page's module, found the way plug-ins are: by its name, in a folder on the path."""
+    """The page's module, imported as a plug-in is: by its name, from a folder on the path."""
     found = re.search(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     assert found is not None
     folder = tmp_path_factory.mktemp("plugins")
@@ -51,7 +51,7 @@ def stored(position: Position | None) -> StoredPosition | None:
 
 
 async def polled(trigger: Any, position: Position | None) -> tuple[list[str], Position | None]:
-    """The lines that one poll emits, and the position it leaves."""
+    """Poll once. Return the emitted lines and the new position."""
     lines: list[str] = []
     async with aclosing(trigger.poll(stored(position))) as batches:
         async for batch in batches:
@@ -60,7 +60,7 @@ async def polled(trigger: Any, position: Position | None) -> tuple[list[str], Po
     return lines, position
 
 
-async def test_each_complete_line_comes_once_over_restarts(example: ModuleType, log: Path) -> None:
+async def test_each_complete_line_is_emitted_once_over_restarts(example: ModuleType, log: Path) -> None:
     lines, position = await polled(new_trigger(example, log), None)
     assert lines == ["first", "second"]
     with log.open("a") as file:
@@ -70,7 +70,7 @@ async def test_each_complete_line_comes_once_over_restarts(example: ModuleType, 
     assert await polled(new_trigger(example, log), position) == ([], position)
 
 
-async def test_what_was_not_committed_comes_again(example: ModuleType, log: Path) -> None:
+async def test_uncommitted_lines_are_emitted_again(example: ModuleType, log: Path) -> None:
     async with aclosing(new_trigger(example, log).events(None)) as batches:
         start = (await anext(batches)).position
         assert [event.count for event in (await anext(batches)).events] == [2]
@@ -78,7 +78,7 @@ async def test_what_was_not_committed_comes_again(example: ModuleType, log: Path
     assert lines == ["first", "second"]
 
 
-async def test_a_shorter_or_missing_file_is_told_apart(example: ModuleType, log: Path) -> None:
+async def test_a_shorter_and_a_missing_file_are_distinguished(example: ModuleType, log: Path) -> None:
     _, position = await polled(new_trigger(example, log), None)
     log.write_text("")
     with pytest.raises(SourceChanged, match="shorter"):
@@ -95,7 +95,7 @@ async def test_the_check_names_the_remedy(example: ModuleType, log: Path) -> Non
     assert (finding.level, finding.remedy) == ("error", "create it, or correct `path`")
 
 
-def test_the_other_pieces_of_the_page_are_those_of_the_plug_in_that_the_suites_test() -> None:
+def test_the_other_code_of_the_page_is_that_of_the_tested_plug_in() -> None:
     _, *pieces = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
     plug_in = (PAGE.parents[1] / "tests" / "plugins" / "notice_board.py").read_text(encoding="utf-8")
     assert [piece for piece in pieces if piece not in plug_in and indent(piece, "    ") not in plug_in] == []

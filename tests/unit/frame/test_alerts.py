@@ -1,4 +1,4 @@
-"""The alert rules are rules, and ask for nothing that no process tells. Each metric stands in docs/metrics.md."""
+"""The alert rules are valid and use only metrics that a process exposes. docs/metrics.md has each metric."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 OPENMETRICS = "application/openmetrics-text;version=1.0.0"
 GIVEN_BY_PROMETHEUS = {"instance", "value"}
 DESCRIBED = "gaps"
-"""The gauge that a shipped trigger adds."""
+"""A gauge that a built-in trigger adds."""
 
 T = TypeVar("T")
 
 
 def made(shape: type[T], **values: Any) -> T:
-    """With nothing in its other fields."""
+    """Make an instance with empty values in its other fields."""
     return shape(**{**dict.fromkeys(shape.__dataclass_fields__), **values})  # type: ignore[attr-defined]  # a dataclass
 
 
 @cache
 def samples() -> list[Sample]:
-    """What a process tells in which everything has happened."""
+    """Return the metrics of a process in which everything has happened."""
     metrics = Metrics()
     metrics.expect_runs(["load"])
     metrics.reloads.labels("applied").inc()
@@ -103,7 +103,7 @@ def test_rules_have_what_prometheus_and_people_need() -> None:
         assert rule["expr"].count("(") == rule["expr"].count(")")
 
 
-def test_rules_ask_for_metrics_and_labels_that_we_tell() -> None:
+def test_rules_use_only_metrics_and_labels_that_exist() -> None:
     labels: dict[str, set[str]] = {}
     for sample in samples():
         labels.setdefault(sample.name, set()).update(sample.labels)
@@ -117,7 +117,7 @@ def test_rules_ask_for_metrics_and_labels_that_we_tell() -> None:
         assert {name.strip() for names in named for name in names.split(",")} <= known, rule["alert"]
 
 
-def test_rules_of_states_name_states_that_there_are() -> None:
+def test_rules_about_states_name_existing_states() -> None:
     states = {name for rule in rules() for name in re.findall('watcher_state{state="(.*?)"}', rule["expr"])}
     assert states == {"failing", "blocked", "paused", "waiting"}
 
@@ -128,7 +128,7 @@ def test_promtool_accepts_the_rules() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
-def test_every_metric_is_documented_and_no_triggers_to_take() -> None:
+def test_every_metric_is_documented_and_its_name_is_reserved() -> None:
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     table = dict(re.findall(r"^\| `watcher_(\w+)` \|(.*?)\|", page, re.MULTILINE))
     families = {re.sub("_(count|sum|bucket|created|total)$", "", sample.name) for sample in samples()}
@@ -142,7 +142,7 @@ def test_every_metric_is_documented_and_no_triggers_to_take() -> None:
         assert told - {"le"} == documented, name
 
 
-def test_a_trace_stands_beside_what_it_moved() -> None:
+def test_a_metric_has_the_trace_that_changed_it_as_an_exemplar() -> None:
     traced = {sample.name for sample in samples() if sample.exemplar and sample.exemplar.labels == {"trace_id": TRACE}}
     assert traced == {
         "watcher_events_total",
@@ -154,7 +154,7 @@ def test_a_trace_stands_beside_what_it_moved() -> None:
     }
 
 
-def test_who_does_not_ask_for_openmetrics_gets_the_older_text() -> None:
+def test_a_client_that_does_not_accept_openmetrics_gets_the_older_format() -> None:
     text, content_type = Metrics().exposition(MetricsSnapshot(is_ready=False, has_database=False))
     assert content_type.startswith("text/plain")
     assert "watcher_ready 0.0" in text.decode().splitlines()

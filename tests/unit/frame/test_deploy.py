@@ -1,4 +1,4 @@
-"""What lies in deploy/ fits this program: configurations that are right, ports and probes that exist, metrics that are told."""
+"""The files in deploy/ fit this program: valid configurations, existing ports and probes, existing metrics."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ def manifest() -> dict[str, Any]:
     return {document["kind"]: document for document in documents("kubernetes.yaml")}
 
 
-def test_what_compose_watches_is_right(compose: Mapping[str, Any], tmp_path: Path) -> None:
+def test_the_configuration_of_compose_is_valid(compose: Mapping[str, Any], tmp_path: Path) -> None:
     content = (DEPLOY / "compose" / "watchers.yaml").read_text(encoding="utf-8")
     check(content, tmp_path, **compose["services"]["watcher"]["environment"])
 
 
-def test_compose_names_only_what_is_there(compose: Mapping[str, Any]) -> None:
+def test_compose_names_only_existing_files(compose: Mapping[str, Any]) -> None:
     services = compose["services"]
     assert {"airflow", "postgres", "storage", "watcher"} <= services.keys()
     for service in services.values():
@@ -59,11 +59,11 @@ def test_compose_names_only_what_is_there(compose: Mapping[str, Any]) -> None:
     assert services["watcher"]["image"].endswith(f":-{RELEASE}}}")
 
 
-def test_what_kubernetes_watches_is_right(manifest: Mapping[str, Any], tmp_path: Path) -> None:
+def test_the_configuration_of_kubernetes_is_valid(manifest: Mapping[str, Any], tmp_path: Path) -> None:
     check(manifest["ConfigMap"]["data"]["watchers.yaml"], tmp_path)
 
 
-def test_the_pod_has_no_rights_that_it_does_not_need(manifest: Mapping[str, Any]) -> None:
+def test_the_pod_has_no_unneeded_rights(manifest: Mapping[str, Any]) -> None:
     pod = manifest["Deployment"]["spec"]["template"]["spec"]
     [container] = pod["containers"]
     assert container["securityContext"] == {
@@ -78,7 +78,7 @@ def test_the_pod_has_no_rights_that_it_does_not_need(manifest: Mapping[str, Any]
     assert set(mounts.values()) == {volume["name"] for volume in pod["volumes"]}
 
 
-def test_grace_ends_before_the_pod_is_killed(manifest: Mapping[str, Any]) -> None:
+def test_the_grace_period_ends_before_the_pod_is_killed(manifest: Mapping[str, Any]) -> None:
     pod = manifest["Deployment"]["spec"]["template"]["spec"]
     [grace] = [each["value"] for each in pod["containers"][0]["env"] if each["name"].endswith("GRACE")]
     assert int(grace.removesuffix("s")) < pod["terminationGracePeriodSeconds"]
@@ -94,7 +94,7 @@ def test_the_service_leads_to_the_pod(manifest: Mapping[str, Any]) -> None:
 
 
 def told() -> dict[str, set[str]]:
-    """The labels of each metric, by docs/metrics.md, which other tests hold to what is told."""
+    """Return the labels of each metric in docs/metrics.md, which other tests compare with the program."""
     page = (ROOT / "docs" / "metrics.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(watcher_\w+)` \|(.*?)\|", page, re.MULTILINE)
     return {name: {label.strip() for label in labels.strip(" `").split(",")} for name, labels in rows}
@@ -109,7 +109,7 @@ def expressions() -> Iterator[str]:
             yield re.sub(r"label_values\((\w+), (\w+)\)", r"count by (\2) (\1)", variable["query"])
 
 
-def test_the_dashboard_asks_for_metrics_and_labels_that_we_tell() -> None:
+def test_the_dashboard_uses_only_metrics_and_labels_that_exist() -> None:
     metrics = told()
     for expression in expressions():
         assert all(expression.count(left) == expression.count(right) for left, right in ("()", "{}", "[]")), expression

@@ -1,4 +1,4 @@
-"""What can be said about the image without building it."""
+"""The Dockerfile is checked without building the image."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def stages() -> list[list[Instruction]]:
 
 @pytest.fixture(scope="module")
 def final(stages: list[list[Instruction]]) -> dict[str, str]:
-    """The last word of each instruction in the image that is run."""
+    """The last instruction of each kind in the final stage."""
     return {instruction.name: instruction.text for instruction in stages[-1]}
 
 
@@ -48,7 +48,7 @@ def copied(stages: list[list[Instruction]]) -> list[str]:
 
 
 def let_in(path: str) -> bool:
-    """Whether .dockerignore lets a file into the build; the last line that matches decides."""
+    """Return whether .dockerignore lets a file into the build. The last matching line decides."""
     decision = True
     for line in (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines():
         if line and not line.startswith("#") and matches(line.removeprefix("!"), path):
@@ -57,19 +57,19 @@ def let_in(path: str) -> bool:
 
 
 def matches(pattern: str, path: str) -> bool:
-    """The three forms that our .dockerignore uses; a folder's pattern takes all below it."""
+    """Match the three forms of patterns in our .dockerignore. The pattern of a folder matches all below it."""
     if pattern.startswith("**/"):
         return pattern.removeprefix("**/") in Path(path).parts
     return pattern in ("*", path) or path.startswith(f"{pattern}/")
 
 
-def test_what_runs_and_what_builds_stand_on_the_same_slim_python(stages: list[list[Instruction]]) -> None:
+def test_both_stages_use_the_same_slim_python(stages: list[list[Instruction]]) -> None:
     assert [stage[0].text for stage in stages] == ["${BASE} AS system", "system AS java", "system AS build", "system"]
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
     assert re.findall("^ARG BASE=(.*)$", text, re.MULTILINE) == ["python:${PYTHON}-slim-${DEBIAN}"]
 
 
-def test_every_file_copied_is_there_and_let_into_the_build(stages: list[list[Instruction]]) -> None:
+def test_every_copied_file_exists_and_is_let_into_the_build(stages: list[list[Instruction]]) -> None:
     sources = copied(stages)
     assert {source for source in sources if not (ROOT / source).exists()} == set()
     assert {source for source in sources if not let_in(source)} == set()
@@ -78,7 +78,7 @@ def test_every_file_copied_is_there_and_let_into_the_build(stages: list[list[Ins
     assert not let_in("watcher/__pycache__/guard.cpython-312.pyc")
 
 
-def test_everything_that_is_packaged_is_copied(stages: list[list[Instruction]]) -> None:
+def test_every_package_is_copied(stages: list[list[Instruction]]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     find = project["tool"]["setuptools"]["packages"]["find"]
     names = [pattern.removesuffix("*") for pattern in find["include"]]
@@ -101,7 +101,7 @@ def test_pip_installs_by_hash_only_and_does_not_stay(stages: list[list[Instructi
     assert not any("pip" in text for _, text in stages[-1])
 
 
-def test_it_runs_the_daemon_as_somebody_without_rights(final: dict[str, str]) -> None:
+def test_the_daemon_runs_as_a_user_without_rights(final: dict[str, str]) -> None:
     user, group = final["USER"].split(":")
     assert (int(user) >= 10000, group) == (True, "0"), "any other account of this group may do the same"
     assert json.loads(final["ENTRYPOINT"]) == ["tini", "--", "watcher-entry"]
@@ -109,7 +109,7 @@ def test_it_runs_the_daemon_as_somebody_without_rights(final: dict[str, str]) ->
     assert "WATCHER_SETTINGS__API__HOST=0.0.0.0" in final["ENV"]
 
 
-def test_a_read_only_root_has_volumes_where_it_writes(final: dict[str, str]) -> None:
+def test_a_read_only_root_has_volumes_where_the_daemon_writes(final: dict[str, str]) -> None:
     volumes = json.loads(final["VOLUME"])
     home = re.search(r"WATCHER_SETTINGS__HOME=(\S+)", final["ENV"])
     assert home is not None
@@ -118,14 +118,14 @@ def test_a_read_only_root_has_volumes_where_it_writes(final: dict[str, str]) -> 
     assert "PYTHONDONTWRITEBYTECODE=1" in final["ENV"]
 
 
-def test_the_health_check_is_a_module_of_ours(final: dict[str, str]) -> None:
+def test_the_health_check_is_a_module_of_this_project(final: dict[str, str]) -> None:
     _, _, command = final["HEALTHCHECK"].partition(" CMD ")
     program, *options, module = json.loads(command)
     assert (program, options) == ("python", ["-P", "-m"])
     assert find_spec(module) is not None
 
 
-def test_the_entry_is_a_script_that_may_be_executed() -> None:
+def test_the_entry_point_is_an_executable_script() -> None:
     entry = ROOT / "tools" / "image" / "entry"
     assert os.access(entry, os.X_OK)
     assert subprocess.run(["sh", "-n", entry], capture_output=True, text=True, check=True).stderr == ""

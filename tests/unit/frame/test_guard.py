@@ -1,4 +1,4 @@
-"""A package of the user's that hides one of ours stops the start with one sentence, and is never executed."""
+"""A user's package that hides one of this project's stops the start with one sentence, and is never executed."""
 
 from __future__ import annotations
 
@@ -72,13 +72,13 @@ def test_the_installed_command_does_not_look_into_the_working_folder(tmp_path: P
     assert not (tmp_path / "executed").exists()
 
 
-def test_our_own_packages_are_no_strangers() -> None:
+def test_our_own_packages_are_accepted() -> None:
     assert find_stranger(ROOT) is None
 
 
 def test_an_incomplete_installation_is_named(tmp_path: Path) -> None:
     guard = ROOT / "watcher" / "guard.py"
     code = f"import runpy; print(runpy.run_path({str(guard)!r})['find_stranger'](__import__('pathlib').Path.cwd()))"
-    bare = ["-I", "-S", "-c", code]  # without site-packages, where we are installed
+    bare = ["-I", "-S", "-c", code]  # without site-packages, where this project is installed
     done = subprocess.run([sys.executable, *bare], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "the package 'config' is missing; install Asset Watcher again\n"

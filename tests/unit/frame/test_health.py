@@ -1,4 +1,4 @@
-"""When a process is ready, and what it warns of: from memory alone."""
+"""Readiness and warnings of a process depend only on what it has in memory."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ def report(
     return made
 
 
-def test_a_process_in_which_all_is_well_is_ready() -> None:
+def test_a_process_without_problems_is_ready() -> None:
     health = Health(watchers={"files": report("running", has_position=True)})
     health.beat("triggerer", timedelta(hours=1))
     assert health.reasons(None) == []
     assert health.warnings() == []
 
 
-def test_each_thing_that_holds_readiness_is_named() -> None:
+def test_each_reason_against_readiness_is_named() -> None:
     health = Health(waits_for="not everything has started yet", watchers={"files": report("starting")})
     health.beat("triggerer", timedelta(0))
     health.end("scheduler")
@@ -64,7 +64,7 @@ def test_a_watcher_that_starts_at_now_is_awaited_until_it_has_a_position_or_has_
     assert bool(health.warnings()) == is_warned_of
 
 
-def test_a_watcher_that_has_failed_once_is_awaited_no_more() -> None:
+def test_readiness_does_not_wait_for_a_watcher_that_has_failed_once() -> None:
     watcher = report("failing", "no such table")
     watcher.show("starting", None, 0)
     assert Health(watchers={"files": watcher}).reasons(None) == []
@@ -84,7 +84,7 @@ def test_a_recent_block_of_the_event_loop_is_a_warning() -> None:
     assert health.reasons(None) == []
 
 
-def test_lag_is_known_once_a_whole_poll_was_made_and_counts_from_its_start() -> None:
+def test_lag_is_known_after_a_complete_poll_and_counts_from_its_start() -> None:
     now = time.monotonic()
     assert WatcherReport(polled_at=now).polled is None
     polled = WatcherReport(polled_at=now, whole_since=now - 7.5).polled
@@ -94,14 +94,14 @@ def test_lag_is_known_once_a_whole_poll_was_made_and_counts_from_its_start() -> 
 
 
 class _Resting:
-    """A trigger for which others look."""
+    """A trigger whose source is polled together with those of others."""
 
     looked_at: float | None = None
     up_to: str | None = None
 
 
 def resting(looked_at: float) -> tuple[WatcherReport, _Resting]:
-    """A watcher that polled an hour ago, and was looked at with others since."""
+    """Return the report of a watcher that polled an hour ago, and was polled together with others since."""
     trigger = _Resting()
     trigger.looked_at, trigger.up_to = looked_at, "10:00"
     an_hour_ago = time.monotonic() - 3600
@@ -110,10 +110,10 @@ def resting(looked_at: float) -> tuple[WatcherReport, _Resting]:
     return made, trigger
 
 
-def test_a_look_that_was_made_for_many_counts_also_when_the_poll_after_it_fails() -> None:
+def test_a_shared_poll_counts_even_when_the_next_poll_fails() -> None:
     watcher, trigger = resting(looked_at=time.monotonic() - 1)
     before = watcher.polled
-    trigger.looked_at = None  # it polls by itself, and fails
+    trigger.looked_at = None  # the watcher polls by itself, and fails
     watcher.show("failing", "no such table", 1)
     after = watcher.polled
     for polled in (before, after):
@@ -122,7 +122,7 @@ def test_a_look_that_was_made_for_many_counts_also_when_the_poll_after_it_fails(
         assert (polled.lag, polled.version, polled.up_to) == (0, 7, '"10:00"')
 
 
-def test_a_look_that_was_made_for_many_is_the_newest_idle_poll() -> None:
+def test_a_shared_poll_is_the_newest_idle_poll() -> None:
     watcher, trigger = resting(looked_at=time.monotonic() - 600)
     health = Health(watchers={"files": watcher})
     watcher.history.note(TriggerBatch(whole_since=time.monotonic() - 3600))

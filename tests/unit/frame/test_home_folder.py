@@ -9,7 +9,7 @@ from watcher.host.home import open_home
 
 
 @pytest.mark.parametrize("name", ["a:b", "a,b", "a#b", "a*", "a?", "[a]", "{a}", "a\\b"])
-def test_a_home_that_no_job_could_be_given_files_of_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_home_whose_files_no_job_could_use_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(StartRefused, match="which has a special meaning for Spark; choose another folder"):
         open_home(tmp_path / name).__enter__()
     assert list(tmp_path.iterdir()) == []
@@ -23,7 +23,7 @@ def test_other_homes_are_made(tmp_path: Path, name: str) -> None:
         assert again.id == home.id
 
 
-def test_a_home_knows_the_daemon_that_held_it_last(tmp_path: Path) -> None:
+def test_a_home_remembers_its_last_daemon(tmp_path: Path) -> None:
     with open_home(tmp_path / "home") as home:
         assert home.last_process() is None
         home.remember_process("one")

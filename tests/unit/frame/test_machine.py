@@ -35,7 +35,7 @@ def test_a_containers_limit_counts_when_it_is_lower(tmp_path, groups, limits, gi
     assert memory_mb(installed=8 * GB, root=machine(tmp_path, groups, limits)) == gigabytes * 1024
 
 
-def test_a_machine_without_control_groups_has_what_is_installed(tmp_path):
+def test_a_machine_without_control_groups_has_its_installed_memory(tmp_path):
     assert memory_mb(installed=8 * GB, root=tmp_path) == 8 * 1024
 
 

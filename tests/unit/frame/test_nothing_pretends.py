@@ -1,10 +1,10 @@
 """Nothing is kept that nobody uses: settings are read, columns are selected, packages are imported.
 
-Judged by the source alone, by names. A setting counts as read where its name is taken from something that is called or
-annotated like its section; a column as selected where it is taken from its table outside of `values(...)`, or belongs to the
-primary key, which is read whenever a row is written; a statement written as text counts by its words. So this finds what
-nobody mentions. It does not prove that what is read has an effect, nor that a selected column reaches anybody, and where a
-statement takes the table as a parameter, the column counts for every table that has one of its name.
+The tests read only the source, by names. A setting counts as read if its name is an attribute of something that is named or
+annotated like its section. A column counts as selected if it is taken from its table outside of `values(...)`, or if it belongs
+to the primary key, which is read whenever a row is written. A statement written as text counts by its words. So the tests find
+what no code mentions. They do not prove that a setting has an effect, nor that a selected column is used. If a statement takes
+the table as a parameter, the column counts for every table that has a column of its name.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNIMPORTED: Mapping[str, str] = {
     "podman-compose": "tests/container/test_deploy.py runs it",
     "uv": "make requirements",
 }
-"""Distributions that nothing of ours imports, and who needs them."""
+"""Distributions that this project does not import, and what needs them."""
 
 UNUSED: Mapping[str, str] = {}
 """Names and values that stand for something that is not built, and why they are there."""
@@ -64,7 +64,7 @@ def trees(*folders: str) -> Mapping[Path, ast.Module]:
 
 
 def last_name(node: ast.AST | None) -> str:
-    """`settings` of `self._settings`, `app.settings` and `settings`."""
+    """Return the last name: `settings` for `self._settings`, `app.settings` and `settings`."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return name.lstrip("_")
@@ -72,7 +72,7 @@ def last_name(node: ast.AST | None) -> str:
 
 
 def section_fields(model: type[BaseModel], name: str = "settings") -> Iterator[tuple[str, type[BaseModel], str]]:
-    """Each setting: the section's name, its model, the name of the field."""
+    """Yield each setting: the section's name, its model, the name of the field."""
     for field, info in model.model_fields.items():
         if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel):
             yield from section_fields(info.annotation, field)
@@ -81,7 +81,7 @@ def section_fields(model: type[BaseModel], name: str = "settings") -> Iterator[t
 
 
 def settings_read() -> set[tuple[str, str]]:
-    """(name of what it is taken from, name of the attribute); names annotated with a model count as the model's."""
+    """Return pairs of an object's name and an attribute's name. Names annotated with a model count as the model's."""
     read = set()
     for tree in trees("store", "triggers", "watcher").values():
         called: dict[str, set[str]] = defaultdict(set)
@@ -117,9 +117,9 @@ class Columns(ast.NodeVisitor):
     def __init__(self) -> None:
         self.selected: set[str] = set()
         self._tables: dict[str, Table | None] = {}
-        """Names for tables, or for what cannot be told from the source but is one."""
+        """Local names of tables, and of values that are tables although the source does not show which."""
         self._columns: dict[str, Table | None] = {}
-        """Names for the columns of one: `t = task_instance.c`."""
+        """Local names of a table's columns: `t = task_instance.c`."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         if node.module == schema.__name__:
@@ -158,7 +158,7 @@ class Columns(ast.NodeVisitor):
             for table in map(self._table, node.args):
                 self._select_all(table)
         self.visit(node.func)
-        if called == "values":  # what is written
+        if called == "values":  # columns that are written
             return
         for argument in node.args:
             self.visit(argument)
@@ -167,7 +167,7 @@ class Columns(ast.NodeVisitor):
                 self.visit(keyword.value)
 
     def visit_comprehension(self, node: ast.comprehension) -> None:
-        """Whoever goes through all columns of a table selects them."""
+        """Count a loop over all columns of a table as selecting them."""
         match node.iter:
             case ast.Attribute(value=table, attr="c"):
                 self._select_all(self._table(table))
@@ -184,7 +184,7 @@ class Columns(ast.NodeVisitor):
         self.generic_visit(node)
 
     def visit_Constant(self, node: ast.Constant) -> None:
-        """Statements written as SQL, without the columns that they write."""
+        """Read statements written as SQL, without the columns that they write."""
         if isinstance(node.value, str) and re.search(r"\b(SELECT|RETURNING|WHERE)\b", node.value):
             words = set(re.findall(r"\w+", re.sub(r"INSERT INTO \w+ \([^)]*\)|(?<=SET )\w+ =|, \w+ =", "", node.value)))
             for table in TABLES.values():
@@ -216,7 +216,7 @@ IMPORT = re.compile(r"""^\s*(?:import|from)\s+(\w+)|importorskip\("(\w+)""", re.
 
 
 def imported(*folders: str) -> set[str]:
-    """The top-level names that the code imports, read by line: most of it is tests, which nothing here parses."""
+    """Return the top-level names that the code imports. They are read line by line: tests are not parsed here."""
     texts = (file.read_text(encoding="utf-8") for folder in folders for file in (ROOT / folder).rglob("*.py"))
     return {name for text in texts for names in IMPORT.findall(text) for name in names}
 
@@ -239,8 +239,8 @@ def test_each_distribution_is_imported() -> None:
     assert unimported == UNIMPORTED.keys()
 
 
-def test_what_waits_for_a_later_release_is_still_unused() -> None:
-    """Whoever begins to use one of them takes it from the list."""
+def test_names_reserved_for_a_later_release_are_still_unused() -> None:
+    """A name that is used now must be removed from the list."""
     used = set()
     for tree in trees("store", "triggers", "watcher").values():
         for node in ast.walk(tree):

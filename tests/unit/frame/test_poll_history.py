@@ -1,4 +1,4 @@
-"""What the last polls of a watcher came to, from its batches as they become durable."""
+"""The history of a watcher's polls is made from its batches as they become durable."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary(history: PollHistory) -> list[tuple[int, int, str | None, int]]:
     return [(poll.found, poll.committed, poll.error, poll.times) for poll in history.polls]
 
 
-def test_a_poll_is_all_that_came_until_its_look_was_whole() -> None:
+def test_a_poll_consists_of_all_batches_until_the_source_was_read_completely() -> None:
     history = PollHistory()
     for each in (batch(5, 2, caught_up=False), TriggerBatch(caught_up=False), batch(1), end()):
         history.note(each)
@@ -36,7 +36,7 @@ def test_a_poll_is_all_that_came_until_its_look_was_whole() -> None:
     assert summary(history)[-1] == (1, 0, None, 1)
 
 
-def test_idle_polls_and_equal_failures_in_a_row_are_one_and_only_news_is_worth_a_write() -> None:
+def test_consecutive_idle_polls_and_equal_failures_are_merged_and_only_news_is_written() -> None:
     history = PollHistory()
     for _ in range(3):
         history.note(end())
@@ -51,7 +51,7 @@ def test_idle_polls_and_equal_failures_in_a_row_are_one_and_only_news_is_worth_a
     assert summary(history) == [(0, 0, None, 3), (0, 0, "no answer", 3), (0, 0, None, 1)]
 
 
-def test_a_trigger_that_does_not_say_when_it_looked_has_a_poll_for_each_batch_that_caught_up() -> None:
+def test_a_trigger_without_poll_times_has_a_poll_for_each_batch_that_caught_up() -> None:
     history = PollHistory()
     for each in (batch(1, caught_up=False), batch(1), batch(4)):
         history.note(each)
@@ -59,7 +59,7 @@ def test_a_trigger_that_does_not_say_when_it_looked_has_a_poll_for_each_batch_th
     assert summary(history) == [(2, 2, None, 1), (4, 1, "gone", 1)]
 
 
-def test_the_history_is_bounded_and_begins_with_what_was_stored() -> None:
+def test_the_history_is_limited_and_begins_with_the_stored_one() -> None:
     before, history = PollHistory(), PollHistory()
     for number in range(1, MOST_POLLS + 10):
         before.note(batch(number))

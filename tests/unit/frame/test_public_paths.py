@@ -1,4 +1,4 @@
-"""What plug-ins, YAML, image and documentation name by a dotted path is importable, and one object under each name."""
+"""Dotted paths in plug-ins, YAML, image and documentation can be imported. All names of an object give the same object."""
 
 from __future__ import annotations
 
@@ -45,6 +45,6 @@ PUBLIC = {
 
 
 @pytest.mark.parametrize(("module", "names"), PUBLIC.items())
-def test_a_public_name_is_there(module: str, names: list[str]) -> None:
+def test_a_public_name_can_be_imported(module: str, names: list[str]) -> None:
     loaded = importlib.import_module(module)
     assert [name for name in names if not hasattr(loaded, name)] == []

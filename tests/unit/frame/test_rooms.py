@@ -1,4 +1,4 @@
-"""The picture of the rooms in docs/architecture.md is what the imports say."""
+"""The picture of the rooms in docs/architecture.md agrees with the imports."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).parents[3]
 ROOMS = runpy.run_path(str(ROOT / "tools/rooms.py"))
 
 
-def test_the_picture_of_the_rooms_is_what_the_imports_say() -> None:
+def test_the_picture_of_the_rooms_agrees_with_the_imports() -> None:
     drawn = ROOMS["drawn"](ROOMS["arrows"]())
     picture = (ROOT / "docs/pictures/rooms.svg").read_text(encoding="utf-8")
     assert picture == drawn, "draw it anew: tools/rooms.py --write"

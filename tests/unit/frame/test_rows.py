@@ -1,4 +1,4 @@
-"""What the store's functions give is a class that lists its fields: no row of a database library leaves them."""
+"""The store's functions return classes that list their fields. No row of a database library leaves the store."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ROWS = {"Row", "RowMapping", "MappingResult", "CursorResult"}
 
 
 def names_in(annotation: ast.expr | None) -> set[str]:
-    """Also those of an annotation that is a text."""
+    """Return the names in an annotation, also in one that is a string."""
     nodes = [] if annotation is None else list(ast.walk(annotation))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     named = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -27,7 +27,7 @@ def public_functions(module: Path) -> Iterator[ast.FunctionDef | ast.AsyncFuncti
 
 
 @pytest.mark.parametrize("room", ["catalog", "detection", "processes", "runs", "state"])
-def test_no_room_of_the_store_gives_rows(room: str) -> None:
+def test_no_room_of_the_store_returns_rows(room: str) -> None:
     modules = list((ROOT / "store" / room).glob("*.py"))
     giving = [
         f"{module.name}: {function.name}"
@@ -39,7 +39,7 @@ def test_no_room_of_the_store_gives_rows(room: str) -> None:
     assert giving == []
 
 
-def test_the_daemon_knows_no_rows() -> None:
+def test_the_daemon_uses_no_rows() -> None:
     modules = list((ROOT / "watcher").rglob("*.py"))
     knowing = [str(module) for module in modules if "RowMapping" in module.read_text(encoding="utf-8")]
     assert modules

@@ -37,7 +37,7 @@ def run(*command: str | Path, **environment: str) -> subprocess.CompletedProcess
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
-def test_scripts_parse_and_may_be_executed(script: Path) -> None:
+def test_scripts_have_valid_syntax_and_are_executable(script: Path) -> None:
     interpreter = script.read_text(encoding="utf-8").splitlines()[0].removeprefix("#!")
     assert run(interpreter, "-n", script).stderr == ""
     assert os.access(script, os.X_OK)
@@ -53,7 +53,7 @@ def test_a_new_enough_java_is_enough(tmp_path: Path, version: str) -> None:
 
 
 @pytest.mark.parametrize("version", ['openjdk version "11.0.22" 2024-01-16', 'java version "1.8.0_402"', "broken"])
-def test_an_old_java_in_java_home_is_not_replaced_but_named(tmp_path: Path, version: str) -> None:
+def test_an_old_java_in_java_home_is_named_and_not_replaced(tmp_path: Path, version: str) -> None:
     program(tmp_path / "bin" / "java", version)
     done = run(ROOT / "tools" / "java", JAVA_HOME=str(tmp_path))
     assert done.returncode == 1
@@ -94,7 +94,7 @@ def test_an_old_python_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_an_environment_of_the_wanted_python_is_kept(tmp_path: Path) -> None:
+def test_an_environment_of_the_required_python_is_kept(tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     assert run(ROOT / "tools" / "venv", sys.executable, venv).returncode == 0
     (venv / "kept").touch()

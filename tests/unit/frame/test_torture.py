@@ -1,4 +1,4 @@
-"""What the torture counts and how it judges."""
+"""The torture counts and judges correctly."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def samples(**values: list[int]) -> list[Sample]:
     ],
     ids=["nothing moves", "a warm-up", "a peak", "a few more or less"],
 )
-def test_what_stays_flat_passes(values: dict[str, list[int]]) -> None:
+def test_samples_that_stay_flat_pass(values: dict[str, list[int]]) -> None:
     assert growth(samples(**values)) == []
 
 
@@ -43,17 +43,17 @@ def test_what_stays_flat_passes(values: dict[str, list[int]]) -> None:
         ({"threads": [*range(9, 9 + 2 * SAMPLES, 2)]}, "threads grew from 23 to 33"),
     ],
 )
-def test_what_grows_steadily_is_named(values: dict[str, list[int]], line: str) -> None:
+def test_steady_growth_is_named(values: dict[str, list[int]], line: str) -> None:
     assert growth(samples(**values)) == [line]
 
 
-def test_items_of_an_event() -> None:
+def test_the_items_of_an_event_are_read_from_its_payload() -> None:
     assert items_of({"ranges": [[3, 5], [7, 7]]}) == [3, 4, 5, 7]
     assert items_of({"files": [{"path": "a"}, {"path": "b"}]}) == ["a", "b"]
     assert items_of({"number": 4}) == [4]
 
 
-def test_a_fault_counts_what_it_adds_and_what_is_wrong_by_then() -> None:
+def test_a_fault_counts_its_own_items_and_all_losses_and_repeats_so_far() -> None:
     before, now = (Tally(rows=n, files=2 * n, events=3 * n, lost=0, repeated=n) for n in (1, 5))
     assert difference(now, before) == {"rows": 4, "files": 8, "events": 12, "lost": 0, "repeated": 5}
 

@@ -1,4 +1,4 @@
-"""A configuration is checked without importing its plug-ins, whatever they do."""
+"""A configuration is checked without importing its plug-ins into this process, whatever they do."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def problem(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-tes
     return str(problem).removeprefix(f"{folder}/watchers.yaml:7: assets.a.watchers.w")
 
 
-def test_options_are_those_of_the_class_and_no_process_of_ours_has_it(folder: Path, inquirer: Inquirer) -> None:
+def test_the_class_checks_its_options_and_is_not_imported_here(folder: Path, inquirer: Inquirer) -> None:
     configuration = loaded(folder, inquirer, 'trigger: odd.Odd, number: 4, token: "${TOKEN}"')
     options = configuration.watchers["w"].options
     assert isinstance(options, ForeignOptions)
@@ -93,15 +93,15 @@ def test_options_are_those_of_the_class_and_no_process_of_ours_has_it(folder: Pa
     assert "odd" not in sys.modules
 
 
-def test_the_hash_does_not_tell_where_options_were_checked(folder: Path, inquirer: Inquirer) -> None:
-    there = loaded(folder, inquirer, "trigger: odd.Odd, number: 4")
-    here = loaded(folder, inquirer, "trigger: odd.Odd, number: 4, isolation: none")
-    assert there.hash == here.hash
+def test_the_hash_does_not_depend_on_where_options_are_checked(folder: Path, inquirer: Inquirer) -> None:
+    in_a_child = loaded(folder, inquirer, "trigger: odd.Odd, number: 4")
+    in_this_process = loaded(folder, inquirer, "trigger: odd.Odd, number: 4, isolation: none")
+    assert in_a_child.hash == in_this_process.hash
     assert "odd" in sys.modules
     del sys.modules["odd"]
 
 
-def test_what_the_uri_implies_the_class_says(folder: Path, inquirer: Inquirer) -> None:
+def test_the_class_gives_the_defaults_that_a_uri_implies(folder: Path, inquirer: Inquirer) -> None:
     options = loaded(folder, inquirer, "trigger: odd.Odd", uri="x-three://a").watchers["w"].options
     assert options.model_dump()["number"] == 3
 
@@ -128,18 +128,18 @@ def test_each_mistake_is_one_sentence(folder: Path, inquirer: Inquirer, watcher:
     assert problem(folder, inquirer, watcher).startswith(sentence)
 
 
-def test_a_uri_that_the_class_refuses(folder: Path, inquirer: Inquirer) -> None:
-    said = problem(folder, inquirer, "trigger: odd.Odd, number: 4", uri="x-broken://a")
-    assert said == ": no number can be made of this URI"
+def test_a_uri_that_the_class_refuses_is_reported_with_its_sentence(folder: Path, inquirer: Inquirer) -> None:
+    sentence = problem(folder, inquirer, "trigger: odd.Odd, number: 4", uri="x-broken://a")
+    assert sentence == ": no number can be made of this URI"
 
 
-def test_a_module_that_hangs_is_given_up(folder: Path, server: ForkServer) -> None:
+def test_a_module_that_hangs_is_abandoned_after_the_time_limit(folder: Path, server: ForkServer) -> None:
     with Inquirer(server, patience=2) as inquirer:
-        said = problem(folder, inquirer, "trigger: hangs_on_import.Odd")
-    assert "`hangs_on_import.Odd` cannot be imported (it did not answer within 2 s)" in said
+        sentence = problem(folder, inquirer, "trigger: hangs_on_import.Odd")
+    assert "`hangs_on_import.Odd` cannot be imported (it did not answer within 2 s)" in sentence
 
 
-def test_a_class_describes_its_watermark_once(folder: Path, inquirer: Inquirer) -> None:
+def test_the_description_of_a_watermark_is_kept(folder: Path, inquirer: Inquirer) -> None:
     inquirer.prepare(folder, frozenset())
     descriptions = Descriptions(inquirer)
     described = descriptions.describe("odd.Odd", {"waiting": 3}, "w")
@@ -149,7 +149,7 @@ def test_a_class_describes_its_watermark_once(folder: Path, inquirer: Inquirer) 
     assert fault == "`odd.Odd` could not describe its watermark (KeyError: 'waiting'); mend its `describe`"
 
 
-def test_a_plug_in_is_not_asked_when_time_is_up(folder: Path, inquirer: Inquirer) -> None:
+def test_no_plug_in_is_asked_once_the_time_is_used_up(folder: Path, inquirer: Inquirer) -> None:
     inquirer.prepare(folder, frozenset())
     rows = [
         row("odd", '{"waiting": 3}', "odd.Odd"),

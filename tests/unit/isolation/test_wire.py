@@ -1,4 +1,4 @@
-"""Frames, and batches and positions in parts."""
+"""Frames, and batches and positions that travel in parts."""
 
 from __future__ import annotations
 
@@ -12,17 +12,8 @@ from hypothesis import strategies as st
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.triggerer.isolation.wire import (
-    PART,
-    BatchLimits,
-    BrokenFrame,
-    Decoder,
-    Parts,
-    batch_contents,
-    encode,
-    framed,
-    stored_contents,
-)
+from watcher.triggerer.isolation.batch_frames import PART, BatchLimits, Parts, batch_contents, stored_contents
+from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, encode, framed
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -55,7 +46,7 @@ BATCHES = st.builds(
 
 
 def received(contents: Iterable[bytes]) -> tuple[Any, Parts]:
-    """What the other side makes of it."""
+    """Return the last frame, and the parts before it, as the other side receives them."""
     parts = Parts(limits=BatchLimits())
     for content in contents:
         frame = json.loads(content)
@@ -72,14 +63,14 @@ def test_a_batch_arrives_as_it_was(batch: TriggerBatch) -> None:
 
 
 @pytest.mark.parametrize("findings", [None, [Finding.ok("rows", "")]])
-def test_an_event_that_is_none_is_refused_in_a_sentence_whatever_was_found(findings: list[Finding] | None) -> None:
-    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # what plug-ins may do
+def test_an_invalid_event_is_refused_in_a_sentence_with_and_without_findings(findings: list[Finding] | None) -> None:
+    event: Any = TriggerEvent(count="1", watermark={}, payload={})  # plug-ins may do this
     batch = TriggerBatch(events=[event], position=Position(watermark=1, state={}), findings=findings)
     with pytest.raises(TypeError, match="the `count` of an event is str; it must be int"):
         [*batch_contents(batch, BatchLimits())]
 
 
-def test_a_silent_position_arrives_as_one() -> None:
+def test_a_silent_position_arrives_as_a_silent_position() -> None:
     batch = TriggerBatch(position=Position(watermark=1, state={}, silent=True))
     frame, parts = received(batch_contents(batch, BatchLimits()))
     arrived = parts.batch(frame["answer"]).position
@@ -93,7 +84,7 @@ def test_a_stored_position_arrives_as_it_was(position: StoredPosition | None) ->
     assert parts.stored(frame["position"]) == position
 
 
-def test_what_is_large_travels_in_parts() -> None:
+def test_large_batches_travel_in_parts() -> None:
     rows = RowChanges(insert=dict.fromkeys(range(25_000), 7), delete=range(25_000))
     events = [TriggerEvent(count=1, watermark={}, payload={"text": "x" * 100_000})] * 20
     batch = TriggerBatch(events=events, position=Position(watermark=1, state={}, rows=rows))
@@ -108,7 +99,7 @@ def test_what_is_large_travels_in_parts() -> None:
 
 
 @given(st.lists(OBJECTS, max_size=5), st.integers(1, 40))
-def test_frames_are_cut_wherever_the_stream_is(objects: list[Any], step: int) -> None:
+def test_frames_are_decoded_wherever_the_stream_is_cut(objects: list[Any], step: int) -> None:
     stream = b"".join(framed(encode(each)) for each in objects)
     decoder = Decoder(1 << 20)
     pieces = [stream[at : at + step] for at in range(0, len(stream), step)]
@@ -116,12 +107,12 @@ def test_frames_are_cut_wherever_the_stream_is(objects: list[Any], step: int) ->
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe", b"[1]", b"{", b"[" * 100_000, b"1" * 5_000, b""])
-def test_what_is_no_object_is_broken(content: bytes) -> None:
+def test_content_that_is_not_an_object_is_a_broken_frame(content: bytes) -> None:
     with pytest.raises(BrokenFrame):
         list(Decoder(1 << 20).feed(framed(content)))
 
 
-def test_a_frame_over_the_limit_is_refused_before_it_comes() -> None:
+def test_a_frame_over_the_limit_is_refused_before_its_content_arrives() -> None:
     with pytest.raises(BrokenFrame, match="101 bytes was announced; 100 is the limit"):
         list(Decoder(100).feed(framed(b" " * 101)[:4]))
 
@@ -138,7 +129,7 @@ def test_a_frame_over_the_limit_is_refused_before_it_comes() -> None:
         {"events": {"a": 1}},
     ],
 )
-def test_a_part_that_is_none_is_broken(part: Any) -> None:
+def test_a_malformed_part_is_a_broken_frame(part: Any) -> None:
     with pytest.raises(BrokenFrame):
         Parts(limits=BatchLimits()).add(part, 10)
 
@@ -147,12 +138,12 @@ def test_a_part_that_is_none_is_broken(part: Any) -> None:
     "answer",
     [{}, {"events": 1, "caught_up": True, "position": None}, {"events": 0, "caught_up": True, "position": {}}],
 )
-def test_an_answer_that_is_no_batch_is_broken(answer: Any) -> None:
+def test_an_answer_that_is_not_a_batch_is_a_broken_frame(answer: Any) -> None:
     with pytest.raises(BrokenFrame):
         Parts().batch(answer)
 
 
-def test_the_host_does_not_believe_the_child_that_a_batch_is_small() -> None:
+def test_the_host_itself_checks_the_size_of_a_batch() -> None:
     event = [1, {}, {}]
     with pytest.raises(BrokenFrame, match="larger than its limits"):
         Parts(limits=BatchLimits(max_events=2)).add({"events": [event] * 3}, 30)
@@ -160,7 +151,7 @@ def test_the_host_does_not_believe_the_child_that_a_batch_is_small() -> None:
         Parts(limits=BatchLimits(max_bytes=10)).add({"events": [event]}, 100_000)
 
 
-def test_limits_are_told_with_what_to_set() -> None:
+def test_an_error_about_a_limit_names_the_setting_to_raise() -> None:
     event = TriggerEvent(count=1, watermark={}, payload={"text": "x" * 100})
     batch = TriggerBatch(events=[event] * 3, position=Position(watermark=1, state={}))
     with pytest.raises(ConfigurationError, match=r"raise settings\.triggerer\.batch\.max_events"):

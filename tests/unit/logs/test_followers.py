@@ -1,4 +1,4 @@
-"""Many clients that follow one log: its files are looked at once, and everybody gets every line once."""
+"""Many clients follow one log: its files are read once, and every client gets every line once."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MANY = 100
 
 @dataclass
 class Watched:
-    """A log whose looks are counted."""
+    """A log that counts how often its files are checked."""
 
     path: Path
     looks: int = 0
@@ -58,7 +58,7 @@ async def next_text(stream: AsyncGenerator[str, None]) -> str:
 
 
 async def next_texts(streams: Sequence[AsyncGenerator[str, None]]) -> list[str]:
-    """At the same time."""
+    """Return the next texts of several streams, read at the same time."""
     texts: list[str] = []
 
     async def take(stream: AsyncGenerator[str, None]) -> None:
@@ -70,7 +70,7 @@ async def next_texts(streams: Sequence[AsyncGenerator[str, None]]) -> list[str]:
     return texts
 
 
-async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched) -> None:
+async def test_one_check_serves_a_hundred_clients_and_formats_each_line_once(log: Watched) -> None:
     log.append("before")
     all_followers = Followers()
     async with AsyncExitStack() as stack:
@@ -88,7 +88,7 @@ async def test_one_look_serves_a_hundred_and_writes_each_line_once(log: Watched)
     assert all_followers._tails == {}
 
 
-async def test_who_comes_later_gets_what_comes_later(log: Watched) -> None:
+async def test_a_later_client_gets_later_lines(log: Watched) -> None:
     all_followers = Followers()
     async with aclosing(log.follow(all_followers)) as first, aclosing(log.follow(all_followers)) as second:
         assert await anext(first) == ""
@@ -99,7 +99,7 @@ async def test_who_comes_later_gets_what_comes_later(log: Watched) -> None:
         assert await next_text(first) in {"a ", "a b "}
 
 
-async def test_a_client_that_is_too_far_behind_is_left(log: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_is_too_far_behind_is_disconnected(log: Watched, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "MOST_PENDING", 10)
     all_followers = Followers()
     async with aclosing(log.follow(all_followers)) as slow:
@@ -110,7 +110,7 @@ async def test_a_client_that_is_too_far_behind_is_left(log: Watched, monkeypatch
     assert all_followers._tails == {}
 
 
-async def test_streams_end_when_the_process_does(log: Watched) -> None:
+async def test_streams_end_when_the_process_ends(log: Watched) -> None:
     async with aclosing(log.follow(Followers())) as stream:
         assert await anext(stream) == ""
         log.stopping.set()

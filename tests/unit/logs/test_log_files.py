@@ -1,4 +1,4 @@
-"""Appending records to files, and where they are."""
+"""Records are appended to the files of what they are about."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def events(path: Path) -> list[str]:
     return [json.loads(line)["event"] for line in path.read_text().splitlines()]
 
 
-def test_a_record_goes_to_the_file_of_what_it_is_about(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_goes_to_the_file_of_its_subject(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
         log.info("daemon.started")
         log.info("watcher.polled", watcher="w")
@@ -54,7 +54,9 @@ def test_a_record_goes_to_the_file_of_what_it_is_about(tmp_path: Path, capsys: p
     assert list(everything[1]) == ["timestamp", "level", "event", "watcher"]
 
 
-def test_what_no_file_can_hold_still_reaches_stderr(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_record_that_cannot_be_written_to_its_file_still_reaches_stderr(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "watchers").touch()  # a file where the folder should be
     with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
         log.info("watcher.polled", watcher="w")
@@ -68,7 +70,7 @@ def test_what_no_file_can_hold_still_reaches_stderr(tmp_path: Path, capsys: pyte
     assert not (tmp_path.parent / "escape").exists()
 
 
-def test_libraries_are_heard_and_an_error_keeps_its_traceback(
+def test_records_of_libraries_are_kept_and_an_error_keeps_its_traceback(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
@@ -83,7 +85,7 @@ def test_libraries_are_heard_and_an_error_keeps_its_traceback(
     assert "ValueError: why" in failed["exception"]
 
 
-def test_for_people_stderr_is_no_json_and_files_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_for_people_stderr_is_text_and_files_are_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with logs.configure(tmp_path, level="info", json=False, owner="me", max_file_mb=1):
         log.info("watcher.polled", watcher="w")
         log.error("loop.blocked", stack=["line 1", "line 2"])
@@ -94,7 +96,7 @@ def test_for_people_stderr_is_no_json_and_files_are(tmp_path: Path, capsys: pyte
     assert events(tmp_path / "watchers" / "w" / "me.log") == ["watcher.polled"]
 
 
-def test_everything_is_as_before_when_the_block_ends(tmp_path: Path) -> None:
+def test_logging_is_restored_when_the_block_ends(tmp_path: Path) -> None:
     before = (structlog.get_config(), list(logging.getLogger().handlers), logging.getLogger().level)
     with logs.configure(tmp_path, level="info", json=True, owner="me", max_file_mb=1):
         pass
@@ -102,7 +104,7 @@ def test_everything_is_as_before_when_the_block_ends(tmp_path: Path) -> None:
     assert (structlog.get_config(), list(logging.getLogger().handlers), logging.getLogger().level) == before
 
 
-def test_a_full_file_is_set_aside_and_none_is_lost(tmp_path: Path) -> None:
+def test_a_full_file_is_rotated_and_no_record_is_lost(tmp_path: Path) -> None:
     files = LogFiles(max_bytes=100)
     path = watcher_log(tmp_path, "w", "me")
     for number in range(50):
@@ -118,7 +120,7 @@ def test_a_full_file_is_set_aside_and_none_is_lost(tmp_path: Path) -> None:
     assert lines == [*(f"line {number}" for number in range(50)), "x" * 500]
 
 
-def test_logs_of_several_processes_are_told_apart(tmp_path: Path) -> None:
+def test_logs_of_several_processes_are_kept_apart(tmp_path: Path) -> None:
     files = LogFiles(max_bytes=10)
     for owner in ("one", "two"):
         for number in range(3):
@@ -149,7 +151,7 @@ def test_few_files_are_open_whatever_the_number_of_watchers(tmp_path: Path) -> N
     assert all((tmp_path / f"{number}.log").read_text() == "line\nline\n" for number in range(300))
 
 
-def test_our_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
+def test_a_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     files = LogFiles(max_bytes=10)
     path.write_text("half a line")
@@ -163,7 +165,7 @@ def test_our_record_begins_on_a_line_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("rotate", [False, True])
-def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_spoils_no_other(tmp_path: Path, rotate: bool) -> None:
+def test_a_line_that_does_not_fit_on_the_disk_is_an_error_and_damages_no_other(tmp_path: Path, rotate: bool) -> None:
     path = tmp_path / "w.log"
     files = LogFiles(max_bytes=1000)
     files.append(path, "first", rotate=rotate)
@@ -178,7 +180,7 @@ def test_a_line_that_the_disk_has_no_room_for_is_an_error_and_spoils_no_other(tm
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """As large as a file can become: what a full disk does to a write, too."""
+    """Limit the size of files for the block: a write then fails as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))

@@ -1,4 +1,4 @@
-"""Where a moment is in a log, and that no more of a large one is read than what is shown."""
+"""A moment is found in a log, and of a large log only the shown part is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def moment(seconds: float) -> datetime:
 
 
 def record(seconds: float, **fields: Any) -> str:
-    """As the daemon writes them."""
+    """Return a record as the daemon writes it."""
     time = moment(seconds).isoformat().replace("+00:00", "Z")
     return json.dumps({"timestamp": time, "level": "info", "event": "e", "n": seconds, **fields}) + "\n"
 
@@ -45,7 +45,7 @@ def numbers(records: Sequence[Any] | None) -> list[float]:
     ),
     at=st.floats(-1, 6).map(lambda number: round(number, 1)),
 )
-def test_the_first_record_that_is_not_older(
+def test_the_first_record_that_is_not_older_is_found(
     block: int, seconds: list[float], output: str, at: float, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.getbasetemp() / "1.log"
@@ -57,7 +57,7 @@ def test_the_first_record_that_is_not_older(
     assert rest == [second for second in seconds if second >= at]
 
 
-def test_lines_at_a_moment_across_files_and_processes(tmp_path: Path) -> None:
+def test_lines_at_a_moment_are_found_across_files_and_processes(tmp_path: Path) -> None:
     logs = []
     for owner in range(2):
         paths = [tmp_path / f"{owner}.{part}.log" for part in range(3)]
@@ -77,7 +77,7 @@ def test_lines_at_a_moment_across_files_and_processes(tmp_path: Path) -> None:
     assert numbers(at_moment(logs, elsewhere, before=0, after=1)[1]) == [10]
 
 
-def test_a_write_is_found_though_clocks_are_wrong(tmp_path: Path) -> None:
+def test_a_write_is_found_even_if_clocks_are_wrong(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_text("".join(record(n, write_id=f"w{n}") for n in range(0, 1000, 10)))
     for wrong in (0, 30, 500, -900, 10**6):
@@ -88,7 +88,7 @@ def test_a_write_is_found_though_clocks_are_wrong(tmp_path: Path) -> None:
 
 @pytest.fixture
 def huge(tmp_path: Path) -> Iterator[Path]:
-    """A gigabyte: a record for each megabyte, and holes between them, which the disk does not keep."""
+    """A log of a gigabyte: a record in each megabyte, and holes between them, which take no space on the disk."""
     path = tmp_path / "me.log"
     with path.open("wb") as file:
         for number in range(1000):
@@ -102,7 +102,7 @@ def huge(tmp_path: Path) -> Iterator[Path]:
 
 @contextmanager
 def reading_at_most(size: int) -> Iterator[None]:
-    """Bytes, by what the operating system has counted for this process."""
+    """Check that the block reads at most this many bytes, as the operating system counts them for this process."""
     before = bytes_read()
     yield
     assert bytes_read() - before <= size
@@ -124,7 +124,7 @@ def bytes_read() -> int:
         lambda log: at_moment([log], moment(300), before=2, after=2),
     ],
 )
-def test_of_a_gigabyte_the_part_that_is_shown_is_read(huge: Path, look: Callable[[list[Path]], Any]) -> None:
+def test_only_the_shown_part_of_a_gigabyte_is_read(huge: Path, look: Callable[[list[Path]], Any]) -> None:
     aside = rotated(huge, "20261120T090000000000")
     huge.rename(aside)
     huge.write_text(record(1200))

@@ -1,4 +1,4 @@
-"""Reading log files back."""
+"""Log files are read back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from watcher.host.logs.reader import around, around_line, as_text, fragment, las
 
 
 def written(path: Path, *records: Any) -> Path:
-    """A file with a line for each record or text."""
+    """Write a file with a line for each record or text."""
     lines = (record if isinstance(record, str) else json.dumps(record) for record in records)
     path.write_text("".join(f"{line}\n" for line in lines))
     return path
@@ -35,13 +35,13 @@ def ids(records: Any) -> list[int]:
 
 @pytest.fixture(params=[1_048_576, 64], ids=["one block", "many blocks"])
 def _blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small blocks, so that lines lie across their borders."""
+    """Read in small blocks, so that lines cross their borders."""
     monkeypatch.setattr(reader, "BLOCK", request.param)
 
 
 @pytest.fixture
 def rotated(tmp_path: Path, _blocks: None) -> list[Path]:
-    """One log of thirty lines in three files."""
+    """A log of thirty lines in three files."""
     return [numbered(tmp_path / f"{n}.log", range(n * 10, n * 10 + 10)) for n in range(3)]
 
 
@@ -57,7 +57,7 @@ def rotated(tmp_path: Path, _blocks: None) -> list[Path]:
         (12, 0, 0, [12]),
     ],
 )
-def test_lines_around_a_write_across_files(
+def test_lines_around_a_write_are_found_across_files(
     rotated: list[Path], wanted: int, before: int, after: int, found: list[int]
 ) -> None:
     records = around([[], rotated], f"<{wanted}>", before=before, after=after)
@@ -66,13 +66,13 @@ def test_lines_around_a_write_across_files(
     assert ids(records) == found
 
 
-def test_a_write_that_is_in_no_log(rotated: list[Path], tmp_path: Path) -> None:
+def test_a_write_that_is_in_no_log_is_not_found(rotated: list[Path], tmp_path: Path) -> None:
     assert around([rotated], "<30>", before=1, after=1) is None
     assert around([[tmp_path / "missing.log"]], "<1>", before=1, after=1) is None
     assert around([], "<1>", before=1, after=1) is None
 
 
-def test_the_last_lines_across_files(rotated: list[Path]) -> None:
+def test_the_last_lines_are_read_across_files(rotated: list[Path]) -> None:
     assert ids(last([rotated], 12)) == list(range(18, 30))
     assert ids(last([rotated], 100)) == list(range(30))
     assert last([rotated], 0) == []
@@ -87,7 +87,7 @@ def test_the_last_lines_of_several_processes_are_in_order_of_time(tmp_path: Path
     assert last([[one], [two]], 0) == []
 
 
-def test_lines_that_are_no_records_are_events_themselves(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_record_is_shown_as_an_event(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     odd = ["  indented", "[1]", '{"no": "event"}', '{"event": 1}', "{", '{"event": "x", "n": NaN}', "[" * 100_000]
     path.write_bytes(b"\xff\xfe\n\n" + "\n".join(odd).encode() + b"\nno end")
@@ -99,7 +99,7 @@ def test_lines_that_are_no_records_are_events_themselves(tmp_path: Path) -> None
     assert found[-1] == {"event": "no end"}
 
 
-def test_endless_lines_come_in_pieces(tmp_path: Path) -> None:
+def test_endless_lines_are_cut_into_pieces(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_text("x" * 3_000_000 + "\nlast\n")
 
@@ -122,7 +122,7 @@ def test_fragments_join_without_gap_or_repetition(tmp_path: Path) -> None:
     assert fragment(tmp_path / "missing.log", 0, 10).next_offset is None
 
 
-def test_writes_that_were_announced_and_not_confirmed() -> None:
+def test_announced_writes_without_confirmation_are_found() -> None:
     records = [
         {"event": "store.writing", "write_id": "a"},
         {"event": "store.written", "write_id": "a"},
@@ -136,7 +136,7 @@ def test_writes_that_were_announced_and_not_confirmed() -> None:
     assert unfinished(records) == {"b"}
 
 
-def test_a_tail_shows_whole_lines_that_come_and_survives_rotation(tmp_path: Path) -> None:
+def test_a_tail_shows_new_whole_lines_and_survives_rotation(tmp_path: Path) -> None:
     current = written(tmp_path / "me.log", {"event": "old"})
     tail = Tail(lambda: [sorted(tmp_path.glob("*.log"))])
 
@@ -171,7 +171,7 @@ def test_a_tail_catches_up_in_steps(tmp_path: Path) -> None:
     assert ids(found) == list(range(100))
 
 
-async def test_following_ends_when_it_is_told_to(tmp_path: Path) -> None:
+async def test_following_ends_when_it_is_stopped(tmp_path: Path) -> None:
     stopping = anyio.Event()
     tail = Tail(lambda: [[tmp_path / "1.log"]])
     written(tmp_path / "1.log", "one")
@@ -184,14 +184,14 @@ async def test_following_ends_when_it_is_told_to(tmp_path: Path) -> None:
     assert seen == ["one"]
 
 
-def test_records_in_words() -> None:
+def test_records_are_formatted_for_people() -> None:
     record = {"timestamp": "T", "level": "info", "event": "store.writing", "key": "k", "rolled_back": True}
     assert as_text(record) == "T info store.writing key=k (rolled back)"
     assert as_text({"event": "plain  text"}) == "plain  text"
     assert as_text({"event": "failed", "exception": "Traceback\n  x"}) == "failed\nTraceback\n  x"
 
 
-def test_lines_about_one_that_is_known_by_its_number(tmp_path: Path) -> None:
+def test_lines_about_a_numbered_subject_are_found(tmp_path: Path) -> None:
     path = tmp_path / "1.log"
     path.write_text("".join("\n" if number % 10 == 0 else f"line {number}\n" for number in range(1, 200_001)))
     for number in (1, 9, 55, 123_456, 199_999):
@@ -204,8 +204,8 @@ def test_lines_about_one_that_is_known_by_its_number(tmp_path: Path) -> None:
     assert around_line(tmp_path / "none.log", 5, before=2, after=2) == []
 
 
-def test_a_line_behind_the_mark_is_found_without_what_comes_before(tmp_path: Path) -> None:
-    """As the link in a failed run's reason leads to one: here what comes before is not even there."""
+def test_a_line_after_the_mark_is_found_without_reading_what_precedes_it(tmp_path: Path) -> None:
+    """The link in a failed run's reason leads to such a line. Here the part before it does not even exist."""
     path = tmp_path / "runs" / "1.log"
     path.parent.mkdir()
     with path.open("wb") as file:

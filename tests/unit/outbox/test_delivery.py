@@ -1,4 +1,4 @@
-"""What becomes of a message between one attempt and the next."""
+"""The state of a message between one attempt and the next."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ TIMEOUT = timedelta(seconds=10)
 
 
 def message(*, attempted: float | None = None, not_before: float | None = None, attempts: int = 0) -> OutboxMessage:
-    """Times in seconds from now."""
+    """Return a message. Its times are in seconds from now."""
 
     def at(seconds: float | None) -> datetime | None:
         return None if seconds is None else NOW + timedelta(seconds=seconds)
@@ -72,7 +72,7 @@ def test_an_attempt_without_an_answer_is_looked_up_once_its_request_has_ended(
 
 
 @pytest.mark.parametrize("attempts", [1, 5, 10_000])
-def test_what_is_not_known_to_have_arrived_stays(attempts: int) -> None:
+def test_a_message_stays_until_its_arrival_is_known(attempts: int) -> None:
     pause = backoff(attempts)
     assert after_attempt(Delivered(), attempts) is None
     assert after_attempt(Failed(reason="no"), attempts) == Postponed(pause=pause, error="no")
@@ -94,8 +94,8 @@ def test_pauses_grow_to_a_minute(attempts: int) -> None:
 
 
 @given(st.lists(st.sampled_from(["lost before", "lost after", "arrived", "look failed", "seen"]), max_size=30))
-def test_a_message_arrives_at_least_once_and_again_only_after_an_answer_that_was_lost(fates: list[str]) -> None:
-    """A destination that shows what arrived before the request ended is never sent a repeat."""
+def test_a_message_arrives_at_least_once_and_repeats_only_after_a_lost_answer(fates: list[str]) -> None:
+    """A destination that shows arrivals before the request has ended never gets a repeat."""
     arrived, unclear = 0, False
     for fate in [*fates, "arrived", "seen", "arrived", "seen"]:
         outcome: Outcome | None

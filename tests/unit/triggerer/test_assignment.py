@@ -31,12 +31,12 @@ def test_the_load_is_shared_about_evenly():
     assert all(70 <= len(assignment.of(triggerer)) <= 130 for triggerer in ("one", "two", "three"))
 
 
-def test_alone_it_hosts_everything():
+def test_a_single_triggerer_hosts_everything():
     assert assign(WATCHERS, living("one")).of("one") == set(WATCHERS)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.integers(0, 6), max_size=5), st.integers(0, 20))
-def test_nobody_hosts_more_than_it_may_and_only_what_is_over_the_sum_is_left_out(capacities, number):
+def test_no_triggerer_exceeds_its_capacity_and_only_watchers_over_the_sum_are_unassigned(capacities, number):
     watchers = WATCHERS[:number]
     assignment = assign(reversed(watchers), dict(reversed(capacities.items())))
     assert assignment == assign(watchers, capacities)
@@ -46,14 +46,14 @@ def test_nobody_hosts_more_than_it_may_and_only_what_is_over_the_sum_is_left_out
     assert assignment.unassigned | assignment.hosts.keys() == set(watchers)
 
 
-def test_where_there_is_room_for_all_capacities_move_nothing_that_they_need_not():
-    """Only the watchers for which a full one weighed most go elsewhere."""
+def test_capacities_move_only_the_watchers_that_they_must():
+    """Only watchers whose highest weight is that of a full triggerer go elsewhere."""
     free, tight = assign(WATCHERS, living("one", "two")), assign(WATCHERS, {"one": 100, "two": ROOMY})
     assert tight.of("one") <= free.of("one")
     assert free.of("two") <= tight.of("two")
 
 
-def test_a_watcher_goes_to_those_alone_who_know_it_as_it_was_applied() -> None:
+def test_a_watcher_goes_only_to_triggerers_that_know_it_as_applied() -> None:
     applied = dict.fromkeys(WATCHERS, "new")
     changed = WATCHERS[0]
     before = dict.fromkeys(WATCHERS, "new") | {changed: "old"}
@@ -67,7 +67,7 @@ def test_a_watcher_goes_to_those_alone_who_know_it_as_it_was_applied() -> None:
     assert {name: assignment.hosts[name] for name in others} == {name: alone.hosts[name] for name in others}
 
 
-def test_what_nobody_knows_as_it_was_applied_is_no_matter_of_room() -> None:
+def test_a_watcher_that_no_triggerer_knows_as_applied_is_not_unassigned_for_lack_of_room() -> None:
     may_host = knows({"a": "new", "b": "new"}, {"one": {"a": "old", "b": "new"}})
     assignment = assign(["a", "b"], {"one": 1}, may_host)
     assert (assignment.hosts, assignment.unknown, assignment.unassigned) == ({"b": "one"}, {"a"}, frozenset())

@@ -1,4 +1,4 @@
-"""Clients of connections: opened once, shared, and replaced without taking one away from whoever uses it."""
+"""Clients of connections are opened once, shared, and replaced without closing one that is in use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def until_journal(*lines: str) -> None:
             await anyio.lowlevel.checkpoint()
 
 
-async def test_a_rotated_secret_reaches_who_comes_next_and_the_old_client_ends_with_its_last_user(
+async def test_a_rotated_secret_reaches_the_next_user_and_the_old_client_ends_with_its_last_user(
     clients: Clients,
 ) -> None:
     new = {"lake": connection("new"), "shop": connection("shop")}
@@ -76,7 +76,7 @@ async def test_a_rotated_secret_reaches_who_comes_next_and_the_old_client_ends_w
     assert JOURNAL[-1] == "close old", "a client that is current stays open between users"
 
 
-async def test_a_client_that_is_held_stays_open_behind_its_block_and_one_that_is_replaced_cannot_be(
+async def test_a_held_client_stays_open_after_its_block_and_a_replaced_one_cannot_be_held(
     clients: Clients,
 ) -> None:
     async with clients.use("lake") as before:
@@ -92,7 +92,7 @@ async def test_a_client_that_is_held_stays_open_behind_its_block_and_one_that_is
     assert clients.hold(None, None) is not None, "without a connection there is nothing to keep open"
 
 
-async def test_a_client_that_nobody_uses_ends_at_once_when_its_connection_went(clients: Clients) -> None:
+async def test_an_unused_client_ends_at_once_when_its_connection_is_removed(clients: Clients) -> None:
     async with clients.use("lake"):
         pass
     clients.replace({"shop": connection("shop")}, {"lake"})
@@ -102,7 +102,7 @@ async def test_a_client_that_nobody_uses_ends_at_once_when_its_connection_went(c
             pass
 
 
-async def test_a_client_that_was_being_opened_when_its_connection_changed_serves_one_user_only(
+async def test_a_client_opened_while_its_connection_changed_serves_only_one_user(
     clients: Clients,
 ) -> None:
     slow = connection("slow")
@@ -142,7 +142,7 @@ class OtherTrigger(FolderTrigger):
     pass
 
 
-async def test_triggers_without_a_connection_share_what_their_class_opens_once(clients: Clients) -> None:
+async def test_triggers_without_a_connection_share_the_client_that_their_class_opens_once(clients: Clients) -> None:
     assert [await clients.shared_by(trigger) for trigger in (FolderTrigger, OtherTrigger, FolderTrigger)] == [
         "FolderTrigger",
         "OtherTrigger",

@@ -1,4 +1,4 @@
-"""The host's end of one child: its socket, what it prints, and how it ends."""
+"""The host's end of one child: its socket, its output, and how it ends."""
 
 from __future__ import annotations
 
@@ -16,17 +16,14 @@ import anyio
 import structlog
 from anyio import CancelScope
 
-from config.errors import UnknownClass
-from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
-from watcher.triggerer.isolation.fork_server import Process
+from watcher.triggerer.isolation.batch_frames import BatchLimits, Parts
+from watcher.triggerer.isolation.errors import TriggerFailed, error_from_json
+from watcher.triggerer.isolation.fork_server import ChildProcess
 from watcher.triggerer.isolation.inquiries import begin_frame, ending
-from watcher.triggerer.isolation.wire import BatchLimits, BrokenFrame, Decoder, Frame, Parts, encode, framed
+from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, Frame, encode, framed
 
 _LONGEST_LINE: Final = 8_000
-_KINDS: Final = {
-    kind.__name__: kind for kind in (SourceBusy, SourceChanged, SourceUnavailable, ConfigurationError, TriggerError)
-}
-_OURS: Final = frozenset(
+_HOST_FIELDS: Final = frozenset(
     [
         "watcher",
         "asset",
@@ -43,18 +40,14 @@ _OURS: Final = frozenset(
         "stack_info",
     ]
 )
-"""What is the host's to say of a record: above all where it belongs."""
+"""Fields of a record that only the host sets, above all where the record belongs. A child's values are dropped."""
 
 log = structlog.get_logger()
 
 
-class TriggerFailed(TriggerError):
-    """What a trigger in a process of its own raised that is no `TriggerError`, or how its process ended."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChildSettings:
-    """What each child may take, and for how long it is waited for (seconds)."""
+    """The limits of each child, and how long the host waits for it. Numbers of time are seconds."""
 
     memory_mb: int = 512
     limits: BatchLimits = field(default_factory=BatchLimits)
@@ -62,17 +55,18 @@ class ChildSettings:
     log_level: str = "info"
     poll_timeout: timedelta = timedelta(minutes=5)
     answer_within: float = 60.0
-    """Making the trigger, `check`, and everything else that is no batch."""
+    """The limit for making the trigger, for `check`, and for every answer that is not a batch."""
     grace: float = 2.0
+    """Between `stop` and SIGTERM, and between SIGTERM and SIGKILL."""
 
     @property
     def batch_within(self) -> float:
-        """Of the first batch. The trigger's own limit comes first, with a better sentence."""
+        """The limit for the first batch. The trigger's own limit comes first, with a better message."""
         return self.poll_timeout.total_seconds() + self.answer_within
 
     @property
     def silence(self) -> float:
-        """How long its event loop may be blocked: as long as one batch may take."""
+        """How long the child's event loop may be blocked: as long as one batch may take."""
         return self.batch_within
 
     @property
@@ -81,8 +75,8 @@ class ChildSettings:
 
 
 @dataclass
-class Allowance:
-    """How much a child may say in a second: lines that are logged, bytes that are read."""
+class OutputLimit:
+    """How much of a child's output is taken in a second: lines that are logged, bytes that are read."""
 
     lines: int = 100
     bytes: int = 256_000
@@ -92,7 +86,7 @@ class Allowance:
     _dropped: int = 0
 
     def admits(self, length: int) -> bool:
-        """Whether one more line, of so many bytes, is logged."""
+        """Count one more line of `length` bytes. Return whether it is logged."""
         if anyio.current_time() >= self._second + 1:
             self._next_second()
         self._lines += 1
@@ -101,8 +95,8 @@ class Allowance:
         self._dropped += not admitted
         return admitted
 
-    async def rest(self) -> None:
-        """When all is used up, until there is more: the child then waits, and not the host."""
+    async def wait(self) -> None:
+        """Wait until the next second if this one's bytes are used up. The child then waits too, and the host does not."""
         if self._bytes > self.bytes:
             await anyio.sleep(self._second + 1 - anyio.current_time())
 
@@ -117,9 +111,12 @@ class Allowance:
 
 
 class Child:
-    """One process and its socket. One task asks at a time; `over` says that nobody asks any more, or that it is lost."""
+    """One process and its socket. Only one task may send requests at a time.
 
-    def __init__(self, process: Process, end: socket.socket, output: int, settings: ChildSettings) -> None:
+    `over` is set when nobody needs the child any more, or when it failed; `finished` when its process has ended.
+    """
+
+    def __init__(self, process: ChildProcess, end: socket.socket, output: int, settings: ChildSettings) -> None:
         self.process = process
         self.over = anyio.Event()
         self.finished = anyio.Event()
@@ -128,7 +125,7 @@ class Child:
         self._output = output
         os.set_blocking(output, False)
         self._settings = settings
-        self._allowance = Allowance()
+        self._output_limit = OutputLimit()
         self._parts = Parts(limits=settings.limits)
         self._answer: Frame | None = None
         self._changed = anyio.Event()
@@ -145,28 +142,29 @@ class Child:
             log_level=settings.log_level,
             alive_every=settings.alive_every,
         )
-        with suppress(OSError):  # the first request shows it
+        with suppress(OSError):  # the first request reports it
             await self._send(encode(frame))
 
     async def ask(self, request: Frame, what: str, *, within: float | None) -> tuple[Frame, Parts]:
-        """The answer, and what came ahead of it. Raises what the trigger raised, or `TriggerFailed`.
+        """Send a request. Return the answer and the parts that came before it.
 
-        `what` is named when no answer came `within` so many seconds; None waits as long as the child shows life.
+        Raise what the trigger raised, or `TriggerFailed`, which names `what` if no answer came `within` this many seconds.
+        None waits as long as the child shows signs of life.
         """
-        return await self.ask_with([encode(request)], what, within=within)
+        return await self.ask_in_parts([encode(request)], what, within=within)
 
-    async def ask_with(self, contents: Iterable[bytes], what: str, *, within: float | None) -> tuple[Frame, Parts]:
-        """The same, with parts ahead of the request."""
+    async def ask_in_parts(self, contents: Iterable[bytes], what: str, *, within: float | None) -> tuple[Frame, Parts]:
+        """Send a request that follows parts. Return and raise the same as `ask`."""
         self._parts, self._answer, self._asked = Parts(limits=self._settings.limits), None, True
         deadline = anyio.current_time() + (float("inf") if within is None else within)
-        with CancelScope(deadline=deadline), suppress(OSError):  # of one that ended the reason is told below
+        with CancelScope(deadline=deadline), suppress(OSError):  # if the child ended, the reason is raised below
             for content in contents:
                 await self._send(content)
-        await self._answered(what, deadline, within)
+        await self._wait_for_answer(what, deadline, within)
         if self._answer is None:
             raise TriggerFailed(self._reason)
         if (fault := self._answer.get("error")) is not None:
-            raise self._raised(fault)
+            raise error_from_json(fault, self._settings.memory_mb)
         return self._answer["answer"], self._parts
 
     async def wake(self) -> None:
@@ -183,15 +181,15 @@ class Child:
             return True
         return False
 
-    def condemn(self, reason: str) -> None:
-        """It is to end, for this reason."""
+    def fail(self, reason: str) -> None:
+        """Have the child ended. The first `reason` is what its requests raise from now on."""
         self._reason = self._reason or reason
         self.over.set()
 
     def finish(self, status: int | None) -> None:
-        """It has ended."""
+        """Note that the process has ended; `status` is what `os.waitpid` returned, None if it is unknown."""
         self._reason = self._reason or f"the trigger's process {ending(status)}"
-        self._allowance.report()
+        self._output_limit.report()
         self.finished.set()
         self._changed.set()
 
@@ -201,19 +199,19 @@ class Child:
         os.close(self.process.handle)
 
     async def read(self, reader: Callable[[], Awaitable[None]]) -> None:
-        """Whatever goes wrong with what a child sends is the end of that child, and of nothing else."""
+        """Run one of the two readers. Whatever goes wrong with what a child sends ends that child, and nothing else."""
         try:
             await reader()
-        except ConnectionError:  # it ended in the middle of something
+        except ConnectionError:  # the child ended in the middle of something
             self.over.set()
         except BrokenFrame as error:
-            self.condemn(f"the trigger's process broke the protocol: {error}")
-        except Exception as error:  # a bug of ours
+            self.fail(f"the trigger's process broke the protocol: {error}")
+        except Exception as error:  # a bug in this program
             log.exception("watcher.process_not_understood", error=str(error))
-            self.condemn(f"what the trigger's process sent could not be read ({error})")
+            self.fail(f"what the trigger's process sent could not be read ({error})")
 
     async def read_frames(self) -> None:
-        """Until the child is gone. Raises `BrokenFrame` when it does not keep to the protocol."""
+        """Read frames until the child is gone. Raise `BrokenFrame` when it does not keep to the protocol."""
         decoder = Decoder(self._settings.limits.frame_bytes)
         while True:
             await anyio.wait_readable(self._socket)
@@ -224,10 +222,10 @@ class Child:
                     return
                 for frame, length in decoder.feed(data):
                     self._take(frame, length)
-            await self._allowance.rest()
+            await self._output_limit.wait()
 
     async def read_output(self) -> None:
-        """What it prints is lines of the watcher's log."""
+        """Read what the child prints: lines of the watcher's log."""
         rest = b""
         while True:
             await anyio.wait_readable(self._output)
@@ -240,9 +238,9 @@ class Child:
             if len(rest) > _LONGEST_LINE:
                 lines, rest = [*lines, rest], b""
             for line in lines:
-                if self._allowance.admits(len(line) + 1) and line:
+                if self._output_limit.admits(len(line) + 1) and line:
                     log.info("watcher.printed", line=line[:_LONGEST_LINE].decode("utf-8", "replace"))
-            await self._allowance.rest()
+            await self._output_limit.wait()
 
     def _take(self, frame: Frame, length: int) -> None:
         self._heard_at = anyio.current_time()
@@ -256,15 +254,15 @@ class Child:
             case {"answer": dict()} | {"error": dict()} if self._asked:
                 self._answer, self._asked = frame, False
                 self._changed.set()
-            case {"error": dict(fault)}:  # between two requests: a task in the background
-                self.condemn(str(self._raised(fault)))
+            case {"error": dict(fault)}:  # between two requests: a task in the background failed
+                self.fail(str(error_from_json(fault, self._settings.memory_mb)))
             case _:
-                raise BrokenFrame("a frame came that nobody asked for")
+                raise BrokenFrame("a frame came that is not an answer to a request")
 
     def _log(self, record: Frame, length: int) -> None:
-        if self._allowance.admits(length):
+        if self._output_limit.admits(length):
             level = logging.getLevelNamesMapping().get(str(record.get("level")).upper(), logging.INFO)
-            fields = {name: value for name, value in record.items() if name not in _OURS}
+            fields = {name: value for name, value in record.items() if name not in _HOST_FIELDS}
             log.log(level, str(record.get("event")), **fields)
 
     async def _send(self, content: bytes) -> None:
@@ -275,8 +273,8 @@ class Child:
             except BlockingIOError:
                 await anyio.wait_writable(self._socket)
 
-    async def _answered(self, what: str, deadline: float, within: float | None) -> None:
-        """Until there is an answer, or the child has ended and it is known why."""
+    async def _wait_for_answer(self, what: str, deadline: float, within: float | None) -> None:
+        """Wait until there is an answer, or until the child has ended and the reason is known."""
         silence = self._settings.silence
         while self._answer is None and not self.finished.is_set():
             self._changed = anyio.Event()
@@ -286,17 +284,6 @@ class Child:
                 continue
             now = anyio.current_time()
             if now >= deadline:
-                raise TriggerFailed(f"{what} took longer than {within:g} s; look why it hangs")
+                raise TriggerFailed(f"{what} took longer than {within:g} s; find out why it hangs")
             if now >= self._heard_at + silence:
                 raise TriggerFailed(f"{what} blocks the event loop of its process; let it await, or use a thread")
-
-    def _raised(self, fault: Frame) -> Exception:
-        text = str(fault.get("text"))
-        kind = _KINDS.get(str(fault.get("kind")))
-        if kind is not None or fault.get("kind") == UnknownClass.__name__:
-            return (kind or ConfigurationError)(text)
-        name = str(fault.get("type"))
-        if name == MemoryError.__name__:
-            text = f"{self._settings.memory_mb} MB is the limit, settings.triggerer.isolation.memory_mb"
-        log.error("watcher.trigger_raised", kind=name, error=text, exception=fault.get("traceback"))
-        return TriggerFailed(f"the trigger raised {name}: {text}".removesuffix(": "))

@@ -1,7 +1,7 @@
-"""The children of a host: making them, bounding their memory, and ending them.
+"""The children of a host: how they are made, how their memory is limited, and how they end.
 
-A child ends by `stop`, after a grace by SIGTERM, after another by SIGKILL to all of its group. That happens beside whoever
-used it, so that nobody waits for a child that does not want to end, but the next child of the same watcher.
+A child is ended by `stop`, after a grace period by SIGTERM, and after another one by SIGKILL to all of its group. A task of
+its own does that: only the next child of the same watcher waits for a child that does not end.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from watcher.triggerer.isolation.child_handle import Child, ChildSettings
 from watcher.triggerer.isolation.fork_server import ForkServer
 
-LOOK_AT_MEMORY: Final = 1.0
+MEMORY_CHECK_SECONDS: Final = 1.0
 _MB: Final = 1_000_000
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -31,20 +31,20 @@ log = structlog.get_logger()
 
 
 class Children:
-    """Makes children. Each lives in a task of `tasks`, which ends it however that group ends."""
+    """Makes children. Each has a task in the group `tasks`; the task ends the child, also when the group is cancelled."""
 
     def __init__(self, server: ForkServer, tasks: TaskGroup, settings: ChildSettings) -> None:
         self.settings = settings
         self._server = server
         self._tasks = tasks
-        self._turn = CapacityLimiter(1)
+        self._one_thread = CapacityLimiter(1)
         self._living: set[Child] = set()
         self._newest: dict[str, Child] = {}
         self._watching = False
 
     @asynccontextmanager
     async def open(self, watcher: str, *, only_one: bool = True) -> AsyncIterator[Child]:
-        """A child of a watcher, for the block. `only_one`: once the one before it is gone."""
+        """Keep a child of a watcher for the block. `only_one` first waits until the watcher's previous child is gone."""
         if only_one and watcher in self._newest:
             await self._newest[watcher].finished.wait()
         child: Child = await self._tasks.start(self._keep)
@@ -81,7 +81,7 @@ class Children:
         ours, theirs = socket.socketpair()
         output, theirs_output = os.pipe2(os.O_CLOEXEC)
         try:
-            process = await anyio.to_thread.run_sync(self._server.fork, theirs, theirs_output, limiter=self._turn)
+            process = await anyio.to_thread.run_sync(self._server.fork, theirs, theirs_output, limiter=self._one_thread)
         except BaseException:
             ours.close()
             os.close(output)
@@ -103,19 +103,19 @@ class Children:
         if not await child.is_gone(within=self.settings.answer_within):
             log.error("watcher.process_remains", pid=child.process.id)
         self._living.discard(child)
-        status = await anyio.to_thread.run_sync(self._server.status_of, child.process, limiter=self._turn)
+        status = await anyio.to_thread.run_sync(self._server.status_of, child.process, limiter=self._one_thread)
         child.finish(status)
 
     async def _watch_memory(self) -> None:
-        """RLIMIT_DATA bounds what a child allocates; this, what it has by other ways."""
-        most = self.settings.memory_mb * _MB
+        """End children that use too much memory. RLIMIT_DATA limits only what a child allocates, not shared memory."""
+        limit = self.settings.memory_mb * _MB
         while True:
-            await anyio.sleep(LOOK_AT_MEMORY)
+            await anyio.sleep(MEMORY_CHECK_SECONDS)
             for child in [*self._living]:
-                if (used := _resident(child.process.id)) > most:
-                    child.condemn(
+                if (used := _resident(child.process.id)) > limit:
+                    child.fail(
                         f"the trigger's process used {used // _MB} MB of memory, and {self.settings.memory_mb} MB is the "
-                        "limit; mend its leak, or raise settings.triggerer.isolation.memory_mb"
+                        "limit; fix its leak, or raise settings.triggerer.isolation.memory_mb"
                     )
                     child.process.signal_group(signal.SIGKILL)
 

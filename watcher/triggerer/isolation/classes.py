@@ -1,4 +1,4 @@
-"""What a child says of classes, without an instance: what the host would otherwise have to import them for."""
+"""Questions about the classes of plug-ins. A child answers them, so that the host does not import the classes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from watcher.triggerer.isolation.wire import Frame
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 _SESSIONS: Final = "pool_size"
-"""A field of connections to databases. A child polls by one session and listens by another."""
+"""A field of connections to databases. A child polls in one session and listens in another."""
 
 
 def trigger_class(name: str, registered: Sequence[str] = ()) -> type[BaseEventTrigger[Any, Any]]:
-    """Raises `UnknownClass`; `registered` are names that were perhaps meant."""
+    """Return the class. Raise `UnknownClass`; `registered` are names that were perhaps meant."""
     trigger: type[BaseEventTrigger[Any, Any]] = plugin_class(name, BaseEventTrigger, registered)
     check_options(name, trigger)
     return trigger
 
 
 def scope(folder: str | Path) -> Scope:
-    """What validators get as pydantic's context."""
+    """Return pydantic's context for validators."""
     return Scope(folder=Path(folder))
 
 
 def validated(model: type[ModelT], given: Mapping[str, Any], scope: Scope) -> ModelT:
-    """What was valid when the configuration was read. Raises `ConfigurationError`, which shows no value."""
+    """Return the options, which were valid when the configuration was read. Raise `ConfigurationError`, without values."""
     try:
         return model.model_validate(given, context=scope)
     except ValidationError as error:
@@ -43,7 +43,7 @@ def validated(model: type[ModelT], given: Mapping[str, Any], scope: Scope) -> Mo
 
 
 def connection(name: str, given: Mapping[str, Any], scope: Scope) -> BaseConnection:
-    """A child's own, with one session."""
+    """Return a connection of the child's own. To a database it has one session."""
     made: BaseConnection = validated(plugin_class(name, BaseConnection), given, scope)
     return made.model_copy(update={_SESSIONS: 1}) if _SESSIONS in type(made).model_fields else made
 
@@ -53,7 +53,7 @@ def _describe(request: Frame) -> Frame:
 
 
 def _defaults(request: Frame) -> Frame:
-    """A ValueError's text is for people; whatever else is raised is not."""
+    """Answer with the defaults for a URI. Only a ValueError's text is meant for people; other errors become their type."""
     try:
         return {"defaults": dict(trigger_class(request["class"]).defaults(request["uri"]))}
     except ValueError as error:
@@ -78,14 +78,14 @@ def _connection(request: Frame) -> Frame:
         try:
             answer["revealed"] = dict(made.reveal_to_jobs())
             json.dumps(answer["revealed"], allow_nan=False)
-        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and the text may hold a secret
             answer["revealed"], answer["not_revealed"] = None, type(error).__name__
     return answer
 
 
 def _checked(model: Any, request: Frame) -> tuple[Any, Frame]:
-    """As the configuration checks models of its own."""
-    from config.reading.report import checked  # noqa: PLC0415  it reads YAML; only these questions need it
+    """Check the data as the configuration checks its own models. Return the value, None if invalid, and the answer."""
+    from config.reading.report import checked  # noqa: PLC0415  it imports YAML, which only these questions need
 
     outcome = checked(model, request["data"], tuple(request["path"]), scope(request["folder"]))
     value = outcome.value
@@ -102,7 +102,7 @@ def _watermark(request: Frame) -> Frame:
     try:
         sentence, gauges = trigger.describe(request["watermark"])
         return {"sentence": str(sentence), "gauges": {name: float(number) for name, number in gauges.items()}}
-    except Exception as error:  # noqa: BLE001  likewise
+    except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
         return {"fault": f"{type(error).__name__}: {error}"}
 
 

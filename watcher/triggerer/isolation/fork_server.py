@@ -1,10 +1,10 @@
-"""The process that children are forked from: one thread, no locks, no sockets but its own, what every child needs imported.
+"""The process that forks children. It has one thread, no locks, no sockets but its own, and the imports of every child.
 
 Forking the host itself would copy its threads' locks, its sockets and its secrets. So the host starts this program by exec,
-without the environment's secrets, and asks it for children over a socket. A child's process id stays its own until the host
-asks for its status: until then its group can be signalled without hitting anybody else.
+without the environment's secrets, and requests children over a socket. A child's process id is not reused until the host
+asks for its status; until then a signal to its group cannot hit another process.
 
-When the host is gone the socket ends, and so do this process and every child.
+When the host is gone, its socket is closed, and this process and every child end.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _PROGRAM: Final = (
     "from watcher.triggerer.isolation.fork_server import serve; serve(int(sys.argv[2]))"
 )
 _MESSAGE: Final = 4096
-_PATIENCE: Final = 60.0
+_ANSWER_WITHIN: Final = 60.0
 """Seconds in which the fork server answers, however busy the machine is."""
-_HIDDEN: Final = "WATCHER_"
+_HIDDEN_PREFIX: Final = "WATCHER_"
 
 
 class NoForkServer(OSError):
@@ -42,59 +42,59 @@ class NoForkServer(OSError):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Process:
-    """A child: `handle` is its pidfd, which becomes readable when it ends."""
+class ChildProcess:
+    """A child's process. `handle` is its pidfd, which becomes readable when the process ends."""
 
     id: int
     handle: int
 
     def signal_group(self, number: signal.Signals) -> None:
-        """To it and all that it started. Only before its status was asked for."""
-        signal.pidfd_send_signal(self.handle, number)  # it may not lead its group yet
+        """Send a signal to the process and all that it started. Call it only before `ForkServer.status_of`."""
+        signal.pidfd_send_signal(self.handle, number)  # the child may not lead its group yet
         with suppress(ProcessLookupError):
             os.killpg(self.id, number)
 
 
 class ForkServer:
-    """The host's side: starts the program when the first child is asked for. Callable from any thread, blocking."""
+    """The host's side: starts the program when the first child is requested. Its methods block; any thread may call them."""
 
     def __init__(self, hidden: frozenset[str] = frozenset()) -> None:
-        """`hidden` are names of the environment that no child sees, beside all that begin with WATCHER_."""
+        """`hidden` are variables of the environment that no child sees, nor any whose name begins with WATCHER_."""
         self._hidden = hidden
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._programs: list[_Program] = []
-        """The last one forks; those before it had another environment, and end with their children."""
+        """The last one forks. Those before it had another environment, and end when their last child has ended."""
         self._is_current = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self._turn:
+        with self._lock:
             while self._programs:
                 self._programs.pop().close()
 
     def hide(self, names: frozenset[str]) -> None:
-        """From now on no new child sees these names of the environment; those that live go on."""
-        with self._turn:
+        """Hide these variables of the environment from new children. Living children are not affected."""
+        with self._lock:
             self._is_current &= names == self._hidden
             self._hidden = names
             self._close_idle()
 
-    def fork(self, end: socket.socket, output: int) -> Process:
-        """A child that talks by `end` and writes what it prints to `output`. Raises `NoForkServer`."""
-        with self._turn:
+    def fork(self, end: socket.socket, output: int) -> ChildProcess:
+        """Make a child that uses the socket `end` and prints to `output`. Raise `NoForkServer`."""
+        with self._lock:
             program = self._current()
             answer, descriptors = self._ask(program, {"fork": True}, [end.fileno(), output])
             program.children.add(answer["id"])
-        return Process(id=answer["id"], handle=descriptors[0])
+        return ChildProcess(id=answer["id"], handle=descriptors[0])
 
-    def status_of(self, process: Process) -> int | None:
-        """How a process ended, as `os.waitpid` tells it, and what is left of its group is killed; asked for once.
+    def status_of(self, process: ChildProcess) -> int | None:
+        """Return how a process ended, as `os.waitpid` reports it, and kill what is left of its group. Call it once.
 
-        None when nobody knows any more.
+        None means that the status is lost.
         """
-        with self._turn:
+        with self._lock:
             program = next((each for each in self._programs if process.id in each.children), None)
             if program is None:
                 return None
@@ -131,7 +131,7 @@ class ForkServer:
         return self._programs[-1]
 
     def _close_idle(self) -> None:
-        """Programs with an environment of the past, once their last child is gone."""
+        """Close programs that have an old environment and no children."""
         current = self._programs[-1:] if self._is_current else []
         for program in [each for each in self._programs if not each.children and each not in current]:
             self._close(program)
@@ -146,13 +146,13 @@ class ForkServer:
         return {
             name: value
             for name, value in os.environ.items()
-            if name not in self._hidden and not name.startswith(_HIDDEN)
+            if name not in self._hidden and not name.startswith(_HIDDEN_PREFIX)
         }
 
 
 @dataclass(eq=False)
 class _Program:
-    """The fork server's process, the socket to it, and the children that it made and whose status nobody has asked for."""
+    """The fork server's process, the socket to it, and those of its children whose status was not requested yet."""
 
     process: subprocess.Popen[bytes]
     control: socket.socket
@@ -161,28 +161,28 @@ class _Program:
     @classmethod
     def start(cls, environment: Mapping[str, str]) -> Self:
         control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        control.settimeout(_PATIENCE)
+        control.settimeout(_ANSWER_WITHIN)
         with theirs:
             process = subprocess.Popen(  # noqa: S603  our own interpreter and program
                 [sys.executable, "-P", "-c", _PROGRAM, json.dumps(sys.path), str(theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                start_new_session=True,  # a Ctrl-C at the terminal is the host's affair
+                start_new_session=True,  # only the host handles a Ctrl-C at the terminal
             )
         return cls(process, control)
 
     def close(self) -> None:
         self.control.close()
         try:
-            self.process.wait(_PATIENCE)
+            self.process.wait(_ANSWER_WITHIN)
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
 
 
 def serve(descriptor: int) -> None:
-    """The program: until the host is gone. Never returns."""
+    """Run the program until the host is gone. Never returns."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     gc.disable()
@@ -190,7 +190,7 @@ def serve(descriptor: int) -> None:
     for module in PRELOADED:
         import_module(module)
     gc.enable()
-    gc.freeze()  # a collection in a child then leaves the pages alone that it shares with all others
+    gc.freeze()  # a collection in a child then does not touch the pages that all children share
     living: set[int] = set()
     with socket.socket(fileno=descriptor) as control:
         try:
@@ -198,14 +198,14 @@ def serve(descriptor: int) -> None:
                 pass
         finally:
             for process in living:
-                os.kill(process, signal.SIGKILL)  # none of them was waited for
+                os.kill(process, signal.SIGKILL)  # their ids are still their own: no status was taken
                 with suppress(ProcessLookupError):
                     os.killpg(process, signal.SIGKILL)
             os._exit(0)
 
 
 def _answer(control: socket.socket, living: set[int]) -> bool:
-    """Do what the next message asks for; False when there is none."""
+    """Handle the next message. Return False when the host is gone."""
     message, descriptors, _, _ = socket.recv_fds(control, _MESSAGE, 2)
     if not message:
         return False
@@ -229,11 +229,11 @@ def _answer(control: socket.socket, living: set[int]) -> bool:
 
 
 def _reap(process: int, living: set[int]) -> int | None:
-    if process not in living:  # of a fork server before this one; the number may be anybody's by now
+    if process not in living:  # a child of an earlier fork server; its id may be another process's by now
         return None
     living.discard(process)
     with suppress(ProcessLookupError):
-        os.killpg(process, signal.SIGKILL)  # what it started; as long as it is not waited for, the number is its own
+        os.killpg(process, signal.SIGKILL)  # what it started; until `waitpid`, the id is its own
     try:
         reaped, status = os.waitpid(process, os.WNOHANG)
     except ChildProcessError:
@@ -246,12 +246,12 @@ def _fork(control: socket.socket, end: int, output: int) -> int:
     process = os.fork()
     if process == 0:
         try:
-            from watcher.triggerer.isolation import child  # noqa: PLC0415  the host, which also imports this module, has no use for it
+            from watcher.triggerer.isolation import child  # noqa: PLC0415  the host imports this module too, and does not need it
 
             os.setsid()
             control.close()
             child.run(end, output, parent=host)
-        except BaseException:  # noqa: BLE001  nothing of the fork server may go on here
+        except BaseException:  # noqa: BLE001  no code of the fork server may run on in the child
             traceback.print_exc()
         finally:
             os._exit(1)

@@ -1,6 +1,6 @@
-"""Asking about classes that this process does not import: a child imports them and answers, within a time limit.
+"""Questions about classes that this process does not import. A child imports them and answers, within a time limit.
 
-For reading a configuration, so blocking: not for the event loop.
+All of it blocks, as the reading of a configuration does: never call it in the event loop.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from pydantic import BaseModel, Field, model_serializer
 from config.errors import KeyPath, UnknownClass
 from config.vocabulary import Checked
 from watcher.host.plugins import not_imported
-from watcher.triggerer.isolation.fork_server import ForkServer, NoForkServer, Process
-from watcher.triggerer.isolation.wire import BatchLimits, BrokenFrame, Frame, Wire
+from watcher.triggerer.isolation.batch_frames import BatchLimits
+from watcher.triggerer.isolation.fork_server import ChildProcess, ForkServer, NoForkServer
+from watcher.triggerer.isolation.wire import BrokenFrame, Frame, Wire
 
 PATIENCE: Final = 60.0
 DESCRIBED_WITHIN: Final = 5.0
@@ -34,12 +35,12 @@ _LIMIT: Final = 16_000_000
 
 
 class ForeignOptions(BaseModel):
-    """Options of a trigger whose class this process does not import; dumped as its own model dumps them."""
+    """Options of a trigger whose class this process does not import. They are dumped as the class's own model dumps them."""
 
     given: dict[str, Any] = Field(repr=False)
     shown: dict[str, Any] = Field(repr=False)
     format: int = 1
-    """Of the states that the trigger's class yields."""
+    """The format of the states that the trigger's class yields."""
 
     @model_serializer
     def _dump(self) -> dict[str, Any]:
@@ -47,7 +48,7 @@ class ForeignOptions(BaseModel):
 
 
 class ForeignConnection(ForeignOptions):
-    """A connection of such a class. `revealed` is what jobs get; None when that failed, with the `fault`."""
+    """A connection whose class this process does not import. `revealed` is what jobs get; None when that failed: `fault`."""
 
     type: str
     folder: Path
@@ -56,17 +57,17 @@ class ForeignConnection(ForeignOptions):
 
 
 class Inquirer:
-    """Asks children, one for each module, which end with the block.
+    """Asks children, one for each module. They end with the `with` block.
 
-    Outside of a block every question has a child and a fork server of its own, which is slow and leaves nothing behind.
+    Outside of a block, each question has a child and a fork server of its own, which is slow and leaves nothing behind.
     """
 
     def __init__(self, server: ForkServer | None = None, *, patience: float = PATIENCE) -> None:
-        """`patience`: seconds in which a class is imported, or answers."""
+        """`patience` is the number of seconds in which a class must be imported, or answer."""
         self._given_server = server
         self._server = server
         self._patience = patience
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._stack: ExitStack | None = None
         self._plugins: Path | None = None
         self._hidden: frozenset[str] = frozenset()
@@ -83,8 +84,8 @@ class Inquirer:
         self._stack, self._server = None, self._given_server
 
     def prepare(self, plugins: Path, hidden: frozenset[str]) -> None:
-        """Where plug-ins are, and the names of the environment that they do not see."""
-        with self._turn:
+        """Set where plug-ins are, and the variables of the environment that they do not see."""
+        with self._lock:
             if (plugins, hidden) != (self._plugins, self._hidden):
                 self._end_children()
             self._plugins, self._hidden = plugins, hidden
@@ -92,16 +93,16 @@ class Inquirer:
                 self._server.hide(hidden)
 
     def ask(self, name: str, question: str, registered: Sequence[str] = (), **details: Any) -> Frame:
-        """What the class `name` answers. Raises `UnknownClass`; `registered` are names that were perhaps meant."""
+        """Return the answer of the class `name`. Raise `UnknownClass`; `registered` are names that were perhaps meant."""
         if self._stack is None:
             with Inquirer(self._given_server, patience=self._patience) as inquirer:
                 inquirer.prepare(self._plugins or Path("plugins"), self._hidden)
                 return inquirer.ask(name, question, registered, **details)
         request = {"do": "ask", "class": name, "question": question, "registered": [*registered], **details}
-        with self._turn:
-            return self._asked(name, request, registered)
+        with self._lock:
+            return self._ask(name, request, registered)
 
-    def _asked(self, name: str, request: Frame, registered: Sequence[str]) -> Frame:
+    def _ask(self, name: str, request: Frame, registered: Sequence[str]) -> Frame:
         module = name.rpartition(".")[0]
         try:
             if module not in self._children:
@@ -116,7 +117,7 @@ class Inquirer:
         return answer
 
     def _child(self) -> _Child:
-        assert self._stack is not None  # noqa: S101  `ask` has looked
+        assert self._stack is not None  # noqa: S101  `ask` has checked it
         if self._server is None:
             self._server = self._stack.enter_context(ForkServer(self._hidden))
         return _Child.start(self._server, self._plugins)
@@ -135,7 +136,7 @@ def _unknown(name: str, fault: Mapping[str, Any], registered: Sequence[str]) -> 
 @dataclass(eq=False)
 class _Child:
     server: ForkServer
-    process: Process
+    process: ChildProcess
     wire: Wire
 
     @classmethod
@@ -154,7 +155,7 @@ class _Child:
         begin = begin_frame(
             memory_mb=_MEMORY_MB, plugins=plugins, limits=BatchLimits(), log_level="error", alive_every=60
         )
-        with suppress(OSError):  # then the first answer does not come either
+        with suppress(OSError):  # then the first answer does not come either, and that is reported
             wire.send(begin)
         return cls(server, process, wire)
 
@@ -168,15 +169,15 @@ class _Child:
         raise TimeoutError(f"it did not answer within {patience:g} s")
 
     def end(self, error: Exception | None = None) -> str:
-        """Kill it; why it gave no answer."""
-        is_going = isinstance(error, EOFError | ConnectionError)
-        if not (is_going and _is_readable(self.process.handle, _GRACE)):
+        """Kill the child. Return why it gave no answer."""
+        is_ending = isinstance(error, EOFError | ConnectionError)
+        if not (is_ending and _is_readable(self.process.handle, _GRACE)):
             self.process.signal_group(signal.SIGKILL)
         _is_readable(self.process.handle, PATIENCE)
         status = self.server.status_of(self.process)
         os.close(self.process.handle)
         self.wire.socket.close()
-        return f"its process {ending(status)}" if is_going else str(error)
+        return f"its process {ending(status)}" if is_ending else str(error)
 
 
 def _is_readable(descriptor: int, within: float) -> bool:
@@ -188,7 +189,7 @@ def _is_readable(descriptor: int, within: float) -> bool:
 def begin_frame(
     *, memory_mb: int, plugins: Path | None, limits: BatchLimits, log_level: str, alive_every: float
 ) -> Frame:
-    """What a child must know before all else."""
+    """Return the first frame to a child: its settings."""
     return {
         "do": "begin",
         "memory_mb": memory_mb,
@@ -200,7 +201,7 @@ def begin_frame(
 
 
 def ending(status: int | None) -> str:
-    """How a process ended, to follow its name; `status` is as `os.waitpid` tells it."""
+    """Return how a process ended, as words that follow its name. `status` is what `os.waitpid` returned."""
     if status is None:
         return "ended"
     code = os.waitstatus_to_exitcode(status)
@@ -214,7 +215,7 @@ def ending(status: int | None) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignModelOf:
-    """The options of a trigger, or a connection, as its class checks them in a child."""
+    """The model of a trigger's options, or of a connection. Its class checks the values in a child."""
 
     inquirer: Inquirer
     name: str

@@ -1,7 +1,7 @@
-"""A trigger whose code runs in a child, to its host a trigger like any other.
+"""A trigger whose code runs in a child. To its host it is a trigger like any other.
 
-`next` is asked for when the host asks for the next batch, which it does once it has committed the one before: to the child
-it is the acknowledgement.
+`next` is sent when the host asks for the next batch, which it does after committing the one before. To the child, `next` is
+the acknowledgement of that commit.
 """
 
 from __future__ import annotations
@@ -23,29 +23,31 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import ConfigurationError
-from watcher.triggerer.isolation.child_handle import Child, TriggerFailed
+from watcher.triggerer.isolation.batch_frames import findings_from_json, stored_contents
+from watcher.triggerer.isolation.child_handle import Child
 from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.wire import BrokenFrame, stored_contents
+from watcher.triggerer.isolation.errors import TriggerFailed
+from watcher.triggerer.isolation.wire import BrokenFrame
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForeignTrigger:
-    """A trigger that runs in a child: all by which the child makes it. Nothing of it is imported here."""
+    """Everything a child needs to make a trigger. This process imports nothing of the trigger's."""
 
     path: str
     """The dotted path of its class."""
     options: Mapping[str, Any]
-    """As the YAML has them, and what the asset's URI implies."""
+    """The options in the YAML, with the defaults that the asset's URI implies."""
     connection: Mapping[str, Any] | None
-    """`class`, its dotted path, and `options`, as the YAML has them, secrets in clear."""
+    """`class`, the dotted path, and `options`, as in the YAML, with secrets in clear."""
     folder: Path
-    """Where relative paths start."""
+    """The folder where relative paths start."""
     format: int = 1
-    """Of the states that its class yields."""
+    """The format of the states that its class yields."""
 
     @asynccontextmanager
     async def open(self, children: Children, context: TriggerContext) -> AsyncIterator[IsolatedTrigger]:
-        """One made in a child of its own, which ends with the block. Raises whatever making it raised."""
+        """Make the trigger in a child of its own, which ends with the block. Raise what the trigger's constructor raised."""
         request = {
             "do": "start",
             "trigger": self.path,
@@ -62,7 +64,7 @@ class ForeignTrigger:
 
 
 class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
-    """What the host asks, a child answers. Raises what the trigger raised, or `TriggerFailed`."""
+    """Sends what the host requests to a child. Each method may raise what the trigger raised, or `TriggerFailed`."""
 
     def __init__(self, child: Child, children: Children, context: TriggerContext) -> None:
         super().__init__(BaseOptions(), child, context)
@@ -70,12 +72,12 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         self._batch_within = children.settings.batch_within
         self._identity: JsonValue = None
         self._retold: bool | None = None
-        """Of the last batch, where the child's trigger says it."""
+        """What the child's trigger said of the last batch; None if it said nothing."""
 
     async def check(self) -> list[Finding]:
         answer, _ = await self.client.ask({"do": "check"}, "`check`", within=self._within)
         try:
-            findings = [Finding(**finding) for finding in answer["findings"]]
+            findings = findings_from_json(answer["findings"])
             self._identity = answer["identity"]
         except (KeyError, TypeError) as error:
             raise _broken(error) from error
@@ -88,26 +90,29 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         return self._batches("events", position)
 
     def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        """One look at the source, of a trigger that polls. Raises `ConfigurationError` of another one."""
+        """Poll the source once. Raise `ConfigurationError` if the trigger is not a polling trigger."""
         return self._batches("poll", position)
 
     async def ask_rewound(self, position: StoredPosition | None, to: str) -> Position:
-        """`rewound` needs an answer of the child, so it is this that the host calls."""
+        """Ask the child for `rewound`. The host calls this instead, because it has to wait for the answer."""
         contents = stored_contents({"do": "rewound", "to": to}, position)
-        answer, parts = await self.client.ask_with(contents, "`rewound`", within=self._within)
+        answer, parts = await self.client.ask_in_parts(contents, "`rewound`", within=self._within)
         try:
-            moved = parts.batch(answer).position
+            rewound = parts.batch(answer).position
         except BrokenFrame as error:
             raise _broken(error) from error
-        if moved is None:
-            raise ConfigurationError(f"the trigger gave no position for {to!r}")
-        return moved
+        if rewound is None:
+            raise ConfigurationError(f"the trigger returned no position for {to!r}")
+        return rewound
 
     async def keep(self, position: StoredPosition) -> None:
-        """The position before a rewind that can be undone, before `events`: each batch comes with what `retold` says then."""
-        await self.client.ask_with(stored_contents({"do": "keep"}, position), "`retold`", within=self._within)
+        """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.
 
-    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  it was asked where the batch was made
+        Call it before `events`.
+        """
+        await self.client.ask_in_parts(stored_contents({"do": "keep"}, position), "`retold`", within=self._within)
+
+    def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:  # noqa: ARG002  the child's trigger compared them
         return self._retold is True
 
     @property
@@ -115,11 +120,11 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         return self._retold is not None
 
     async def wake(self) -> None:
-        """A hint that something may be new."""
+        """Pass on a hint that there may be something new."""
         await self.client.wake()
 
     async def _batches(self, what: str, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        await self.client.ask_with(stored_contents({"do": what}, position), f"`{what}`", within=self._within)
+        await self.client.ask_in_parts(stored_contents({"do": what}, position), f"`{what}`", within=self._within)
         within: float | None = self._batch_within
         while True:
             answer, parts = await self.client.ask({"do": "next"}, "the first batch", within=within)
@@ -132,8 +137,8 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
             self._retold = answer.get("retold")
             yield batch
             if what == "events":
-                within = None  # it may wait for its source as long as it likes
+                within = None  # a trigger may wait for its source without limit
 
 
 def _broken(error: Exception) -> TriggerFailed:
-    return TriggerFailed(f"the trigger's process gave an answer that is none ({error})")
+    return TriggerFailed(f"the trigger's process gave a malformed answer ({error})")
