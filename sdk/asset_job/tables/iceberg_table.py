@@ -147,7 +147,7 @@ class IcebergTable(VersionedTable):
 
     def has_rows_of_run(self, version: Version) -> bool:
         with self._errors():
-            of_run = EqualTo(RUN, value=self.owner.run_id)  # type: ignore[call-arg, misc]  # mypy's plugin knows no positional
+            of_run = EqualTo(RUN, value=self.owner.run_id)  # type: ignore[call-arg]  # mypy's plugin knows no positional
             scan = version.source.scan(row_filter=of_run, selected_fields=(RUN,), limit=1)
             return bool(scan.to_arrow().num_rows)
 
