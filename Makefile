@@ -88,8 +88,8 @@ bench: setup ## Run the side-by-side measurements
 image: ## Build the container image with docker or podman (IMAGE=name:tag, ARGS="--build-arg BASE=python@sha256:...")
 	@tools/image/build $(IMAGE) $(ARGS)
 
-release: setup ## Check, build image, wheels and bill of materials into build/release, and ask whether to tag (CHECKS=no)
-	@$(BIN)/python tools/release.py --checks $(CHECKS)
+release: setup ## Check, build image, wheels and bill of materials into build/release, and ask whether to tag (CHECKS=no, ARGS for the image)
+	@$(BIN)/python tools/release.py --checks $(CHECKS) $(ARGS)
 
 site: ## Build the documentation as a site into build/site; every link is followed
 	@tools/venv "$(PYTHON)" build/site-venv

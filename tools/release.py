@@ -113,9 +113,9 @@ def _refused_by_changelog(repository: Repository) -> Iterator[str]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--checks", choices=["yes", "no"], default="yes", help="run `make check` and `make test` first")
-    checks: str = parser.parse_args().checks
+    options, for_image = parser.parse_known_args()
     version = _ready()
-    if checks == "yes":
+    if options.checks == "yes":
         _run("make", "--no-print-directory", "check", "test")
         _ready()
     shutil.rmtree(OUTPUT, ignore_errors=True)
@@ -123,7 +123,7 @@ def main() -> None:
     _write_notes(version)
     _build_wheels()
     _write_bill(version)
-    _build_image(version)
+    _build_image(version, for_image)
     _write_checksums()
     print(f"Ready in {OUTPUT.relative_to(ROOT)}:", *sorted(file.name for file in OUTPUT.iterdir()), sep="\n  ")
     _offer_tag(version)
@@ -183,14 +183,17 @@ def _write_bill(version: str) -> None:
     (OUTPUT / f"asset-watcher-{version}.cdx.json").write_text(bill, encoding="utf-8")
 
 
-def _build_image(version: str) -> None:
-    """Build the image and copy its bill of materials. Without a container tool, print one sentence."""
+def _build_image(version: str, arguments: Sequence[str]) -> None:
+    """Build the image and copy its bill of materials. `arguments` go to the engine's `build`.
+
+    Without a container tool, print one sentence.
+    """
     engine = _engine()
     if engine is None:
         print("No image is built: neither docker nor podman is at hand.")
         return
     name = f"asset-watcher:{version}"
-    _run(ROOT / "tools" / "image" / "build", name, ENGINE=engine)
+    _run(ROOT / "tools" / "image" / "build", name, *arguments, ENGINE=engine)
     bill = _output(engine, "run", "--rm", "--entrypoint", "cat", name, "/opt/watcher/sbom.cdx.json")
     (OUTPUT / f"asset-watcher-{version}-image.cdx.json").write_text(bill, encoding="utf-8")
     identity = _output(engine, "image", "inspect", "--format", "{{.Id}}", name)

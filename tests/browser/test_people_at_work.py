@@ -28,22 +28,22 @@ async def test_a_watcher_is_paused_rewound_with_a_preview_and_resumed(page: Page
     await page.get_by_role("button", name="Pause").click()
     await expect(page.locator(".state.paused")).to_be_visible()
 
-    await page.get_by_role("button", name="Look without telling").click()
-    await expect(page.get_by_role("heading", name="The next look would find")).to_be_visible()
+    await page.get_by_role("button", name="Preview the next poll").click()
+    await expect(page.get_by_role("heading", name="The next poll would find")).to_be_visible()
 
     await page.get_by_label("Rewind to").fill("nonsense")
-    await page.get_by_role("button", name="Show what would follow").click()
+    await page.get_by_role("button", name="Preview the rewind").click()
     await expect(page.get_by_role("alert")).to_be_visible()
     await page.go_back()
     await page.get_by_label("Rewind to").fill("0")
-    await page.get_by_role("button", name="Show what would follow").click()
+    await page.get_by_role("button", name="Preview the rewind").click()
     preview = page.locator("#preview")
     await expect(preview).to_contain_text("Nothing has changed yet")
     before = (await site.get("/api/v2/watchers/customers_rows"))["position_version"]
     await page.get_by_role("button", name="Rewind to 0").click()
     await expect(page.get_by_role("button", name="Undo the last rewind")).to_be_visible()
     assert (await site.get("/api/v2/watchers/customers_rows"))["position_version"] == before + 1
-    await expect(page.get_by_text("The last rewind can be undone until something is told")).to_be_visible()
+    await expect(page.get_by_text("The last rewind can be undone until something is emitted")).to_be_visible()
     await page.get_by_role("button", name="Undo the last rewind").click()
     await expect(page.get_by_role("button", name="Undo the last rewind")).to_have_count(0)
 
@@ -115,7 +115,7 @@ async def test_a_run_is_started_by_hand_and_a_failed_run_shows_its_reason(page: 
     await expect(page.get_by_role("alert")).to_contain_text("the table orders has no column city", timeout=SOON)
     await expect(page.locator("ol.log")).to_contain_text("ValueError", timeout=SOON)
     await expect(page.get_by_role("button", name="Run again with the same events")).to_be_visible()
-    await page.get_by_role("link", name="To that line").click()
+    await page.get_by_role("link", name="Go to that line").click()
     await expect(page.locator("#line")).to_contain_text("the table orders has no column city")
 
 

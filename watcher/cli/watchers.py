@@ -25,7 +25,7 @@ watchers = group("watchers", "The watchers and how they are doing.")
 rejected = group("rejected", "Rows and files that a watcher rejected.")
 top = typer.Typer()
 Name = Annotated[str, typer.Argument(help="The watcher's name.")]
-_UNDO = "`--undo` takes it back until something is told that was not before"
+_UNDO = "`--undo` takes it back until something is emitted that was not emitted before"
 COLUMNS: Columns = {
     **ids(watcher="name", asset="asset"),
     "state": Column(lambda watcher: "paused" if watcher["paused"] else watcher["state"]),
@@ -263,7 +263,7 @@ def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any
         f"Files or rows that come, also those that were seen before: {preview['items']:,}, in so many events: "
         f"{preview['events']:,}. Jobs that are not made for it do their work twice.\n"
         f"Runs that follow where nothing else is waited for: {runs or 'none'}.\n"
-        f"`watcher rewind {name} --undo` takes it back, until something is told that was not told before."
+        f"`watcher rewind {name} --undo` takes it back, until something is emitted that was not emitted before."
     )
 
 
