@@ -251,7 +251,7 @@ def problems(folder: Path, words: Vocabulary, *, connection: str = "", watcher: 
     [
         (
             "{type: nowhere.Board}",
-            ".type: `nowhere.Board` cannot be imported (No module named 'nowhere'); mend it, or put",
+            ".type: `nowhere.Board` cannot be imported (No module named 'nowhere'); fix it, or put",
         ),
         ("{type: exits.Board}", ".type: `exits.Board` cannot be imported ("),
         (

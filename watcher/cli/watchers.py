@@ -207,7 +207,7 @@ async def _rewind(
     to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
     undo: Annotated[
-        bool, typer.Option("--undo", help="Take the last rewind back, until something else is told.")
+        bool, typer.Option("--undo", help="Undo the last rewind; possible until something else is emitted.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first, as on a terminal is done.")] = False,
 ) -> None:
@@ -230,8 +230,8 @@ async def _rewind(
 def _stay(events: int) -> str:
     """Return what becomes of the events between a rewind and its undo."""
     if not events:
-        return "nothing was told meanwhile"
-    return "the event told since stays told" if events == 1 else f"the {events:,} events told since stay told"
+        return "nothing was emitted meanwhile"
+    return "the event emitted since then stays" if events == 1 else f"the {events:,} events emitted since then stay"
 
 
 async def _previewed(api: ApiClient, name: str, to: str | None) -> Any:

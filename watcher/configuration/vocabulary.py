@@ -222,7 +222,7 @@ def _described(trigger: str, describe: Callable[[], tuple[str, Mapping[str, floa
         return WatermarkDescription(sentence=str(sentence), gauges=numbers)
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
         reason = error.sentence if isinstance(error, UnknownClass) else f"{type(error).__name__}: {error}"
-        fault = f"`{trigger}` could not describe its watermark ({reason}); mend its `describe`"
+        fault = f"`{trigger}` could not describe its watermark ({reason}); correct its `describe`"
         return WatermarkDescription(sentence=fault, fault=fault)
 
 

@@ -47,7 +47,7 @@ def plugin_class(name: str, base: type, registered: Sequence[str] = ()) -> Any:
 
 def not_imported(name: str, reason: str, registered: Sequence[str] = ()) -> UnknownClass:
     return UnknownClass(
-        f"`{name}` cannot be imported ({reason}); mend it, or put it on `settings.plugins_dir`", registered
+        f"`{name}` cannot be imported ({reason}); fix it, or put it on `settings.plugins_dir`", registered
     )
 
 

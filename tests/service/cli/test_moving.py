@@ -77,7 +77,7 @@ def test_a_rewind_can_be_previewed_done_and_undone_once(configuration):
     done = watcher(configuration, "rewind", "inbox_files", "--to", "start", "--json")
     assert json.loads(done.stdout)["version"] == 1
     undone = watcher(configuration, "rewind", "inbox_files", "--undo")
-    assert (undone.exit_code, "nothing was told meanwhile" in undone.stdout) == (0, True)
+    assert (undone.exit_code, "nothing was emitted meanwhile" in undone.stdout) == (0, True)
     again = watcher(configuration, "rewind", "inbox_files", "--undo")
     assert again.exit_code == 5
     assert "no rewind to undo" in again.stderr

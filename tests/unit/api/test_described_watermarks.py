@@ -85,7 +85,7 @@ def test_a_class_that_fails_to_describe_is_reported_by_name(watermark: Any) -> N
     description = describe(TALKATIVE, watermark)
     assert description.fault == description.sentence
     assert TALKATIVE in description.sentence
-    assert description.sentence.endswith("mend its `describe`")
+    assert description.sentence.endswith("correct its `describe`")
 
 
 def test_prometheus_can_parse_every_description_of_a_trigger() -> None:

@@ -119,7 +119,7 @@ def test_the_class_gives_the_defaults_that_a_uri_implies(folder: Path, inquirer:
         ("trigger: nowhere.Nothing", ".trigger: `nowhere.Nothing` cannot be imported (No module named 'nowhere')"),
         (
             "trigger: exits_on_import.Odd",
-            ".trigger: `exits_on_import.Odd` cannot be imported (its process ended with exit code 9); mend it",
+            ".trigger: `exits_on_import.Odd` cannot be imported (its process ended with exit code 9); fix it",
         ),
         ("trigger: raises_on_import.Odd", ".trigger: `raises_on_import.Odd` cannot be imported (KeyboardInterrupt: )"),
     ],
@@ -146,7 +146,7 @@ def test_the_description_of_a_watermark_is_kept(folder: Path, inquirer: Inquirer
     assert (described.sentence, described.gauges, described.fault) == ("3 wait", {"waiting": 3.0}, None)
     assert descriptions.describe("odd.Odd", {"waiting": 3}, "w") is described
     fault = descriptions.describe("odd.Odd", {}, "w").fault
-    assert fault == "`odd.Odd` could not describe its watermark (KeyError: 'waiting'); mend its `describe`"
+    assert fault == "`odd.Odd` could not describe its watermark (KeyError: 'waiting'); correct its `describe`"
 
 
 def test_no_plug_in_is_asked_once_the_time_is_used_up(folder: Path, inquirer: Inquirer) -> None:

@@ -78,7 +78,7 @@ async def _post(target: WebhookConfig, body: Mapping[str, Any], within: timedelt
             text = await run_sync(render, target.template, body)
             json.loads(text)
         except (TemplateFailed, ValueError) as error:
-            return DeliveryRefused(reason=f"the webhook's template gives no JSON ({error}); mend it")
+            return DeliveryRefused(reason=f"the webhook's template gives no JSON ({error}); correct it")
     headers = {name: value.get_secret_value() for name, value in target.headers.items()}
     headers = {"Content-Type": "application/json", **headers}
     try:
