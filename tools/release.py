@@ -194,8 +194,12 @@ def _build_image(version: str, arguments: Sequence[str]) -> None:
         return
     name = f"asset-watcher:{version}"
     _run(ROOT / "tools" / "image" / "build", name, *arguments, ENGINE=engine)
-    bill = _output(engine, "run", "--rm", "--entrypoint", "cat", name, "/opt/watcher/sbom.cdx.json")
-    (OUTPUT / f"asset-watcher-{version}-image.cdx.json").write_text(bill, encoding="utf-8")
+    bill = OUTPUT / f"asset-watcher-{version}-image.cdx.json"
+    container = _output(engine, "create", name).strip()  # a file is copied from it; it never runs
+    try:
+        _run(engine, "cp", f"{container}:/opt/watcher/sbom.cdx.json", bill)
+    finally:
+        _output(engine, "rm", container)
     identity = _output(engine, "image", "inspect", "--format", "{{.Id}}", name)
     (OUTPUT / "image.txt").write_text(f"{name} {identity}", encoding="utf-8")
 
