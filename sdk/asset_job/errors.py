@@ -3,7 +3,12 @@
 AssetJobError
 ├── NoContext          the program was not started by Asset Watcher
 ├── InvalidValue       the value is not JSON, or is refused by the store
+├── NoRetry            the run fails for good: another try would meet the same
 ├── SourceFailed       a file or table cannot be read as requested
+│   ├── FileUnreadable the file was deleted or overwritten, or may not be read: it can come back
+│   └── SourceInvalid  what a file or table holds cannot be read as requested (also NoRetry)
+│       ├── FileInvalid      the file as a whole: packing, format, header, a column's type or name
+│       └── BadRecordFound   one record, in a read that keeps no bad records
 ├── TargetFailed       a table cannot be written
 ├── Unreachable        the daemon did not answer for ten minutes
 └── Refused            the daemon refused the call; nothing was written
@@ -35,6 +40,26 @@ class InvalidValue(AssetJobError):
 
 class SourceFailed(AssetJobError):
     """A file or table cannot be read as requested; the sentence names it."""
+
+
+class FileUnreadable(SourceFailed):
+    """The file was deleted or overwritten, or may not be read."""
+
+
+class NoRetry(AssetJobError):
+    """Another try would meet the same, so the run fails for good, and no retry is used."""
+
+
+class SourceInvalid(SourceFailed, NoRetry):
+    """What a file or table holds cannot be read as requested."""
+
+
+class FileInvalid(SourceInvalid):
+    """A file as a whole is not what it should be: its packing, format, header, or a column's type or name."""
+
+
+class BadRecordFound(SourceInvalid):
+    """One record cannot be read as the schema says, and the read keeps no bad records."""
 
 
 class TargetFailed(AssetJobError):
@@ -69,7 +94,9 @@ class AssetJobSkip(Exception):
     """Ends the try as skipped: no outlet event, no retry."""
 
 
-_SENTENCE = re.compile(r"\b(?:SourceFailed|FileUnreadable|TargetFailed): (.+)")
+_FINAL = "NoRetry|SourceInvalid|FileInvalid|BadRecordFound"
+_SENTENCE = re.compile(rf"\b(?:SourceFailed|FileUnreadable|TargetFailed|{_FINAL}): (.+)")
+_NO_RETRY = re.compile(rf"\b(?:{_FINAL}): .+")
 _SQLSTATE = re.compile(r" SQLSTATE: \w+$")
 _MISSING_MODULE = re.compile(r"No module named '(\w+)")
 _JAVA_EXCEPTION = re.compile(r"^: (?:\w+\.)*(\w+: .+)$", re.MULTILINE)
@@ -87,6 +114,11 @@ def sentence_from(text: str) -> str | None:
         return _SQLSTATE.sub("", match[1]).strip()
     missing = _MISSING_MODULE.search(text)
     return _missing_packages([missing[1]]) if missing and missing[1] in _REQUIRED else None
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether another try would meet the same: the error is a `NoRetry`, or Spark reports one of a task."""
+    return isinstance(error, NoRetry) or _NO_RETRY.search(str(error)) is not None
 
 
 def describe(error: BaseException) -> str:

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
-from asset_job.errors import SourceFailed
+from asset_job.errors import FileUnreadable, SourceFailed
 from asset_job.sources import csv_lines, json_lines
 from asset_job.sources.arrow import arrow_schema, load
 from asset_job.sources.by_arrow import LineSchema
@@ -22,7 +22,7 @@ from asset_job.sources.csv_header import Header, header_of
 from asset_job.sources.csv_lines import ReadCsv
 from asset_job.sources.json_lines import ReadJson
 from asset_job.sources.request import ReadRequest, S3File
-from asset_job.sources.s3_objects import FileUnreadable, S3Access, codec_of, errors_naming
+from asset_job.sources.s3_objects import S3Access, codec_of, errors_naming
 from asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet, S3FilesReader, first_line_of, parquet_columns
 from asset_job.sources.shares import split_files
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 from obstore import exceptions
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
-from asset_job.errors import SourceFailed
+from asset_job.errors import FileUnreadable, SourceFailed
 from asset_job.sources.arrow import lines_of_part
 from asset_job.sources.request import S3File
 
@@ -135,10 +135,6 @@ _BEHIND = 64 << 10
 _LARGE_PIECE = 16 << 20
 """Bytes of a compressed file that one request fetches."""
 _COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
-
-
-class FileUnreadable(SourceFailed):
-    """The file was deleted or overwritten, may not be read, or does not have the content that it should have."""
 
 
 @contextmanager

@@ -12,10 +12,11 @@ import pyarrow as pa
 from obstore.store import ObjectStore
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from asset_job.errors import FileUnreadable
 from asset_job.sources.arrow import LINES, array_of_lines, whole_lines
 from asset_job.sources.csv_header import Header, first_content
 from asset_job.sources.request import S3File
-from asset_job.sources.s3_objects import FileUnreadable, PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
+from asset_job.sources.s3_objects import PinnedObject, S3Access, errors_naming, fetched_ahead, pieces
 from asset_job.tables.layout import partition_values
 
 log = logging.getLogger("asset_job")

@@ -22,7 +22,7 @@ from obstore.store import MemoryStore, ObjectStore
 from pyarrow import parquet
 from pyspark.sql import types
 
-from asset_job.errors import SourceFailed
+from asset_job.errors import FileUnreadable, SourceFailed
 from asset_job.sources import s3files
 from asset_job.sources.by_arrow import LineSchema
 from asset_job.sources.csv_header import Header
@@ -30,7 +30,6 @@ from asset_job.sources.csv_lines import ReadCsv
 from asset_job.sources.json_lines import ReadJson
 from asset_job.sources.request import S3File
 from asset_job.sources.s3_objects import (
-    FileUnreadable,
     S3Access,
     errors_naming,
     fetched_ahead,
