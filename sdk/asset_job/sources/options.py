@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 
 from asset_job.errors import AssetJobError
@@ -101,7 +101,7 @@ class ReadOptions:
                     f"the option {name} is not one of reading {kind}: remove it, or use one of {', '.join(NAMES[kind])}"
                 )
             values[own] = _value(name, own, value)
-        return cls(**values)
+        return replace(cls(), **values)
 
 
 def _value(name: str, own: str, value: Any) -> Any:
