@@ -22,7 +22,7 @@ _REMEDY = "put it back and retry the run, or read with missing='skip'"
 class OpenLocalFile:
     """A file that is open for one reading. Implements `OpenFile`."""
 
-    stored: IO[bytes]
+    descriptor: int
     file: LocalSourceFile
 
     @property
@@ -38,18 +38,20 @@ class OpenLocalFile:
         return self.file.part
 
     def pieces(self) -> Iterator[bytes]:
+        stored = self.seekable()
         if self.file.part is None:
-            return unpacked_if_named(self.stored, self.name)
+            return unpacked_if_named(stored, self.name)
         begin, end = self.file.part
-        self.stored.seek(max(begin - 1, 0))
-        return lines_of_part(iter(lambda: self.stored.read(PIECE), b""), begin, end)
+        stored.seek(max(begin - 1, 0))
+        return lines_of_part(iter(lambda: stored.read(PIECE), b""), begin, end)
 
     def seekable(self) -> IO[bytes]:
-        return self.stored
+        os.lseek(self.descriptor, 0, os.SEEK_SET)
+        return open(self.descriptor, "rb", buffering=0, closefd=False)  # noqa: PTH123 - whoever wraps it may close it
 
     def check(self) -> None:
         """Raise `FileUnreadable` if the open file is not the version that was detected."""
-        status = os.fstat(self.stored.fileno())
+        status = os.fstat(self.descriptor)
         now = (status.st_size, status.st_mtime_ns // 1000, status.st_ino)
         expected = (self.file.size, self.file.modified, self.file.inode)
         if any(before not in (None, after) for before, after in zip(expected, now, strict=True)):
@@ -60,7 +62,7 @@ class OpenLocalFile:
 def _open(file: LocalSourceFile) -> Iterator[OpenLocalFile]:
     """A file, checked before and after it is read."""
     with open(file.path.encode(), "rb", buffering=0) as stored:  # noqa: PTH123 - a Path depends on the locale
-        opened = OpenLocalFile(stored, file)
+        opened = OpenLocalFile(stored.fileno(), file)
         opened.check()
         yield opened
         opened.check()
