@@ -49,7 +49,16 @@ def zstd(body: bytes, codec: str = "zstd") -> bytes:
 
 @pytest.mark.parametrize(
     "name",
-    ["a:b.csv", "2026-01-01T10:00:00.csv", "[1] {x}*?.csv", ".hidden.csv", "_under.csv", "two\nlines.csv", "ü 100%.csv", "\\x.csv"],
+    [
+        "a:b.csv",
+        "2026-01-01T10:00:00.csv",
+        "[1] {x}*?.csv",
+        ".hidden.csv",
+        "_under.csv",
+        "two\nlines.csv",
+        "ü 100%.csv",
+        "\\x.csv",
+    ],
 )
 def test_a_local_file_may_have_any_name(tmp_path: Path, name: str) -> None:
     assert content(written(tmp_path, name, TEXT)) == TEXT
@@ -76,7 +85,11 @@ def test_a_packed_file_is_known_by_its_name_in_any_case(tmp_path: Path, name: st
     ("name", "body", "sentence"),
     [
         ("a.csv", gzip.compress(TEXT), "a.csv is text by its name, and gzip by its first bytes: rename the file"),
-        ("a.csv.gz", TEXT, "a.csv.gz is packed by gzip by its name, and not packed by its first bytes: rename the file"),
+        (
+            "a.csv.gz",
+            TEXT,
+            "a.csv.gz is packed by gzip by its name, and not packed by its first bytes: rename the file",
+        ),
         ("a.csv.gz", zstd(TEXT), "packed by gzip by its name, and zstd by its first bytes"),
         ("a.json", b"PK\x03\x04\x14\x00", "text by its name, and zip by its first bytes"),
         ("a.json", b"PAR1\x15\x04\x15", "text by its name, and Parquet by its first bytes"),
