@@ -425,24 +425,43 @@ def test_files_of_duckdb(path: Path) -> None:
             '{"a": 1}'::json j, '00000000-0000-0000-0000-000000000005'::uuid u, 'b'::enum('a', 'b') e, map {'a': 1} m,
             [1, 2] l, {'A': 1} s, date '0001-01-01' dd, timestamptz '0001-01-01 00:00:00+00' tz,
             timestamp '9999-12-31 23:59:59.999999' ts, timestamp_ns '2020-01-01 00:00:00.000001' ns) to '"""
-            + f"{path}'"
+            f"{path}'"
         )
     assert inferred(path) == (
         "`a` smallint, `b` int, `c` bigint, `d` decimal(20,0), `j` string, `u` string, `e` string, `m` map<string, int>, "
         "`l` array<int>, `s` struct<`A`: int>, `dd` date, `tz` timestamp, `ts` timestamp_ntz, `ns` timestamp_ntz"
     )
     kinds = {
-        **{"a": pa.int16(), "b": pa.int32(), "c": pa.int64(), "d": pa.decimal128(20, 0)},
-        **{"j": pa.string(), "u": pa.string(), "e": pa.string(), "m": pa.map_(pa.string(), pa.int32())},
-        **{"l": pa.list_(pa.int32()), "s": pa.struct([("a", pa.int64())]), "dd": pa.date32()},
-        **{"tz": MOMENT, "ts": LOCAL, "ns": LOCAL},
+        "a": pa.int16(),
+        "b": pa.int32(),
+        "c": pa.int64(),
+        "d": pa.decimal128(20, 0),
+        "j": pa.string(),
+        "u": pa.string(),
+        "e": pa.string(),
+        "m": pa.map_(pa.string(), pa.int32()),
+        "l": pa.list_(pa.int32()),
+        "s": pa.struct([("a", pa.int64())]),
+        "dd": pa.date32(),
+        "tz": MOMENT,
+        "ts": LOCAL,
+        "ns": LOCAL,
     }
     table, bad = read(path, kinds)
     assert not bad
     assert table.to_pylist() == [
         {
-            **{"a": 200, "b": 60_000, "c": 4_000_000_000, "d": Decimal(18_446_744_073_709_551_615), "j": '{"a": 1}'},
-            **{"u": str(UUID(int=5)), "e": "b", "m": [("a", 1)], "l": [1, 2], "s": {"a": 1}, "dd": date(1, 1, 1)},
+            "a": 200,
+            "b": 60_000,
+            "c": 4_000_000_000,
+            "d": Decimal(18_446_744_073_709_551_615),
+            "j": '{"a": 1}',
+            "u": str(UUID(int=5)),
+            "e": "b",
+            "m": [("a", 1)],
+            "l": [1, 2],
+            "s": {"a": 1},
+            "dd": date(1, 1, 1),
             "tz": datetime(1, 1, 1, tzinfo=UTC),
             "ts": datetime(9999, 12, 31, 23, 59, 59, 999_999),  # noqa: DTZ001
             "ns": datetime(2020, 1, 1, 0, 0, 0, 1),  # noqa: DTZ001

@@ -11,7 +11,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asset_job.errors import FileInvalid
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import calendars_of
 from asset_job.sources.parquet.content import INT96, ParquetContent, RowsRead
