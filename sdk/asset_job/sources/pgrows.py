@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pyarrow as pa
@@ -13,15 +13,32 @@ import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from asset_job.errors import BadRecordFound, SourceFailed, SourceInvalid, require
-from asset_job.sources.arrow import arrow_schema, load
+from asset_job.sources.arrow import load
 from asset_job.sources.file_reader import BAD
 from asset_job.sources.postgres_sql import COLUMNS, SETTINGS, TableColumn, literal, queries, table_sql
-from asset_job.sources.request import ReadRequest, RowSelection
+from asset_job.sources.records import bad_column
+from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection
 from asset_job.sources.unrepresentable import bad_row, bad_rows, nulled_values
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_ARROW_TYPES = {
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "date": pa.date32(),
+    "binary": pa.binary(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""The types by Spark's names, as Spark takes them from Python."""
+_BAD_FIELDS = ", ".join(f"{each.name}: {'bigint' if each.type == pa.int64() else 'string'}" for each in BAD)
+"""The fields of `BAD` in Spark's types."""
 _NOT_TEXT = {"22021", "22P05"}
 """SQLSTATE: bytes that are no characters of the database's encoding, and characters that UTF-8 lacks."""
 
@@ -70,9 +87,10 @@ class PgRowsReader(DataSourceReader):
     queries: Sequence[str]
     schema: pa.Schema
     columns: Sequence[TableColumn]
-    on_bad_row: Literal["fail", "bad"] | None = None
-    """What to do with a row for which the last value that is sent is a report of `bad_rows`; a column of the type `BAD` takes its
-    place for `bad`. None: no reports are sent."""
+    has_reports: bool
+    """Whether the last value of each row is a report of `bad_rows`."""
+    keeps_bad: bool
+    """Whether bad rows are kept, with a last column of the type `BAD` in place of the reports. False: they are an error."""
 
     def partitions(self) -> Sequence[InputPartition]:
         return [InputPartition(query) for query in self.queries]
@@ -81,15 +99,15 @@ class PgRowsReader(DataSourceReader):
         with self.postgres.cursor(self.table) as cursor:
             cursor.execute(partition.value)
             for batch in cursor.fetch_record_batch():
-                columns = self._checked(batch) if self.on_bad_row else batch.columns
+                columns = self._checked(batch) if self.has_reports else batch.columns
                 yield pa.RecordBatch.from_arrays(columns, self.schema.names).cast(self.schema)
 
     def _checked(self, batch: pa.RecordBatch) -> list[pa.Array]:
         *values, reports = batch.columns
         if reports.null_count == len(batch):
-            return values if self.on_bad_row == "fail" else [*values, pa.nulls(len(batch), BAD)]
+            return [*values, pa.nulls(len(batch), BAD)] if self.keeps_bad else values
         bad = [report and bad_row(report, self.table, self.columns) for report in reports.to_pylist()]
-        if self.on_bad_row == "fail":
+        if not self.keeps_bad:
             raise _refusal(next(filter(None, bad)))
         is_good = pc.is_null(reports)
         nulled = (pc.if_else(is_good, each, pa.scalar(None, each.type)) for each in values)
@@ -108,36 +126,49 @@ def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_n
     columns are null. With `null` and `counts_nulls` an int follows: the number of the row's values that became null.
     """
     from pyspark.sql.functions import lit  # noqa: PLC0415 - kept out of what executors import
-    from pyspark.sql.types import DataType, IntegerType, StructType  # noqa: PLC0415
 
-    from asset_job.sources.frames import BAD_TYPE, bad_column  # noqa: PLC0415
+    mode = request.on_unrepresentable
+    reader = rows_reader(Postgres(uri=uri), rows, mode=mode, tasks=request.tasks, counts_nulls=counts_nulls)
+    names = [column.name for column in reader.columns]
+    last = {"bad": ("bad", f"struct<{_BAD_FIELDS}>")} | ({"null": ("nulled", "int")} if counts_nulls else {})
+    kinds = [column.sent for column in reader.columns] + ([last[mode][1]] if len(reader.schema) > len(names) else [])
+    frame = load(request.spark, "pgrows", reader, ", ".join(f"`{at}` {kind}" for at, kind in enumerate(kinds)))
+    values = [frame[str(at)].cast(column.spark) for at, column in enumerate(reader.columns)]
+    if mode in last:
+        name, kind = last[mode]
+        values.append(frame[str(len(names))] if len(kinds) > len(names) else lit(None).cast(kind))
+        names.append(bad_column(names, name))
+    return frame.select(*values).toDF(*names)
 
-    postgres, mode = Postgres(uri=uri), request.on_unrepresentable
+
+def rows_reader(
+    postgres: Postgres, rows: RowSelection, *, mode: OnUnrepresentable, tasks: int, counts_nulls: bool = False
+) -> PgRowsReader:
+    """The reader of the selected rows. Where there is something to report, a column follows those of the table."""
     columns = _columns(postgres, rows, as_text=mode == "text")
-    names = [column.name for column in columns]
-    report: str | None = None
-    last: Sequence[tuple[str, DataType]] = ()
+    report, last = None, []
     if mode in {"fail", "bad"}:
         report = bad_rows(rows, columns)
-        last = [(bad_column(names), BAD_TYPE)] if mode == "bad" else ()
+        last = [BAD] if report and mode == "bad" else []
     elif mode == "null" and counts_nulls:
-        report, last = nulled_values(columns), [(bad_column(names, "nulled"), IntegerType())]
-    # Columns are named by number, because the names of a table's columns may differ in case only.
-    sent = StructType.fromDDL(", ".join(f"`{at}` {column.sent}" for at, column in enumerate(columns)))
-    for _, kind in last if report else ():
-        sent.add(str(len(columns)), kind)
-    reader = PgRowsReader(
+        report, last = nulled_values(columns), [pa.int32()]
+    kinds = [*(_arrow_type(column.sent) for column in columns), *last]
+    return PgRowsReader(
         postgres=postgres,
         table=rows.table,
-        queries=queries(rows, columns, tasks=request.tasks, last=report),
-        schema=arrow_schema(request.spark.createDataFrame([], sent)),
+        queries=queries(rows, columns, tasks=tasks, last=report),
+        # Columns are named by number, because the names of a table's columns may differ in case only.
+        schema=pa.schema([(str(at), kind) for at, kind in enumerate(kinds)]),
         columns=columns,
-        on_bad_row=mode if report and mode in {"fail", "bad"} else None,
+        has_reports=report is not None and mode != "null",
+        keeps_bad=mode == "bad",
     )
-    frame = load(request.spark, "pgrows", reader, sent)
-    values = [frame[str(at)].cast(column.spark) for at, column in enumerate(columns)]
-    further = [frame[str(len(columns))] if report else lit(None).cast(kind) for _, kind in last]
-    return frame.select(*values, *further).toDF(*names, *(name for name, _ in last))
+
+
+def _arrow_type(spark: str) -> pa.DataType:
+    if spark.startswith("array<"):
+        return pa.list_(_arrow_type(spark[len("array<") : -1]))
+    return _ARROW_TYPES[spark]
 
 
 def _columns(postgres: Postgres, rows: RowSelection, *, as_text: bool) -> list[TableColumn]:

@@ -40,7 +40,7 @@ _SETTINGS = {
     "bytea_output": "hex",
     "extra_float_digits": "1",
 }
-SETTINGS = f"SELECT {', '.join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())}"
+SETTINGS = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 """Makes texts of values independent of what is set for the role or the database."""
 
 _SPARK_TYPES = {
