@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
@@ -39,8 +40,8 @@ _ARROW_TYPES = {
 """The types by Spark's names, as Spark takes them from Python."""
 _BAD_FIELDS = ", ".join(f"{each.name}: {'bigint' if each.type == pa.int64() else 'string'}" for each in BAD)
 """The fields of `BAD` in Spark's types."""
-_NOT_TEXT = {"22021", "22P05"}
-"""SQLSTATE: bytes that are no characters of the database's encoding, and characters that UTF-8 lacks."""
+_NOT_TEXT = re.compile(r'\b0x[0-9a-f]{2}\b.*"UTF8"|"UTF8".*\b0x[0-9a-f]{2}\b')
+"""What all languages of PostgreSQL's two messages have in common: no character of an encoding, or one that UTF-8 lacks."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,13 +63,13 @@ class Postgres:
                 cursor.execute(SETTINGS)
                 cursor.fetchall()
                 yield cursor
-        except Error as error:
-            if error.sqlstate in _NOT_TEXT:
+        except (Error, OSError, pa.ArrowException) as error:  # the latter two while rows arrive
+            message = _message(error, self.uri)
+            if _NOT_TEXT.search(message):
                 raise SourceInvalid(
-                    f"the table {table} holds text that is not valid in UTF-8: correct it, or set the encoding that it has as "
-                    f"the database's ({_message(error, self.uri)})"
+                    f"the table {table} holds a text that is not valid: correct it ({message})"
                 ) from None
-            raise SourceFailed(f"PostgreSQL: {_message(error, self.uri)}") from None
+            raise SourceFailed(f"PostgreSQL: {message}") from None
 
 
 def _message(error: Exception, uri: str) -> str:
