@@ -39,7 +39,7 @@ SETTINGS: Final = {
     "DateStyle": "ISO",
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
-    "extra_float_digits": "1",
+    "extra_float_digits": "3",
     # Rows are read along the index, so rows beyond a limit are never touched. A bitmap scan or a sort would read all of a
     # large gap for each part of it. JIT compilation costs more than any statement here.
     "enable_bitmapscan": "off",

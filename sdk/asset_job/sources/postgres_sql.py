@@ -38,7 +38,7 @@ _SETTINGS = {
     "DateStyle": "ISO",
     "IntervalStyle": "postgres",
     "bytea_output": "hex",
-    "extra_float_digits": "1",
+    "extra_float_digits": "3",
 }
 SETTINGS = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
 """Makes texts of values independent of what is set for the role or the database."""
