@@ -47,7 +47,7 @@ class OpenLocalFile:
 
     def seekable(self) -> IO[bytes]:
         os.lseek(self.descriptor, 0, os.SEEK_SET)
-        return open(self.descriptor, "rb", buffering=0, closefd=False)  # noqa: PTH123 - whoever wraps it may close it
+        return open(self.descriptor, "rb", buffering=0, closefd=False)
 
     def check(self) -> None:
         """Raise `FileUnreadable` if the open file is not the version that was detected."""
