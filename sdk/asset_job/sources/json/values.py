@@ -131,9 +131,9 @@ class JsonValues:
             return True
         if self._within:
             return False
-        at = self._at
-        ended = not self._character() or _LINE_END.search(self.text, at, self._at) is not None
-        self._at = at if ended else self._at
+        length = self._at - self.begin  # places move when more is read
+        ended = not self._character() or _LINE_END.search(self.text, self.begin + length, self._at) is not None
+        self._at = self.begin + length if ended else self._at
         return ended
 
     def _step(self, values: list[Value | BadRecord]) -> None:
@@ -290,7 +290,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    return Repeated(members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
+    return Repeated(
+        members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    )
 
 
 def _no_constant(name: str) -> Any:

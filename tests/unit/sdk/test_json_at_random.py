@@ -1,0 +1,122 @@
+"""Random files of JSON: the reader has the rows and bad records of a second, slow reading, which shares no code with it."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.unit.sdk.json_by_hand import ByHand, Outcome, read
+
+EXAMPLES = int(os.environ.get("JSON_EXAMPLES", "300"))
+KINDS = [
+    pa.int64(),
+    pa.int8(),
+    pa.float64(),
+    pa.string(),
+    pa.bool_(),
+    pa.decimal128(10, 2),
+    pa.decimal128(38, 0),
+    pa.list_(pa.int64()),
+    pa.list_(pa.list_(pa.string())),
+    pa.struct([("a", pa.string()), ("b", pa.float64())]),
+    pa.list_(pa.struct([("a", pa.decimal128(5, 1))])),
+    pa.map_(pa.string(), pa.int64()),
+]
+NUMBERS = ["0", "-0", "1", "-1", "1.0", "1.10", "007", "1e400", "-1E+5", "1e-400", "1e-77", "1.", ".5", "NaN", "Infinity"]
+NUMBERS += ["127", "128", "-128", "9223372036854775807", "9223372036854775808", "1234567890", "12345678.99", "0.1", "1.005"]
+NUMBERS += ["0." + "0" * 45 + "1", "1" + "0" * 45, "1" + "0" * 400, "1e9", "5e-324", "0.05e-39", "+1", "0e-99999999", "1e2"]
+TEXTS = ["", "a", " 1 ", "é😀", "\\u00e9", "\\ud83d\\ude00", "\\ud800", "\\udc00", "\\n\\\\\\\"", "\\u0000", "true", "T", "\\q"]
+TEXTS += ["1e-77", "\\u0031e-77", "\x7f", "{", "]", ",", "\\u000", "NaN", ":NaN", "2024-01-01", "\\/", "\\uD83D\\uD83D"]
+WHITE = ["", "", "", " ", "\t", "\n", "\r\n", "\r", "  "]
+DAMAGE = [*'{}[],:"\\ \n\r\t0e-.tn', "null", "true", "\x00", "\x01", "\ufeff", "x", '"a"', "NaN", "}{", "\n{", "é", "//"]
+
+
+def scalar(dice: random.Random) -> str:
+    kind = dice.randrange(8)
+    if kind < 4:
+        return dice.choice(NUMBERS) if kind < 2 else str(dice.randint(-300, 300))
+    return '"' + dice.choice([*TEXTS, *NUMBERS]) + '"' if kind < 7 else dice.choice(["true", "false", "null"])
+
+
+def printed(dice: random.Random, blank: list[str], kind: pa.DataType | None = None, depth: int = 0) -> str:
+    """A value in random spelling, mostly of the type."""
+
+    def space() -> str:
+        return dice.choice(blank)
+
+    if kind is None or dice.random() < 0.05:
+        roll = dice.randrange(8 if depth < 3 else 6)
+        kind = {6: pa.list_(pa.int64()), 7: pa.struct([("a", pa.string())])}.get(roll)
+    if dice.random() < 0.05:
+        return "null"
+    if kind is None:
+        return scalar(dice)
+    if pa.types.is_list(kind):
+        items = [printed(dice, blank, kind.value_type, depth + 1) for _ in range(dice.randrange(4))]
+        return "[" + ",".join(space() + item + space() for item in items) + (space() if not items else "") + "]"
+    if pa.types.is_struct(kind) or pa.types.is_map(kind):
+        fields = list(kind) if pa.types.is_struct(kind) else [pa.field(name, kind.item_type) for name in "xyz"]
+        pairs = [(each.name, printed(dice, blank, each.type, depth + 1)) for each in fields if dice.random() < 0.8]
+        if dice.random() < 0.1:
+            pairs.append((dice.choice(["other", "a", "x", "", "\\u0061"]), printed(dice, blank, None, depth + 1)))
+        dice.shuffle(pairs)
+        return "{" + ",".join(f'{space()}"{name}"{space()}:{space()}{item}{space()}' for name, item in pairs) + "}"
+    return fit(dice, kind)
+
+
+def fit(dice: random.Random, kind: pa.DataType) -> str:
+    if dice.random() < 0.1:
+        return scalar(dice)
+    if pa.types.is_boolean(kind):
+        return dice.choice(["true", "false"])
+    if pa.types.is_string(kind):
+        return json.dumps(dice.choice(["plain", "é", 'a"b', "two\nlines", "x" * 60]), ensure_ascii=dice.random() < 0.5)
+    number = dice.randint(-100, 100)
+    return str(number) if not pa.types.is_floating(kind) else f"{number}.{dice.randrange(100)}"
+
+
+def random_file(dice: random.Random, columns: pa.Schema) -> bytes:
+    blank = dice.choice([[""], ["", " "], WHITE])
+    row = pa.struct(list(columns))
+    ends = dice.choice([["\n"], ["\r\n"], ["\r"], ["", "\n", " ", "\n\n"], ["\n", "\n", "\n", " \n ", ""]])
+    parts = []
+    for _ in range(dice.choice([0, 1, 2, 3, 8, 40])):
+        if dice.random() < 0.1:
+            items = [printed(dice, blank, row) for _ in range(dice.randrange(4))]
+            parts.append("[" + ",".join(items) + "]")
+        else:
+            parts.append(printed(dice, blank, row))
+        parts.append(dice.choice(ends))
+    text = "".join(parts)
+    if dice.random() < 0.2:
+        text = "[" + dice.choice(WHITE) + ",\n".join(part for part in parts if part.strip()) + "]"
+    for _ in range(dice.choice([0, 0, 0, 1, 1, 2, 5])):
+        at = dice.randint(0, len(text))
+        text = text[:at] + dice.choice(["", dice.choice(DAMAGE)]) + text[at + dice.randrange(3) :]
+    body = text.encode()
+    if dice.random() < 0.1:
+        at = dice.randint(0, len(body))
+        body = body[:at] + dice.choice([b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xf0\x9f"]) + body[at:]
+    return body[: dice.randint(0, len(body))] if dice.random() < 0.1 else body
+
+
+def exact(outcome: Outcome) -> Any:
+    """An outcome in which 0 differs from -0, and NaN equals itself."""
+    return repr(outcome[0]), sorted(outcome[1])
+
+
+@given(seed=st.integers(0, 2**64))
+@settings(max_examples=EXAMPLES)
+def test_random_files_are_read_as_by_hand(seed: int) -> None:
+    dice = random.Random(seed)
+    columns = pa.schema([(name, kind) for name, kind in zip("abcde", dice.sample(KINDS, dice.randint(1, 4)), strict=False)])
+    body = random_file(dice, columns)
+    text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    expected = ByHand(text, columns).outcome()
+    assert exact(read(body, columns, seed=seed, largest=dice.choice([1, 9, 1000]))) == exact(expected), body
