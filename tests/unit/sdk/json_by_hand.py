@@ -219,7 +219,11 @@ def scalar(text: str, kind: pa.DataType) -> Any:
         return number
     with localcontext(prec=3000, Emax=999999, Emin=-999999):
         exact = Decimal(0) if is_zero else Decimal(text)
-        if abs(exact.adjusted()) > 1000 or exact.scaleb(kind.scale) % 1 or abs(exact) >= 10 ** (kind.precision - kind.scale):
+        if (
+            abs(exact.adjusted()) > 1000
+            or exact.scaleb(kind.scale) % 1
+            or abs(exact) >= 10 ** (kind.precision - kind.scale)
+        ):
             raise Unfit
         return (exact + 0).quantize(Decimal(1).scaleb(-kind.scale))
 

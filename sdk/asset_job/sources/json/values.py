@@ -21,8 +21,8 @@ from asset_job.sources.texts.encodings import shown
 
 DEPTH: Final = 500
 """The most objects and arrays inside one another. RFC 8259 leaves the limit to the parser."""
-BLANKS: Final = re.compile(r"[ \t\n\r]*")
 
+_BLANKS: Final = re.compile(r"[ \t\n\r]*")
 _LINE_END: Final = re.compile(r"\r\n?|\n")
 _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKET: Final = re.compile(r"[\[\]{}]")
@@ -72,7 +72,7 @@ class JsonValues:
         self._pieces = iter(pieces)
         self._name = name
         self._at = 0
-        self._number = 1
+        self._line = 1
         self._counted = 0
         self._first: int | None = None
         self._within: Literal["", "[", ",", "value"] = ""
@@ -108,15 +108,15 @@ class JsonValues:
     def group(self) -> list[Value | BadRecord]:
         """The next values: those of a line, or about a megabyte of them where none must be held."""
         values: list[Value | BadRecord] = []
-        number = self._number
+        number = self._line
         try:
             while not self._is_group(values):
                 pass
         except _Broken as error:
             if not self.lines:
                 return [*values, self._rest(str(error))]
-            self._at, self._counted, self._number, self._within = self.begin, self.begin, number, ""
-            values = [self._line(str(error))]
+            self._at, self._counted, self._line, self._within = self.begin, self.begin, number, ""
+            values = [self._skip_line(str(error))]
         self._move()
         return values
 
@@ -180,14 +180,15 @@ class JsonValues:
         self._at = end
         return Value(text, value, number)
 
-    def _line(self, reason: str) -> BadRecord:
+    def _skip_line(self, reason: str) -> BadRecord:
         """The line that begins, which is skipped."""
-        while (end := _LINE_END.search(self.text, self._at)) is None and self._more():
-            if len(self.text) - self._at > LONGEST_RECORD:
-                raise self._too_long(self._number)
-        number, begin = self._number, self._at
-        self._at = end.start() if end else len(self.text)
-        return bad_record(self.text[begin : self._at], number, reason)
+        while (end := _LINE_END.search(self.text, self._at)) is None:
+            if len(self.text) - self._at > LONGEST_RECORD or not self._more():
+                break
+        begin, self._at = self._at, end.start() if end else len(self.text)
+        if self._at - begin > LONGEST_RECORD:
+            raise self._too_long(self._line)
+        return bad_record(self.text[begin : self._at], self._line, reason)
 
     def _rest(self, reason: str) -> BadRecord:
         """What is left of the file, which is skipped."""
@@ -202,8 +203,7 @@ class JsonValues:
     def _character(self) -> str:
         """The next character that is no white space; the empty text at the file's end."""
         while True:
-            match = BLANKS.match(self.text, self._at)
-            self._at = match.end() if match else self._at
+            self._at = _after_blanks(self.text, self._at)
             if self._at < len(self.text):
                 return self.text[self._at]
             if not self._more():
@@ -233,9 +233,9 @@ class JsonValues:
 
     def _place(self) -> int:
         """The number of the line at which the reading is."""
-        self._number += line_ends(self.text[self._counted : self._at])
+        self._line += line_ends(self.text[self._counted : self._at])
         self._counted = self._at
-        return self._number
+        return self._line
 
     def _too_long(self, number: int) -> FileInvalid:
         return FileInvalid(
@@ -277,7 +277,7 @@ def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
 
 
 def _after_blanks(text: str, at: int) -> int:
-    match = BLANKS.match(text, at)
+    match = _BLANKS.match(text, at)
     return match.end() if match else at
 
 
