@@ -8,9 +8,9 @@ import random
 from typing import Any
 
 import pyarrow as pa
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.unit.sdk.json_by_hand import ByHand, Outcome, read
 
 EXAMPLES = int(os.environ.get("JSON_EXAMPLES", "300"))

@@ -51,12 +51,12 @@ class JsonColumns:
         rows: list[Any] = []
         sources: list[Value] = []
         for value in values:
+            if isinstance(value, BadRecord):
+                yield value
+                continue
             try:
-                if isinstance(value, Value):
-                    rows.append(self._row(value))
-                    sources.append(value)
-                else:
-                    yield value
+                rows.append(self._row(value))
+                sources.append(value)
             except _Misfit as misfit:
                 yield bad_record(value.text, value.line, str(misfit))
         array, misfits = self.typed(pa.array(rows, _as_texts(self.kind)), self.kind)
@@ -69,10 +69,8 @@ class JsonColumns:
             yield pa.RecordBatch.from_struct_array(good)
 
     def _row(self, value: Value) -> Any:
-        if not value.text.isascii() and not _is_unicode(value.text):
-            raise _Misfit("it holds bytes that are no text in its encoding")
-        if "\\u" in value.text and any(match[1] for match in _ESCAPES.finditer(value.text)):
-            raise _Misfit("it holds half of a surrogate pair, which is no character")
+        if problem := fault(value):
+            raise _Misfit(problem)
         return self._texts(value.value, (), value.text)
 
     @cached_property
@@ -132,12 +130,15 @@ def _as_texts(kind: pa.DataType) -> pa.DataType:
     return kind if pa.types.is_binary(kind) else pa.string()
 
 
-def _is_unicode(text: str) -> bool:
+def fault(value: Value) -> str | None:
+    """Why a value has texts that are no characters."""
+    if "\\u" in value.text and any(match[1] for match in _ESCAPES.finditer(value.text)):
+        return "it holds half of a surrogate pair, which is no character"
     try:
-        text.encode()
+        value.text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return "it holds bytes that are no text in its encoding"
+    return None
 
 
 def _texts_of(kind: pa.DataType) -> _Texts:

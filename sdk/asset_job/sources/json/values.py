@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain, count
 from json import JSONDecodeError, JSONDecoder
-from json.decoder import scanstring
 from typing import Any, Final, Literal
 
 from asset_job.errors import FileInvalid
@@ -160,8 +159,6 @@ class JsonValues:
             try:
                 value, end = scan(self.text, self._at)
                 stop, reason = end, ""
-            except StopIteration as error:
-                stop, reason = error.value, "a value is missing"
             except JSONDecodeError as error:
                 is_open = error.msg.startswith("Unterminated")
                 stop, reason = len(self.text) if is_open else error.pos, error.msg.lower().removesuffix(" at")
@@ -270,7 +267,7 @@ def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
     for index in count():
         name: str | int = index
         if is_object:
-            name, at = scanstring(text, at + 1, True)
+            name, at = scan(text, at)
             at = _after_blanks(text, _after_blanks(text, at) + 1)
         yield name, at
         at = _after_blanks(text, _after_blanks(text, scan(text, at)[1]) + 1)
@@ -300,7 +297,7 @@ def _no_constant(name: str) -> Any:
 
 
 _TOO_DEEP: Final = f"it is nested more than {DEPTH} levels deep"
-scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(
+scan: Final = JSONDecoder(
     parse_int=Number, parse_float=Number, parse_constant=_no_constant, object_pairs_hook=_object
-).scan_once
+).raw_decode
 """Decodes the value at a place of a text; also returns where it ends."""
