@@ -2,44 +2,17 @@
 
 from __future__ import annotations
 
-import random
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
-from typing import IO, Any
+from typing import Any
 
 import pyarrow as pa
 
 from asset_job.sources.json.parser import JsonParser
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord
-
-
-@dataclass(frozen=True)
-class JsonInMemory:
-    """A file in memory that comes in pieces of random sizes."""
-
-    body: bytes
-    seed: int = 0
-    largest: int = 7
-    name: str = "a.json"
-    part: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    def pieces(self) -> Iterator[bytes]:
-        sizes, at = random.Random(self.seed), 0
-        while at < len(self.body):
-            size = sizes.randint(1, self.largest)
-            yield self.body[at : at + size]
-            at += size
-
-    def seekable(self) -> IO[bytes]:
-        raise NotImplementedError("JSON is read from its beginning")
-
+from tests.unit.sdk.in_memory import InMemory
 
 Bad = tuple[str, int, int]
 """Record, line and count of a bad record."""
@@ -50,7 +23,7 @@ def read(body: bytes, columns: pa.Schema, *, seed: int = 0, largest: int = 7, **
     """The good rows and bad records by the reader that is tested."""
     parser = JsonParser(columns=columns, options=ReadOptions.of("json", options))
     rows, bad = [], []
-    for parsed in parser.parse(JsonInMemory(body, seed, largest)):
+    for parsed in parser.parse(InMemory(body, seed, largest)):
         if isinstance(parsed, BadRecord):
             bad.append((parsed.record, int(parsed.at.removeprefix("line ")), parsed.count))
             assert parsed.reason
@@ -159,7 +132,7 @@ def pairs(character: str) -> list[bytes]:
 
 def is_clean(token: Token) -> bool:
     """Whether all texts consist of characters."""
-    kind, content, text = token
+    kind, content, _ = token
     if kind == "text":
         return not any("\ud800" <= character <= "\udfff" for character in content)
     if kind == "object":
@@ -172,27 +145,26 @@ def fitted(token: Token, kind: pa.DataType) -> Any:
     form, content, text = token
     if token[:2] == ("word", "null"):
         return None
-    if pa.types.is_struct(kind):
-        if form != "object":
-            raise Unfit
-        names = [name for name, _ in content]
-        if any(names.count(each.name) > 1 for each in kind):
-            raise Unfit
-        inside = dict(content)
-        return {each.name: fitted(inside[each.name], each.type) if each.name in inside else None for each in kind}
-    if pa.types.is_map(kind):
-        if form != "object" or len({name for name, _ in content}) < len(content):
-            raise Unfit
-        return [(name, fitted(item, kind.item_type)) for name, item in content]
-    if pa.types.is_list(kind):
-        if form != "array":
-            raise Unfit
-        return [fitted(item, kind.value_type) for item in content]
+    if pa.types.is_nested(kind):
+        return nested(form, content, kind)
     if pa.types.is_string(kind):
         return content if form == "text" else text
     if form in {"object", "array"}:
         raise Unfit
     return scalar(content.strip(" "), kind)
+
+
+def nested(form: str, content: Any, kind: pa.DataType) -> Any:
+    if form != ("array" if pa.types.is_list(kind) else "object"):
+        raise Unfit
+    if pa.types.is_list(kind):
+        return [fitted(item, kind.value_type) for item in content]
+    names, inside = [name for name, _ in content], dict(content)
+    if any(names.count(name) > 1 for name in (names if pa.types.is_map(kind) else [each.name for each in kind])):
+        raise Unfit
+    if pa.types.is_map(kind):
+        return [(name, fitted(item, kind.item_type)) for name, item in content]
+    return {each.name: fitted(inside[each.name], each.type) if each.name in inside else None for each in kind}
 
 
 def scalar(text: str, kind: pa.DataType) -> Any:
@@ -203,20 +175,23 @@ def scalar(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_integer(kind):
         if not re.fullmatch(r"[+-]?[0-9]+", text) or abs(int(text)) > 2 ** (kind.bit_width - 1):
             raise Unfit
-        number = int(text)
-        if number == 2 ** (kind.bit_width - 1):
+        if int(text) == 2 ** (kind.bit_width - 1):
             raise Unfit
-        return number
+        return int(text)
+    return number(text, kind)
+
+
+def number(text: str, kind: pa.DataType) -> Any:
     if pa.types.is_floating(kind) and re.fullmatch(r"NaN|[+-]?Infinity", text):
         return float(text)
     if not re.fullmatch(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", text):
         raise Unfit
     is_zero = not re.search("[1-9]", re.split("[eE]", text)[0])
     if pa.types.is_floating(kind):
-        number = float(text)
-        if abs(number) == float("inf") or (number == 0 and not is_zero):
+        nearest = float(text)
+        if abs(nearest) == float("inf") or (nearest == 0 and not is_zero):
             raise Unfit
-        return number
+        return nearest
     with localcontext(prec=3000, Emax=999999, Emin=-999999):
         exact = Decimal(0) if is_zero else Decimal(text)
         if (
@@ -226,6 +201,20 @@ def scalar(text: str, kind: pa.DataType) -> Any:
         ):
             raise Unfit
         return (exact + 0).quantize(Decimal(1).scaleb(-kind.scale))
+
+
+def row(token: Token | None, columns: pa.Schema) -> Any:
+    if token is None:
+        raise Unfit
+    return fitted(token, pa.struct(list(columns)))
+
+
+def repeats(token: Token) -> bool:
+    """Whether an object in the value has a name more than once."""
+    kind, content, _ = token
+    if kind == "object":
+        return len(dict(content)) < len(content) or any(repeats(item) for _, item in content)
+    return kind == "array" and any(map(repeats, content))
 
 
 def line_ends(text: str) -> int:
@@ -246,6 +235,8 @@ class ByHand:
     def outcome(self) -> Outcome:
         self.rows: list[dict[str, Any]] = []
         self.bad: list[Bad] = []
+        self.unfit = 0
+        """Objects with a value that does not fit its column."""
         if not white_only(self.text):
             self._lines() if self._is_of_lines() else self._sequence()
         return self.rows, self.bad
@@ -289,11 +280,11 @@ class ByHand:
 
     def _emit(self, items: list[tuple[Token, int]]) -> None:
         for token, at in items:
+            is_object = shown(token[2]) == token[2] and is_clean(token) and token[0] == "object"
             try:
-                if shown(token[2]) != token[2] or not is_clean(token) or token[0] != "object":
-                    raise Unfit
-                self.rows.append(fitted(token, pa.struct(list(self.columns))))
+                self.rows.append(row(token if is_object else None, self.columns))
             except Unfit:
+                self.unfit += is_object and not repeats(token)
                 self.bad.append((shown(token[2]), 1 + line_ends(self.text[:at]), 1))
 
     def _sequence(self) -> None:

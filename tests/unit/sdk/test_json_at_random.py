@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 from typing import Any
 
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from asset_job.errors import SourceInvalid
+from asset_job.sources.json.inference import JsonInference
+from asset_job.sources.options import ReadOptions
+from tests.unit.sdk.in_memory import InMemory
 from tests.unit.sdk.json_by_hand import ByHand, Outcome, read
 
 EXAMPLES = int(os.environ.get("JSON_EXAMPLES", "300"))
@@ -191,3 +196,49 @@ def test_random_files_are_read_as_by_hand(seed: int) -> None:
     text = body.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
     expected = ByHand(text, columns).outcome()
     assert exact(read(body, columns, seed=seed, largest=dice.choice([1, 9, 1000]))) == exact(expected), body
+
+
+def arrow_kind(ddl: str) -> pa.DataType:
+    """The type that an inferred name of a type means."""
+    if inner := re.fullmatch(r"array<(.*)>", ddl):
+        return pa.list_(arrow_kind(inner[1]))
+    if inner := re.fullmatch(r"struct<(.*)>", ddl):
+        return pa.struct(fields_of(inner[1], ": "))
+    if inner := re.fullmatch(r"decimal\((\d+),(\d+)\)", ddl):
+        return pa.decimal128(int(inner[1]), int(inner[2]))
+    return {"string": pa.string(), "bigint": pa.int64(), "double": pa.float64(), "boolean": pa.bool_()}[ddl]
+
+
+def fields_of(ddl: str, between: str) -> list[tuple[str, pa.DataType]]:
+    fields, depth, begin = [], 0, 0
+    for at, character in enumerate(ddl + ","):
+        depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
+        if character == "," and depth == 0:
+            name, kind = ddl[begin:at].strip().split(between, 1)
+            fields.append((name.strip("`"), arrow_kind(kind)))
+            begin = at + 1
+    return fields
+
+
+@given(seed=st.integers(0, 2**64))
+@settings(max_examples=EXAMPLES)
+def test_inferred_columns_read_every_value_without_loss(seed: int) -> None:
+    dice = random.Random(seed)
+    kinds = [*KINDS[:-1], pa.struct([("c", pa.list_(pa.bool_())), ("d", pa.float64())])]
+    columns = pa.schema(
+        [(name, kind) for name, kind in zip("abcde", dice.sample(kinds, dice.randint(1, 4)), strict=False)]
+    )
+    text = random_file(dice, columns).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    inference = JsonInference(options=ReadOptions())
+    half = text.find("\n", len(text) // 2) + 1
+    bodies = [part.encode("utf-8", "surrogateescape") for part in (text[:half], text[half:])]
+    try:
+        ddl = inference.schema([inference.inferred(InMemory(body, seed)) for body in bodies])
+    except SourceInvalid:
+        return
+    inferred = pa.schema(fields_of(ddl, " "))
+    for body in bodies:
+        by_hand = ByHand(body.decode("utf-8", "surrogateescape"), inferred)
+        expected = by_hand.outcome()
+        assert exact(read(body, inferred, seed=seed, largest=1000)) == exact(expected), (body, ddl)
+        assert by_hand.unfit == 0, (body, ddl)
