@@ -200,9 +200,9 @@ def test_random_files_are_read_as_by_hand(seed: int) -> None:
 
 def arrow_kind(ddl: str) -> pa.DataType:
     """The type that an inferred name of a type means."""
-    if inner := re.fullmatch(r"array<(.*)>", ddl):
+    if inner := re.fullmatch(r"(?s)array<(.*)>", ddl):
         return pa.list_(arrow_kind(inner[1]))
-    if inner := re.fullmatch(r"struct<(.*)>", ddl):
+    if inner := re.fullmatch(r"(?s)struct<(.*)>", ddl):
         return pa.struct(fields_of(inner[1], ": "))
     if inner := re.fullmatch(r"decimal\((\d+),(\d+)\)", ddl):
         return pa.decimal128(int(inner[1]), int(inner[2]))
@@ -211,11 +211,14 @@ def arrow_kind(ddl: str) -> pa.DataType:
 
 def fields_of(ddl: str, between: str) -> list[tuple[str, pa.DataType]]:
     fields, depth, begin = [], 0, 0
-    for at, character in enumerate(ddl + ","):
+    bare = re.sub("`(?:[^`]|``)*`", lambda name: "_" * len(name[0]), ddl) + ","
+    for at, character in enumerate(bare):
         depth += {"<": 1, "(": 1, ">": -1, ")": -1}.get(character, 0)
         if character == "," and depth == 0:
-            name, kind = ddl[begin:at].strip().split(between, 1)
-            fields.append((name.strip("`"), arrow_kind(kind)))
+            middle = bare.index(between, begin + 1)
+            fields.append(
+                (ddl[begin:middle].strip()[1:-1].replace("``", "`"), arrow_kind(ddl[middle + len(between) : at]))
+            )
             begin = at + 1
     return fields
 
