@@ -46,6 +46,10 @@ class JsonColumns:
     columns: pa.Schema
     options: ReadOptions
 
+    def __post_init__(self) -> None:
+        """Raise `SourceInvalid` if a column has a type that JSON does not have."""
+        self._texts  # noqa: B018 - makes it
+
     def parsed(self, values: Iterable[Value | BadRecord]) -> Iterator[Parsed]:
         """The good rows, in one batch, and the bad records."""
         rows: list[Any] = []
@@ -132,7 +136,7 @@ def _as_texts(kind: pa.DataType) -> pa.DataType:
 
 def fault(value: Value) -> str | None:
     """Why a value has texts that are no characters."""
-    if "\\u" in value.text and any(match[1] for match in _ESCAPES.finditer(value.text)):
+    if ("\\ud" in value.text or "\\uD" in value.text) and any(match[1] for match in _ESCAPES.finditer(value.text)):
         return "it holds half of a surrogate pair, which is no character"
     try:
         value.text.encode()
@@ -207,9 +211,8 @@ def _bytes(value: Any, path: Path, record: str) -> bytes:
     try:
         return binascii.a2b_base64("?" if isinstance(value, Number) else value, strict_mode=True)
     except (TypeError, ValueError):
-        raise _Misfit(
-            f"the column {_shown(path)} has the type binary, and {member(record, path)[:100]} is no base64"
-        ) from None
+        text = member(record, path)[:_SHORTENED]
+        raise _Misfit(f"the column {_shown(path)} has the type binary, and {text!r} is no text in base64") from None
 
 
 def _shown(path: Path) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ class JsonShape:
     def of(cls, shape: dict[str, Any]) -> JsonShape:
         """The shape of which `asdict` made this."""
         members = None if shape["members"] is None else {name: cls.of(each) for name, each in shape["members"].items()}
-        return cls(ShownType(**shape["scalars"]), members, shape["items"] and cls.of(shape["items"]))
+        return cls(replace(ShownType(), **shape["scalars"]), members, shape["items"] and cls.of(shape["items"]))
 
     def add(self, value: Any) -> None:
         """Regard one more value. Null shows nothing."""

@@ -27,6 +27,8 @@ _STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
 _BRACKET: Final = re.compile(r"[\[\]{}]")
 _LONGEST_TOKEN: Final = 12
 """More characters than any token but a string has. A decoder that stops so close to a text's end may lack what follows."""
+_WINDOW: Final = 4 << 10
+"""Characters in which a value is looked for first. What an error costs grows with the text."""
 _MUCH: Final = 1 << 20
 """Characters of values that are returned at a time, where they need not be held."""
 
@@ -122,9 +124,8 @@ class JsonValues:
     def _is_group(self, values: list[Value | BadRecord]) -> bool:
         """Whether the values may be returned after one step by the grammar of the top, which adds a value or none."""
         self._step(values)
-        number = self._place()
-        if self.lines is None:
-            self.lines = None if number == self._first and self._within else number == self._first
+        if self.lines is None and not (self._place() == self._first and self._within):
+            self.lines = self._line == self._first
         if self._at - self.begin > (LONGEST_RECORD if self.lines is not False else _MUCH):
             self.lines = False
             return True
@@ -154,28 +155,20 @@ class JsonValues:
         self._at += 1
 
     def _value(self) -> Value:
-        number = self._place()
+        line, size = self._place(), _WINDOW
         while True:
-            try:
-                value, end = scan(self.text, self._at)
-                stop, reason = end, ""
-            except JSONDecodeError as error:
-                is_open = error.msg.startswith("Unterminated")
-                stop, reason = len(self.text) if is_open else error.pos, error.msg.lower().removesuffix(" at")
-            except (RecursionError, _Broken) as error:
-                stop, reason = self._at, str(error) if isinstance(error, _Broken) else _TOO_DEEP
-            if stop - self._at > LONGEST_RECORD:
-                raise self._too_long(number)
-            is_sure = stop < len(self.text) - _LONGEST_TOKEN or (not reason and self.text[stop - 1] in '}]"')
-            if is_sure or not self._more():
+            text = self.text[self._at : self._at + size]
+            value, stop, reason = _decoded(text)
+            if stop > LONGEST_RECORD:
+                raise self._too_long(line)
+            is_sure = stop < len(text) - _LONGEST_TOKEN or (not reason and text[stop - 1] in '}]"')
+            if is_sure or (len(self.text) <= self._at + size and not self._more()):
                 break
+            size *= 4
         if reason:
-            raise _Broken(f"it is no JSON: {reason} at character {stop - self._at + 1} of the value")
-        text = self.text[self._at : end]
-        if text.count("{") + text.count("[") > DEPTH and _depth(text) > DEPTH:
-            raise _Broken(_TOO_DEEP)
-        self._at = end
-        return Value(text, value, number)
+            raise _Broken(f"it is no JSON: {reason} at character {stop + 1} of the value")
+        self._at += stop
+        return Value(text[:stop], value, line)
 
     def _skip_line(self, reason: str) -> BadRecord:
         """The line that begins, which is skipped."""
@@ -287,9 +280,23 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    return Repeated(
-        members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-    )
+    counts = Counter(name for name, _ in pairs)
+    return Repeated(members, frozenset(name for name in members if counts[name] > 1))
+
+
+def _decoded(text: str) -> tuple[Any, int, str]:
+    """The value with which a text begins, where it ends or breaks, and why it breaks."""
+    try:
+        value, end = scan(text, 0)
+    except JSONDecodeError as error:
+        is_open = error.msg.startswith("Unterminated")
+        return None, len(text) if is_open else error.pos, error.msg.lower().removesuffix(" at")
+    except RecursionError:
+        return None, 0, _TOO_DEEP
+    except _Broken as error:
+        return None, 0, str(error)
+    too_deep = text.count("{", 0, end) + text.count("[", 0, end) > DEPTH and _depth(text[:end]) > DEPTH
+    return value, end, _TOO_DEEP if too_deep else ""
 
 
 def _no_constant(name: str) -> Any:
