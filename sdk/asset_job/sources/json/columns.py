@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asset_job.errors import SourceInvalid
-from asset_job.sources.json.values import Number, Repeated, Value, bad_record, member
+from asset_job.sources.json.strict import Number, Repeated, member
+from asset_job.sources.json.values import Value, bad_record
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord, Parsed
 from asset_job.sources.texts.forms import converted, reason

@@ -12,7 +12,8 @@ import pyarrow as pa
 from asset_job.errors import SourceInvalid
 from asset_job.sources.json.columns import fault
 from asset_job.sources.json.parser import json_values
-from asset_job.sources.json.values import Number, Value
+from asset_job.sources.json.strict import Number
+from asset_job.sources.json.values import Value
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
 from asset_job.sources.texts.inference import ShownType

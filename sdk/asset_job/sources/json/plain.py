@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from pyarrow import json
 
 from asset_job.sources.json.columns import JsonColumns
-from asset_job.sources.json.values import DEPTH
+from asset_job.sources.json.strict import DEPTH
 
 _UNSURE: Final = (
     r'[:\[,]\s*"?[+-]?(?:Inf|NaN|[0-9.]+[eE][+-]?[0-9]+["\s,}\]])|[0-9]{39}|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)'

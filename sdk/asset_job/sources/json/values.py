@@ -1,4 +1,4 @@
-"""Divide a text into JSON values, strictly by RFC 8259. Values follow one another with any white space between them, or none.
+"""Divide a text into JSON values. Values follow one another with any white space between them, or none.
 
 An array at the top gives its elements. What breaks the syntax is one line, if the file's first value ended at its line; else
 it is the rest of the file. Nothing of a broken line is kept, so the values of a line are held until it has ended.
@@ -7,44 +7,23 @@ it is the rest of the file. Nothing of a broken line is kept, so the values of a
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, chain, count
-from json import JSONDecodeError, JSONDecoder
+from itertools import chain
 from typing import Any, Final, Literal
 
 from asset_job.errors import FileInvalid
+from asset_job.sources.json.strict import Broken, after_blanks, decoded
 from asset_job.sources.records import LONGEST_BAD, LONGEST_RECORD, BadRecord
 from asset_job.sources.texts.encodings import shown
 
-DEPTH: Final = 500
-"""The most objects and arrays inside one another. RFC 8259 leaves the limit to the parser."""
-
-_BLANKS: Final = re.compile(r"[ \t\n\r]*")
 _LINE_END: Final = re.compile(r"\r\n?|\n")
-_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_BRACKET: Final = re.compile(r"[\[\]{}]")
 _LONGEST_TOKEN: Final = 12
 """More characters than any token but a string has. A decoder that stops so close to a text's end may lack what follows."""
 _WINDOW: Final = 4 << 10
 """Characters in which a value is looked for first. What an error costs grows with the text."""
 _MUCH: Final = 1 << 20
 """Characters of values that are returned at a time, where they need not be held."""
-
-
-class Number(str):
-    """A number's text as the file has it."""
-
-    __slots__ = ()
-
-
-class Repeated(dict[str, Any]):
-    """An object in which names come more than once."""
-
-    def __init__(self, members: dict[str, Any], names: frozenset[str]) -> None:
-        super().__init__(members)
-        self.names = names
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +34,6 @@ class Value:
     value: Any
     line: int
     """The line at which it begins."""
-
-
-class _Broken(Exception):
-    """The text does not go on as RFC 8259 says."""
 
 
 class JsonValues:
@@ -113,7 +88,7 @@ class JsonValues:
         try:
             while not self._is_group(values):
                 pass
-        except _Broken as error:
+        except Broken as error:
             if not self.lines:
                 return [*values, self._rest(str(error))]
             self._at, self._counted, self._line, self._within = self.begin, self.begin, number, ""
@@ -147,7 +122,7 @@ class JsonValues:
         elif character == "," and self._within == "value":
             self._within = ","
         elif self._within == "value":
-            raise _Broken(f"an array goes on with {character!r}" if character else "an array does not end")
+            raise Broken(f"an array goes on with {character!r}" if character else "an array does not end")
         else:
             values.append(self._value())
             self._within = "value" if self._within else ""
@@ -158,7 +133,7 @@ class JsonValues:
         line, size = self._place(), _WINDOW
         while True:
             text = self.text[self._at : self._at + size]
-            value, stop, reason = _decoded(text)
+            value, stop, reason = decoded(text)
             if stop > LONGEST_RECORD:
                 raise self._too_long(line)
             is_sure = stop < len(text) - _LONGEST_TOKEN or (not reason and text[stop - 1] in '}]"')
@@ -166,7 +141,7 @@ class JsonValues:
                 break
             size *= 4
         if reason:
-            raise _Broken(f"it is no JSON: {reason} at character {stop + 1} of the value")
+            raise Broken(f"it is no JSON: {reason} at character {stop + 1} of the value")
         self._at += stop
         return Value(text[:stop], value, line)
 
@@ -193,7 +168,7 @@ class JsonValues:
     def _character(self) -> str:
         """The next character that is no white space; the empty text at the file's end."""
         while True:
-            self._at = _after_blanks(self.text, self._at)
+            self._at = after_blanks(self.text, self._at)
             if self._at < len(self.text):
                 return self.text[self._at]
             if not self._more():
@@ -243,68 +218,3 @@ def bad_record(text: str, line: int, reason: str, lines: int = 1) -> BadRecord:
 def line_ends(text: str) -> int:
     """The number of line ends: LF, CR LF or CR."""
     return len(_LINE_END.findall(text)) if "\r" in text else text.count("\n")
-
-
-def member(text: str, path: Sequence[str | int]) -> str:
-    """What the text of a value has at a path of names and indexes, as it stands."""
-    at = 0
-    for key in path:
-        at = next(place for name, place in _members(text, at) if name == key)
-    return text[at : scan(text, at)[1]]
-
-
-def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
-    """The names of the object, or indexes of the array, at a place of a text, and the places of their values."""
-    is_object = text[at] == "{"
-    at = _after_blanks(text, at + 1)
-    for index in count():
-        name: str | int = index
-        if is_object:
-            name, at = scan(text, at)
-            at = _after_blanks(text, _after_blanks(text, at) + 1)
-        yield name, at
-        at = _after_blanks(text, _after_blanks(text, scan(text, at)[1]) + 1)
-
-
-def _after_blanks(text: str, at: int) -> int:
-    match = _BLANKS.match(text, at)
-    return match.end() if match else at
-
-
-def _depth(text: str) -> int:
-    steps = (1 if each in "[{" else -1 for each in _BRACKET.findall(_STRING.sub("", text)))
-    return max(accumulate(steps))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    counts = Counter(name for name, _ in pairs)
-    return Repeated(members, frozenset(name for name in members if counts[name] > 1))
-
-
-def _decoded(text: str) -> tuple[Any, int, str]:
-    """The value with which a text begins, where it ends or breaks, and why it breaks."""
-    try:
-        value, end = scan(text, 0)
-    except JSONDecodeError as error:
-        is_open = error.msg.startswith("Unterminated")
-        return None, len(text) if is_open else error.pos, error.msg.lower().removesuffix(" at")
-    except RecursionError:
-        return None, 0, _TOO_DEEP
-    except _Broken as error:
-        return None, 0, str(error)
-    too_deep = text.count("{", 0, end) + text.count("[", 0, end) > DEPTH and _depth(text[:end]) > DEPTH
-    return value, end, _TOO_DEEP if too_deep else ""
-
-
-def _no_constant(name: str) -> Any:
-    raise _Broken(f"{name} is no number")
-
-
-_TOO_DEEP: Final = f"it is nested more than {DEPTH} levels deep"
-scan: Final = JSONDecoder(
-    parse_int=Number, parse_float=Number, parse_constant=_no_constant, object_pairs_hook=_object
-).raw_decode
-"""Decodes the value at a place of a text; also returns where it ends."""
