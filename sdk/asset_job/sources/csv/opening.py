@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -48,7 +48,7 @@ class OpenCsv:
                     break
             if len(text) > 2 * LONGEST_RECORD:
                 raise FileInvalid(f"{file.name} has a first record of more than 16 MB: close its quotes")
-        values = dialect.split(text[slice(*first)])
+        values = replace(dialect, options=replace(options, null_value="")).split(text[slice(*first)])
         if not values and (fields != 1 or options.header):
             return None
         grammar.fields = len(values) if fields is None else fields
@@ -92,7 +92,7 @@ def texts_of(run: Run, grammar: Grammar) -> pa.RecordBatch:
     marked = run.content.startswith(codecs.BOM_UTF8)  # Arrow would drop the mark, and refuses what is empty
     if not run.content or marked or not grammar.dialect.is_plain:
         rows = [
-            grammar.dialect.split(single.content.removesuffix(grammar.dialect.line_end))
+            grammar.dialect.split(single.content.removesuffix(grammar.dialect.line_end)) or [None]
             for single in single_records(run, grammar)
         ]
         columns = zip(*rows, strict=True) if rows else [[] for _ in names]
