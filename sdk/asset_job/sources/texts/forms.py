@@ -28,9 +28,11 @@ _TRUE_OR_FALSE: Final = r"^(?i:true|false|t|f)$"
 DATE: Final = r"\d{4}-\d\d-\d\d"
 CLOCK: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
 _MIDNIGHT: Final = r"(?:[T ]00:00(?::00(?:\.0+)?)?)?"
-_MOMENT: Final = (
-    rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})0*(?P<offset>Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?)?$"
-)
+_OFFSET: Final = r"Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?"
+_MOMENT: Final = rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})0*(?P<offset>{_OFFSET})?$"
+_ZONED: Final = rf"^{DATE}[T ]{CLOCK}(?:{_OFFSET})$"
+_LOCAL: Final = rf"^{DATE}[T ]{CLOCK}$"
+"""Time stamps, all with an offset or all without, that Arrow casts as they are."""
 _MOST_DIGITS: Final = 400
 """The most digits before or behind the point of a number that can be a value of any type."""
 
@@ -120,20 +122,29 @@ def _floats(texts: pa.Array, kind: pa.DataType) -> pa.Array:
 
 def _moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
     """Time stamps. `zone` is that of texts without one; None: a text may have none."""
+    if zone is not None and pc.all(pc.match_substring_regex(texts, _ZONED)).as_py():
+        return _cast(texts, lambda some: some.cast(kind))
+    if pc.all(pc.match_substring_regex(texts, _LOCAL)).as_py():
+        return _local_moments(texts, kind, zone)
     parts = pc.extract_regex(texts, _MOMENT)
     offsets = pc.if_else(pc.is_valid(parts), pc.struct_field(parts, "offset"), None)
     local = pc.binary_join_element_wise(pc.struct_field(parts, "day"), pc.struct_field(parts, "clock"), "T")
     local = pc.if_else(pc.equal(offsets, ""), local, None)
-    plain = _cast(local, lambda some: some.cast(pa.timestamp("us")))
-    if zone is None:
-        return plain
-    utc = plain.cast(kind) if zone == "UTC" else _in_zone(plain, zone, kind)
-    if pc.all(pc.equal(offsets, "")).as_py() is not False:
+    utc = _local_moments(local, kind, zone)
+    if zone is None or pc.all(pc.equal(offsets, "")).as_py() is not False:
         return utc
     zoned = pc.binary_join_element_wise(pc.struct_field(parts, "day"), pc.struct_field(parts, "clock"), "T")
     zoned = pc.binary_join_element_wise(zoned, offsets, "")
     zoned = pc.if_else(pc.not_equal(offsets, ""), zoned, None)
     return pc.coalesce(utc, _cast(zoned, lambda some: some.cast(kind)))
+
+
+def _local_moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
+    """The values of time stamps without an offset."""
+    local = _cast(texts, lambda some: some.cast(pa.timestamp("us")))
+    if zone is None or zone == "UTC":
+        return local.cast(kind)
+    return _in_zone(local, zone, kind)
 
 
 def _in_zone(local: pa.Array, zone: str, kind: pa.DataType) -> pa.Array:
