@@ -215,8 +215,9 @@ class Grammar:
         return self._record(text[at:end], self._reason(text, at, stop)), min(end + len(line_end), len(text))
 
     def _begins_value(self, text: bytes, at: int, stop: int) -> bool:
-        before = text[at:stop].rstrip(b" " if self.dialect.options.strip_left else b"")
-        return not before or before.endswith(self.dialect.separator)
+        """Whether nothing of the value that ends at `stop`, in a record that begins at `at`, stands before."""
+        last = text[self._match(self._leading, text, at) : stop]
+        return not (last.lstrip(b" ") if self.dialect.options.strip_left else last)
 
     def _reason(self, text: bytes, at: int, stop: int) -> str:
         if text.startswith(self.dialect.line_end, stop):
@@ -262,6 +263,10 @@ class Grammar:
     def _values(self) -> re.Pattern[bytes]:
         field = self.dialect.field()
         return re.compile(rb"%b(?:%b%b)*+" % (field, re.escape(self.dialect.separator), field))
+
+    @cached_property
+    def _leading(self) -> re.Pattern[bytes]:
+        return re.compile(rb"(?:%b%b)*+" % (self.dialect.field(), re.escape(self.dialect.separator)))
 
     @cached_property
     def _open(self) -> re.Pattern[bytes]:
