@@ -25,7 +25,6 @@ from asset_job.sources.options import Calendar, ReadOptions
 FIRST_DAY: Final = -141_427
 """1582-10-15, from which on both calendars agree."""
 DAY: Final = 86_400_000_000
-FIRST_NTZ: Final = FIRST_DAY * DAY
 FIRST_MOMENT: Final = -2_208_988_800_000_000
 """1900-01-01, from which on Spark's old and new time zones agree, everywhere."""
 _JULIAN_YEAR_0: Final = -719_470
@@ -75,6 +74,22 @@ class Calendars:
     """The time zone in which moments were counted in the old calendar."""
     by_spark: bool
 
+    def rule(self, family: str) -> Callable[[pa.Array], pa.Array] | None:
+        """What makes a column proleptic, or raises `ArrowInvalid` for what cannot be known. None: nothing does.
+
+        `family` is `day`, or one of moments in microseconds: `moment`, `int96`, or `local` for those without time zone, which
+        Spark never counted in the old calendar.
+        """
+        calendar = self.int96 if family == "int96" else self.days
+        if calendar == "CORRECTED" or (family == "local" and self.by_spark):
+            return None
+        if family == "day":
+            return _rebased_days if calendar else partial(_known, FIRST_DAY, pa.int32())
+        zone = "UTC" if family == "local" else self.zone
+        if calendar and zone and (differences := _differences(zone)):
+            return partial(_rebased_moments, differences)
+        return partial(_known, FIRST_DAY * DAY if family == "local" else FIRST_MOMENT, pa.int64())
+
 
 def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     """What the marks in a file's footer say, or else its writer, or else the options."""
@@ -95,26 +110,6 @@ def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     if writer in _UNMARKED and "iceberg.schema" not in marks:
         return Calendars(days=options.calendar, int96=options.int96_calendar, zone=zone, by_spark=False)
     return Calendars(days="CORRECTED", int96="CORRECTED", zone=zone, by_spark=False)
-
-
-def days_rule(calendar: Calendar | None) -> Callable[[pa.Array], pa.Array] | None:
-    """What makes a column of days proleptic. It raises `ArrowInvalid` for days that cannot be known. None: nothing does."""
-    return None if calendar == "CORRECTED" else _rebased_days if calendar else partial(_known, FIRST_DAY, pa.int32())
-
-
-def moments_rule(calendar: Calendar | None, zone: str | None) -> Callable[[pa.Array], pa.Array] | None:
-    """The same for a column of moments in microseconds, without time zone."""
-    if calendar == "CORRECTED":
-        return None
-    differences = _differences(zone) if calendar and zone else None
-    return partial(_known, FIRST_MOMENT, pa.int64()) if differences is None else partial(_rebased_moments, differences)
-
-
-def local_rule(calendar: Calendar | None, *, by_spark: bool) -> Callable[[pa.Array], pa.Array] | None:
-    """The same for moments that have no time zone. As in Spark, these were never counted in the old calendar by Spark."""
-    if by_spark or calendar == "CORRECTED":
-        return None
-    return partial(_rebased_moments, _IN_UTC) if calendar else partial(_known, FIRST_NTZ, pa.int64())
 
 
 def _known(first: int, kind: pa.DataType, array: pa.Array) -> pa.Array:

@@ -13,8 +13,9 @@ import pyarrow.compute as pc
 
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import calendars_of
-from asset_job.sources.parquet.content import INT96, ParquetContent, RowsRead
-from asset_job.sources.parquet.conversion import VALUE, Conversions, Convert, Misfit
+from asset_job.sources.parquet.content import ParquetContent, RowsRead
+from asset_job.sources.parquet.conversion import VALUE, Conversions, Convert, Misfit, plain
+from asset_job.sources.parquet.sparktypes import INT96
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
 from asset_job.tables.layout import partition_values
 
@@ -37,39 +38,36 @@ class ParquetParser:
         constants = {name: value for name, value in partition_values(file.name).items() if name in self.from_path}
         calendars = calendars_of(content.metadata, self.options)
         conversions = Conversions(
-            file=file.name,
-            calendars=calendars,
-            truncate=self.options.truncate,
-            time_zone=self.options.time_zone,
+            file=file.name, calendars=calendars, truncate=self.options.truncate, time_zone=self.options.time_zone
         )
         fields = content.fields()
         names = [name for name in self.columns.names if name not in constants]
-        places = conversions.names([field.name for field in fields], names, "the file")
+        places = conversions.places(pa.struct(fields), names, "the file")
         convert = {
             name: (fields[at].name, conversions.of(fields[at].type, self.columns.field(name).type, name))
             for name, at in places.items()
         }
         sources = [fields[at] for at in dict.fromkeys(places.values())]
-        twice = [field.name for field in sources if not calendars.by_spark and _has_int96(field.type)]
+        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.by_spark]
         for rows in content.rows([field.name for field in sources], twice):
-            yield from self._rows(rows, convert, constants)
+            yield from self._parsed(rows, convert, constants)
 
-    def _rows(
+    def _parsed(
         self, rows: RowsRead, convert: Mapping[str, tuple[str, Convert]], constants: Mapping[str, str | None]
     ) -> Iterator[Parsed]:
-        count, columns, misfits = rows.batch.num_rows, [], list[tuple[Misfit, str]]()
+        columns, misfits = [], list[tuple[Misfit, str]]()
         for field in self.columns:
+            source, own = "", list[Misfit]()
             if field.name in constants:
-                column = pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, count)).cast(field.type)
+                column = _repeated(constants[field.name], rows.batch.num_rows).cast(field.type)
             elif field.name in convert:
-                (name, change), own = convert[field.name], list[Misfit]()
-                column = change(rows.readings(name), own)
-                misfits += [(misfit, name) for misfit in own]
+                source, change = convert[field.name]
+                column = change(rows.readings(source), own)
             else:
-                column = pa.nulls(count, field.type)
+                column = pa.nulls(rows.batch.num_rows, field.type)
             if not field.nullable and column.null_count:
-                missing = (column.is_null(), f"the column {field.name} is NOT NULL, and its value is {VALUE}")
-                misfits.append((missing, convert[field.name][0] if field.name in convert else ""))
+                own.append((column.is_null(), f"the column {field.name} is NOT NULL, and its value is {VALUE}"))
+            misfits += [(misfit, source) for misfit in own]
             columns.append(column)
         batch = pa.record_batch(columns, schema=self.columns)
         if not misfits:
@@ -79,50 +77,40 @@ class ParquetParser:
         if (good := batch.filter(pc.invert(bad))).num_rows:
             yield good
         for at in pc.indices_nonzero(bad).to_pylist():
-            yield _bad_record(rows, at, next((reason, name) for (mask, reason), name in misfits if mask[at].as_py()))
+            yield _bad_record(rows, at, *next((why, name) for (mask, why), name in misfits if mask[at].as_py()))
 
 
-def _has_int96(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return _has_int96(kind.key_type) or _has_int96(kind.item_type)
-    return kind == INT96 or (pa.types.is_nested(kind) and any(_has_int96(each.type) for each in _members(kind)))
+def _repeated(value: str | None, count: int) -> pa.Array:
+    return pa.array([value], pa.string()).take(pa.repeat(0, count))
 
 
-def _members(kind: pa.DataType) -> list[pa.Field]:
-    return [kind.field(at) for at in range(kind.num_fields)]
-
-
-def _bad_record(rows: RowsRead, at: int, why: tuple[str, str]) -> BadRecord:
+def _bad_record(rows: RowsRead, at: int, reason: str, column: str) -> BadRecord:
     """The bad record of a row, as JSON of what was read."""
-    reason, column = why
-    row = {name: _shown([each[at] for each in rows.readings(name)]) for name in rows.batch.schema.names}
+    row = {name: _shown([plain(each.slice(at, 1)) for each in rows.readings(name)]) for name in rows.batch.schema.names}
     value = json.dumps(row.get(column), ensure_ascii=False)
     shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
-    return BadRecord(
-        record=json.dumps(row, ensure_ascii=False),
-        at=f"row {rows.before + at + 1}",
-        reason=reason.replace(VALUE, shown),
-    )
+    record = json.dumps(row, ensure_ascii=False)
+    return BadRecord(record=record, at=f"row {rows.before + at + 1}", reason=reason.replace(VALUE, shown))
 
 
-def _shown(scalars: Sequence[pa.Scalar]) -> Any:
-    """A value for JSON: texts where JSON has no such type. A moment that was read twice is shown with its nanoseconds."""
-    first = scalars[0]
-    types, kind = pa.types, first.type
-    if not first.is_valid:
+def _shown(one: Sequence[pa.Array]) -> Any:
+    """The only value of an array, for JSON. A moment that was read twice is shown with its nanoseconds."""
+    first, kind, types = one[0], one[0].type, pa.types
+    if first.null_count or types.is_null(kind):
         return None
-    if isinstance(first, (pa.ExtensionScalar, pa.DictionaryScalar)):
-        return _shown([first.value])
     if types.is_struct(kind):
-        return {field.name: _shown([each[at] for each in scalars]) for at, field in enumerate(kind)}
-    if types.is_map(kind) or types.is_nested(kind):
-        return [_shown(each) for each in zip(*(scalar.values for scalar in scalars), strict=True)]
+        members = [each.flatten() for each in one]
+        return {field.name: _shown([plain(each[at]) for each in members]) for at, field in enumerate(kind)}
+    if types.is_list(kind):
+        values = [each.flatten() for each in one]
+        return [_shown([plain(each.slice(at, 1)) for each in values]) for at in range(len(values[0]))]
+    scalar = first[0]
     if types.is_boolean(kind) or types.is_integer(kind):
-        return first.as_py()
+        return scalar.as_py()
+    if types.is_floating(kind):
+        return scalar.as_py() if pc.is_finite(scalar).as_py() else str(scalar.as_py())
     if "binary" in str(kind) or "string" in str(kind):
-        return first.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
-    text = str(first.as_py()) if types.is_floating(kind) or types.is_decimal(kind) else first.cast(pa.string()).as_py()
-    if len(scalars) == 1:
-        return first.as_py() if types.is_floating(kind) and text not in {"nan", "inf", "-inf"} else text
-    parts = (scalars[1].value - first.value * 1_000_000_000) % (1 << 64)
-    return f"{text}.{parts:09}"
+        return scalar.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
+    text = scalar.cast(pa.string()).as_py()
+    parts = [(each[0].value - scalar.value * 1_000_000_000) % (1 << 64) for each in one[1:]]
+    return ".".join([text, *(f"{each:09}" for each in parts)])
