@@ -1,4 +1,4 @@
-"""The calendar of a Parquet file's days and moments, and how those of the old calendar become what Spark 3 means by them.
+"""The calendar of a Parquet file's days and moments, and what those of the old calendar are in Spark's new one.
 
 Spark before version 3, and later ones in the mode LEGACY, count in the Julian calendar before 1582-10-15. The same local date
 and time are meant in the proleptic Gregorian calendar. Spark's own table has the differences for moments, by time zone.
@@ -38,7 +38,15 @@ _CENTURIES: Final = 13
 _TABLE: Final = "julian-gregorian-rebase-micros.json"
 _UNMARKED: Final = ("", "parquet-mr", "impala", "hive")
 """The writers, as files name them, whose calendar depends on their version and settings."""
-_MICROS: Final = pa.timestamp("us")
+
+
+class Refused(pa.ArrowInvalid):  # type: ignore[misc] # pyarrow has no types
+    """A value does not fit, for the reason that is the message."""
+
+
+def refuse_if(holds: bool, reason: str) -> None:
+    if holds:
+        raise Refused(reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +63,8 @@ class _Differences:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> _Differences:
         """The differences in a record of Spark's table. Before 1582, they are those of the days in all its zones."""
-        since = list(zip(record["switches"], record["diffs"], strict=True))
-        (begin, difference), later = since[0], since[_CENTURIES:]
-        return cls(offset=_YEAR_1 - begin, local=difference - 172_800, later=tuple(later))
+        (begin, difference), *since = zip(record["switches"], record["diffs"], strict=True)
+        return cls(offset=_YEAR_1 - begin, local=difference - 172_800, later=tuple(since[_CENTURIES - 1 :]))
 
 
 _IN_UTC: Final = _Differences(offset=0, local=0, later=((FIRST_DAY * 86_400, 0),))
@@ -68,14 +75,14 @@ class Calendars:
     """What a file says about its calendars. None: it does not say."""
 
     days: Calendar | None
-    """Of days, and of moments that are not stored as INT96."""
+    """The calendar of days, and of moments that are not stored as INT96."""
     int96: Calendar | None
     zone: str | None
     """The time zone in which moments were counted in the old calendar."""
     by_spark: bool
 
-    def rule(self, family: str) -> Callable[[pa.Array], pa.Array] | None:
-        """What makes a column proleptic, or raises `ArrowInvalid` for what cannot be known. None: nothing does.
+    def rule(self, family: str) -> Callable[[str, pa.Array], pa.Array] | None:
+        """What makes a column proleptic, or refuses, for the reason given, what cannot be known. None: nothing does.
 
         `family` is `day`, or one of moments in microseconds: `moment`, `int96`, or `local` for those without time zone, which
         Spark never counted in the old calendar.
@@ -95,37 +102,35 @@ def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     """What the marks in a file's footer say, or else its writer, or else the options."""
     marks = {key.decode(): value.decode("utf-8", "replace") for key, value in (metadata.metadata or {}).items()}
     version = marks.get("org.apache.spark.version")
-    zone = marks.get("org.apache.spark.timeZone")
-    if "LEGACY" in {options.calendar, options.int96_calendar}:
-        zone = zone or options.time_zone
+    legacy = "LEGACY" in {options.calendar, options.int96_calendar}
+    zone = marks.get("org.apache.spark.timeZone") or (options.time_zone if legacy else None)
+    days, int96 = options.calendar, options.int96_calendar
+    writer = next(iter((metadata.created_by or "").lower().split()), "")
     if version is not None:
         parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
-        return Calendars(
-            days="LEGACY" if parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks else "CORRECTED",
-            int96="LEGACY" if parts < [3, 1] or "org.apache.spark.legacyINT96" in marks else "CORRECTED",
-            zone=zone,
-            by_spark=True,
-        )
-    writer = next(iter((metadata.created_by or "").lower().split()), "")
-    if writer in _UNMARKED and "iceberg.schema" not in marks:
-        return Calendars(days=options.calendar, int96=options.int96_calendar, zone=zone, by_spark=False)
-    return Calendars(days="CORRECTED", int96="CORRECTED", zone=zone, by_spark=False)
+        days = "LEGACY" if parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks else "CORRECTED"
+        int96 = "LEGACY" if parts < [3, 1] or "org.apache.spark.legacyINT96" in marks else "CORRECTED"
+    elif writer not in _UNMARKED or "iceberg.schema" in marks:
+        days = int96 = "CORRECTED"
+    return Calendars(days=days, int96=int96, zone=zone, by_spark=version is not None)
 
 
-def _known(first: int, kind: pa.DataType, array: pa.Array) -> pa.Array:
-    lowest = pc.min(array.cast(kind)).as_py()
-    if lowest is not None and lowest < first:
-        raise pa.ArrowInvalid
+def _known(first: int, kind: pa.DataType, reason: str, array: pa.Array) -> pa.Array:
+    refuse_if(_is_before(first, array.cast(kind)), reason)
     return array
 
 
-def _rebased_days(array: pa.Array) -> pa.Array:
-    days = array.cast(pa.int32())
-    lowest = pc.min(days).as_py()
-    if lowest is None or lowest >= FIRST_DAY:
+def _is_before(first: int, numbers: pa.Array) -> bool:
+    lowest = pc.min(numbers).as_py()
+    return lowest is not None and lowest < first
+
+
+def _rebased_days(_: str, array: pa.Array) -> pa.Array:
+    days = array.cast(pa.int32()).cast(pa.int64())
+    if not _is_before(FIRST_DAY, days):
         return array
-    rebased = pc.subtract(days.cast(pa.int64()), _lead(days.cast(pa.int64())))
-    return pc.if_else(pc.less(days, FIRST_DAY), rebased, days).cast(pa.int32()).cast(pa.date32())
+    rebased = pc.if_else(pc.less(days, FIRST_DAY), pc.subtract(days, _lead(days)), days)
+    return rebased.cast(pa.int32()).cast(pa.date32())
 
 
 def _lead(days: pa.Array) -> pa.Array:
@@ -135,16 +140,15 @@ def _lead(days: pa.Array) -> pa.Array:
     return pc.subtract(pc.subtract(centuries, pc.divide(centuries, 4)), 2 + 3 * _PERIODS)
 
 
-def _rebased_moments(zone: _Differences, array: pa.Array) -> pa.Array:
+def _rebased_moments(zone: _Differences, _: str, array: pa.Array) -> pa.Array:
     micros = array.cast(pa.int64())
-    lowest = pc.min(micros).as_py()
-    if lowest is None or lowest >= FIRST_MOMENT:
+    if not _is_before(FIRST_MOMENT, micros):
         return array
     days = floor_divided(pc.add_checked(micros, zone.offset * 1_000_000), DAY)
     seconds = pc.subtract(zone.local, pc.multiply(_lead(days), 86_400))
     for begin, difference in zone.later:
         seconds = pc.if_else(pc.less(micros, begin * 1_000_000), seconds, difference)
-    return pc.add_checked(micros, pc.multiply(seconds, 1_000_000)).cast(_MICROS)
+    return pc.add_checked(micros, pc.multiply(seconds, 1_000_000)).cast(array.type)
 
 
 def floor_divided(numbers: pa.Array, by: int) -> pa.Array:

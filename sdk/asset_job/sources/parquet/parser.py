@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -14,7 +13,7 @@ import pyarrow.compute as pc
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import calendars_of
 from asset_job.sources.parquet.content import ParquetContent, RowsRead
-from asset_job.sources.parquet.conversion import VALUE, Conversions, Convert, Misfit, plain
+from asset_job.sources.parquet.conversion import VALUE, Bad, Conversions, Convert
 from asset_job.sources.parquet.sparktypes import INT96
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
 from asset_job.tables.layout import partition_values
@@ -37,9 +36,7 @@ class ParquetParser:
         content = ParquetContent.of(file)
         constants = {name: value for name, value in partition_values(file.name).items() if name in self.from_path}
         calendars = calendars_of(content.metadata, self.options)
-        conversions = Conversions(
-            file=file.name, calendars=calendars, truncate=self.options.truncate, time_zone=self.options.time_zone
-        )
+        conversions = Conversions(file=file.name, calendars=calendars, options=self.options)
         fields = content.fields()
         names = [name for name in self.columns.names if name not in constants]
         places = conversions.places(pa.struct(fields), names, "the file")
@@ -55,62 +52,49 @@ class ParquetParser:
     def _parsed(
         self, rows: RowsRead, convert: Mapping[str, tuple[str, Convert]], constants: Mapping[str, str | None]
     ) -> Iterator[Parsed]:
-        columns, misfits = [], list[tuple[Misfit, str]]()
+        columns, bad, count = [], dict[int, tuple[str, str]](), rows.batch.num_rows
         for field in self.columns:
-            source, own = "", list[Misfit]()
+            source, own = "", Bad()
             if field.name in constants:
-                column = _repeated(constants[field.name], rows.batch.num_rows).cast(field.type)
+                column = pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, count)).cast(field.type)
             elif field.name in convert:
                 source, change = convert[field.name]
                 column = change(rows.readings(source), own)
             else:
-                column = pa.nulls(rows.batch.num_rows, field.type)
+                column = pa.nulls(count, field.type)
             if not field.nullable and column.null_count:
-                own.append((column.is_null(), f"the column {field.name} is NOT NULL, and its value is {VALUE}"))
-            misfits += [(misfit, source) for misfit in own]
+                missing = pc.indices_nonzero(column.is_null()).to_pylist()
+                own = dict.fromkeys(missing, f"the column {field.name} is NOT NULL, and its value is {VALUE}") | own
+            bad |= {at: (why, source) for at, why in own.items()}
             columns.append(column)
         batch = pa.record_batch(columns, schema=self.columns)
-        if not misfits:
-            yield batch
-            return
-        bad = reduce(pc.or_, [mask for (mask, _), _ in misfits])
-        if (good := batch.filter(pc.invert(bad))).num_rows:
+        good = batch.filter(pa.array([at not in bad for at in range(count)])) if bad else batch
+        if good.num_rows:
             yield good
-        for at in pc.indices_nonzero(bad).to_pylist():
-            yield _bad_record(rows, at, *next((why, name) for (mask, why), name in misfits if mask[at].as_py()))
-
-
-def _repeated(value: str | None, count: int) -> pa.Array:
-    return pa.array([value], pa.string()).take(pa.repeat(0, count))
+        for at in sorted(bad):
+            yield _bad_record(rows, at, *bad[at])
 
 
 def _bad_record(rows: RowsRead, at: int, reason: str, column: str) -> BadRecord:
     """The bad record of a row, as JSON of what was read."""
-    row = {name: _shown([plain(each.slice(at, 1)) for each in rows.readings(name)]) for name in rows.batch.schema.names}
+    row = {name: _shown([each.slice(at, 1) for each in rows.readings(name)]) for name in rows.batch.schema.names}
     value = json.dumps(row.get(column), ensure_ascii=False)
     shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
     record = json.dumps(row, ensure_ascii=False)
     return BadRecord(record=record, at=f"row {rows.before + at + 1}", reason=reason.replace(VALUE, shown))
 
 
-def _shown(one: Sequence[pa.Array]) -> Any:
+def _shown(readings: Sequence[pa.Array]) -> Any:
     """The only value of an array, for JSON. A moment that was read twice is shown with its nanoseconds."""
-    first, kind, types = one[0], one[0].type, pa.types
-    if first.null_count or types.is_null(kind):
-        return None
-    if types.is_struct(kind):
-        members = [each.flatten() for each in one]
-        return {field.name: _shown([plain(each[at]) for each in members]) for at, field in enumerate(kind)}
-    if types.is_list(kind):
-        values = [each.flatten() for each in one]
-        return [_shown([plain(each.slice(at, 1)) for each in values]) for at in range(len(values[0]))]
-    scalar = first[0]
-    if types.is_boolean(kind) or types.is_integer(kind):
-        return scalar.as_py()
-    if types.is_floating(kind):
-        return scalar.as_py() if pc.is_finite(scalar).as_py() else str(scalar.as_py())
-    if "binary" in str(kind) or "string" in str(kind):
-        return scalar.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
-    text = scalar.cast(pa.string()).as_py()
-    parts = [(each[0].value - scalar.value * 1_000_000_000) % (1 << 64) for each in one[1:]]
-    return ".".join([text, *(f"{each:09}" for each in parts)])
+    first, *more = readings
+    try:
+        shown = json.loads(json.dumps(first[0].as_py(), default=_text, allow_nan=False))
+    except (ValueError, OverflowError):  # it is beyond Python's types, or no number
+        shown = first.to_string(skip_new_lines=True)[1:-1].strip()
+    if more and shown and pa.types.is_timestamp(first.type):
+        return f"{shown}.{(more[0][0].value - first[0].value * 1_000_000_000) % (1 << 64):09}"
+    return shown
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

@@ -109,18 +109,20 @@ def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
         return pa.map_(joined(one.key_type, other.key_type), joined(one.item_type, other.item_type))
     if types.is_list(one) and types.is_list(other):
         return pa.list_(joined(one.value_type, other.value_type))
-    return next((kind for kind, narrower in _NARROWER.items() if {one, other} <= {*narrower}), None) or _decimal(
-        one, other
-    )
+    known = next((kind for kind, narrower in _NARROWER.items() if {one, other} <= {*narrower}), None)
+    return known or _decimal(one, other)
 
 
 def _decimal(*kinds: pa.DataType) -> pa.DataType:
-    """The decimal that has all values of decimals and integers. Raises `TypeError`."""
-    known = [pa.decimal128(_INTEGERS[kind], 0) if kind in _INTEGERS else kind for kind in kinds]
-    if not all(map(pa.types.is_decimal, known)):
-        raise TypeError
-    scale = max(kind.scale for kind in known)
-    digits = scale + max(kind.precision - kind.scale for kind in known)
-    if digits > _MOST_DIGITS:
+    sizes = [
+        (_INTEGERS[kind], 0) if kind in _INTEGERS else (kind.precision, kind.scale) for kind in kinds if _counts(kind)
+    ]
+    scale = max((scale for _, scale in sizes), default=0)
+    digits = scale + max((digits - scale for digits, scale in sizes), default=0)
+    if len(sizes) < len(kinds) or digits > _MOST_DIGITS:
         raise TypeError
     return pa.decimal128(digits, scale)
+
+
+def _counts(kind: pa.DataType) -> bool:
+    return kind in _INTEGERS or bool(pa.types.is_decimal(kind))
