@@ -46,6 +46,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "datetimeRebaseMode": "calendar",
         "int96RebaseMode": "int96_calendar",
         "truncate": "truncate",
+        "timeZone": "time_zone",
     },
 }
 """Format -> the name of each option, in Spark's spelling -> the attribute of `ReadOptions`."""

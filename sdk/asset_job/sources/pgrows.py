@@ -17,8 +17,7 @@ from asset_job.errors import BadRecordFound, SourceFailed, SourceInvalid, requir
 from asset_job.sources.arrow import load
 from asset_job.sources.file_reader import BAD
 from asset_job.sources.postgres_sql import COLUMNS, SETTINGS, TableColumn, literal, queries, table_sql
-from asset_job.sources.records import bad_column
-from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection
+from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
 from asset_job.sources.unrepresentable import bad_row, bad_rows, nulled_values
 
 if TYPE_CHECKING:

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import IO
-
 import pyarrow as pa
 import pytest
 
@@ -14,30 +9,7 @@ from asset_job.sources.lines import LinesParser
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord
 from asset_job.sources.texts.encodings import decoded, is_utf8
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """A file in memory that comes in pieces of random sizes."""
-
-    body: bytes
-    seed: int = 0
-    name: str = "a.txt"
-    part: tuple[int, int] | None = None
-
-    @property
-    def size(self) -> int:
-        return len(self.body)
-
-    def pieces(self) -> Iterator[bytes]:
-        sizes, at = random.Random(self.seed), 0
-        while at < len(self.body):
-            size = sizes.randint(1, 5)
-            yield self.body[at : at + size]
-            at += size
-
-    def seekable(self) -> IO[bytes]:
-        raise NotImplementedError("a text is read from its beginning")
+from tests.unit.sdk.in_memory import InMemory
 
 
 def outcome(body: bytes, seed: int, **options: str) -> list[str | BadRecord]:

@@ -55,7 +55,7 @@ def expression(pattern: str) -> str:
         elif bracket is not None:
             parts.append("(?:" if bracket == "[" else ")?")
         else:
-            parts.append(re.escape((literal or other).replace("''", "'") if other is None else other))
+            parts.append(re.escape(other or (literal or "'").replace("''", "'")))
     missing = {"year", "month", "day"} - set(names)
     if missing or ("half" in names) != ("noon" in names) or pattern.count("[") != pattern.count("]"):
         raise AssetJobError(
