@@ -174,7 +174,7 @@ def _moment_in(local: datetime | None, zone: ZoneInfo) -> int | None:
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times
 _YEARS: Final = (datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - of which Python can compute every zone
-_FIRST_BY_PYTHON: Final = pa.scalar(datetime.min, pa.timestamp("us"))
+_FIRST_BY_PYTHON: Final = pa.scalar(datetime(1, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _FIRST_BY_ARROW: Final = pa.scalar(datetime(1902, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 """From here on Arrow knows no daylight saving."""
