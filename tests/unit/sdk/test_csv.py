@@ -154,6 +154,12 @@ def test_without_multi_line_a_quote_that_is_open_at_the_end_of_a_line_is_bad() -
     assert [record.record for record in bad] == ['1,"first', 'second"']
 
 
+def test_without_a_header_a_bad_first_record_is_one_bad_record() -> None:
+    rows, bad = read(b'1,"a"b\n2,x\n', header=False)
+    assert rows == [(2, "x")]
+    assert [(record.record, record.at) for record in bad] == [('1,"a"b', "line 1")]
+
+
 def test_a_blank_line_is_a_null_in_a_file_of_one_column() -> None:
     one = pa.schema([("v", pa.string())])
     assert read(b'v\na\n\n""\n\n', one) == ([("a",), (None,), ("",), (None,)], [])

@@ -130,11 +130,11 @@ class Grammar:
         """The runs and bad records of a text in UTF-8, in their order. Raises `FileInvalid` for a record that is too long."""
         end, waiting = self.dialect.line_end, b""
         for piece in pieces:
-            waiting = yield from self._take(waiting + piece, final=False)
+            waiting = yield from self.take(waiting + piece, final=False)
             if len(waiting) > LONGEST_RECORD:
                 raise FileInvalid(f"{self.name} has a record of more than 16 MB at line {self.line}: close its quotes")
         if waiting:
-            yield from self._take(waiting if waiting.endswith(end) else waiting + end, final=True)
+            yield from self.take(waiting if waiting.endswith(end) else waiting + end, final=True)
 
     def first(self, text: bytes, *, final: bool) -> tuple[int, int] | None:
         """Where the first record of a text begins and ends, without its line end; None if that is not there yet.
@@ -156,10 +156,10 @@ class Grammar:
     def behind(self, text: bytes, end: int) -> bytes:
         """The text behind a record that ends at a place."""
         end = min(end + len(self.dialect.line_end), len(text))
-        self._advance(text, 0, end)
+        self.advance(text, 0, end)
         return text[end:]
 
-    def _take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
+    def take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
         """The segments at the beginning of a text, the good records in one run. Returns the rest, whose end is not there yet."""
         good: list[bytes] = []
         places: dict[int, tuple[int, int]] = {}
@@ -178,7 +178,7 @@ class Grammar:
                     break
                 record, end = bad
                 yield record
-            at = self._advance(text, at, end)
+            at = self.advance(text, at, end)
         if good:
             yield Run(content=b"".join(good), places=places)
         return text[at:]
@@ -189,7 +189,7 @@ class Grammar:
         match = pattern.match(text, at)
         return at if match is None else match.end()
 
-    def _advance(self, text: bytes, begin: int, end: int) -> int:
+    def advance(self, text: bytes, begin: int, end: int) -> int:
         self.line += text.count(self.dialect.line_end[-1:], begin, end)
         self.byte += end - begin
         return end

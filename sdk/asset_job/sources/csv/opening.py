@@ -6,6 +6,7 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,9 @@ from asset_job.sources.csv.grammar import Dialect, Grammar, Run, line_end_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
 from asset_job.sources.texts.encodings import is_utf8, text_of_file
+
+_FIRST_LINE: Final = 1 << 16
+"""Bytes in which the first line of a file that was divided ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,16 +37,20 @@ class OpenCsv:
 
         Raises `FileInvalid` for a header that is no record.
         """
-        pieces, text, begin = text_of_file(file, options.encoding), b"", file.part[0] if file.part else 0
+        begin = file.part[0] if file.part else 0
+        first_line = file.seekable().read(_FIRST_LINE) if begin else None
+        pieces, text = text_of_file(file, options.encoding), b""
         while True:
             piece = next(pieces, None)
             text += piece or b""
-            line_end = line_end_of(text, options, final=piece is None)
+            line_end = line_end_of(first_line or text, options, final=first_line is not None or piece is None)
             if line_end is not None:
                 dialect = Dialect(options=options, line_end=line_end)
                 grammar = Grammar(
                     dialect=dialect, fields=fields, name=file.name, part=file.part is not None, byte=begin
                 )
+                if fields is not None and not (options.header and begin == 0):
+                    return cls(header=None, grammar=grammar, pieces=chain([text], pieces))
                 first = grammar.first(text, final=piece is None)
                 if first is not None:
                     break
