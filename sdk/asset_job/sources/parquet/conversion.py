@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from asset_job.errors import FileInvalid
 from asset_job.sources.options import ReadOptions
-from asset_job.sources.parquet.calendars import Calendars, Refused, floor_divided, refuse_if
+from asset_job.sources.parquet.calendars import Calendars, ValueRefused, floor_divided, refuse_if
 from asset_job.sources.parquet.sparktypes import INT96, LOCAL, UUID, spark_type
 
 Bad: TypeAlias = dict[int, str]
@@ -91,7 +91,7 @@ def _of_any_unit(truncate: bool, array: pa.Array) -> pa.Array:
     try:
         return unzoned.cast(LOCAL)
     except pa.ArrowInvalid:
-        raise Refused(_NANOSECONDS if array.type.unit == "ns" else "is outside the years that Spark has") from None
+        raise ValueRefused(_NANOSECONDS if array.type.unit == "ns" else "is outside the years that Spark has") from None
 
 
 def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = None) -> pa.Array:
@@ -112,7 +112,7 @@ def _in_zone(zone: str, kind: pa.DataType, array: pa.Array) -> pa.Array:
     try:
         return pc.assume_timezone(array.cast(LOCAL), zone).cast(kind)
     except pa.ArrowInvalid:
-        raise Refused(f"is no moment, or two, in {zone}") from None
+        raise ValueRefused(f"is no moment, or two, in {zone}") from None
 
 
 def _safely(kind: pa.DataType, array: pa.Array) -> pa.Array:
@@ -188,8 +188,8 @@ def plain(array: pa.Array) -> pa.Array:
     types, kind = pa.types, array.type
     if types.is_dictionary(kind):
         return array.dictionary_decode()
-    if types.is_date64(kind):
-        return array.cast(pa.date32())
+    if types.is_date64(kind) or types.is_decimal32(kind) or types.is_decimal64(kind):
+        return array.cast(pa.date32() if types.is_date64(kind) else pa.decimal128(kind.precision, kind.scale))
     if types.is_map(kind):
         return array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     lists = types.is_nested(kind) and not types.is_struct(kind)
@@ -211,7 +211,7 @@ def _leaf(
             values = [step(*values)]
     except pa.ArrowInvalid as error:
         if count == 1:
-            bad[at] = f"{subject} {error if isinstance(error, Refused) else 'does not fit'}"
+            bad[at] = f"{subject} {error if isinstance(error, ValueRefused) else 'does not fit'}"
             return pa.nulls(1, target)
     else:
         return values[0]
