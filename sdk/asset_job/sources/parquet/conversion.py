@@ -21,6 +21,7 @@ Bad: TypeAlias = dict[int, str]
 Convert: TypeAlias = Callable[[Sequence[pa.Array], Bad], pa.Array]
 """Converts a column that was read once or, with INT96, twice. What does not fit is null in the result."""
 VALUE: Final = "\0"
+_NANOSECONDS: Final = "has nanoseconds, which Spark has not: read with truncate=True to cut them off"
 _CALENDAR: Final = (
     "is so early that its calendar or time zone matters, and the file does not say it: read with datetimeRebaseMode and "
     "int96RebaseMode, 'CORRECTED' or (with timeZone) 'LEGACY'"
@@ -44,7 +45,7 @@ class Conversions:
             if len(same) > 1:
                 several = ", ".join(known[at] for at in same)
                 raise FileInvalid(f"{self.file}: {where} has several of the name {name}: {several}; rename all but one")
-            places.update(dict.fromkeys([name] * len(same), *same))
+            places |= {name: same[0]} if same else {}
         return places
 
     def of(self, source: pa.DataType, target: pa.DataType, path: str) -> Convert:
@@ -103,9 +104,6 @@ def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = No
     micros = pc.divide(parts, 1_000)
     refuse_if(not truncate and not parts.equals(pc.multiply(micros, 1_000)), _NANOSECONDS)
     return pc.add_checked(pc.multiply_checked(seconds, 1_000_000), micros).cast(LOCAL)
-
-
-_NANOSECONDS: Final = "has nanoseconds, which Spark has not: read with truncate=True to cut them off"
 
 
 def _in_zone(zone: str, kind: pa.DataType, array: pa.Array) -> pa.Array:

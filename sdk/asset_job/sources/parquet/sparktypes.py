@@ -96,14 +96,16 @@ def spark_type(kind: pa.DataType) -> str:
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The type of Spark that has all values of two of its types. Raises `TypeError` if there is none."""
-    types = pa.types
-    if one == other or types.is_null(one) or types.is_null(other):
-        return other if types.is_null(one) else one
-    if types.is_struct(one) and types.is_struct(other):
+    if pa.types.is_null(one):
+        return other
+    if one == other or pa.types.is_null(other):
+        return one
+    alike = one.id == other.id
+    if alike and pa.types.is_struct(one):
         return _joined_members(one, other)
-    if types.is_map(one) and types.is_map(other):
+    if alike and pa.types.is_map(one):
         return pa.map_(joined(one.key_type, other.key_type), joined(one.item_type, other.item_type))
-    if types.is_list(one) and types.is_list(other):
+    if alike and pa.types.is_list(one):
         return pa.list_(joined(one.value_type, other.value_type))
     known = next((kind for kind, narrower in _NARROWER.items() if {one, other} <= {*narrower}), None)
     return known or _decimal(one, other)
