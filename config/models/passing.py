@@ -16,11 +16,11 @@ _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 _TRIMMED: Final = "".join(chr(code) for code in range(0x21) if chr(code) not in "\r\n")
 """What Spark takes off both ends of a property's value (`Utils.trimExceptCRLF`)."""
 _LOCALES: Final = ("LC_ALL", "LC_CTYPE")
-_OVERWRITTEN: Final = frozenset(
-    "BASH BASHOPTS BASHPID BASH_ARGV0 BASH_COMMAND BASH_REMATCH BASH_SUBSHELL BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS "
-    "EPOCHREALTIME EPOCHSECONDS HISTCMD IFS LINENO OLDPWD OPTERR OPTIND PPID PS1 PS2 PS4 PWD RANDOM SHELLOPTS SHLVL SRANDOM _ "
-    "ARG _ARG CMD CMD_START_FLAG COUNT DELIM LAST LAUNCHER_EXIT_CODE LAUNCH_CLASSPATH RUNNER PYTHONHASHSEED "
-    "SPARK_BEELINE_OPTS SPARK_ENV_SH SPARK_JARS_DIR SPARK_SCALA_VERSION".split()
+_OVERWRITTEN: Final = re.compile(
+    "BASH|BASHOPTS|BASHPID|BASH_ARGV0|BASH_COMMAND|BASH_REMATCH|BASH_SUBSHELL|BASH_VERSINFO|BASH_VERSION|COMP_WORDBREAKS|"
+    "EPOCHREALTIME|EPOCHSECONDS|HISTCMD|IFS|LINENO|OLDPWD|OPTERR|OPTIND|PPID|PS1|PS2|PS4|PWD|RANDOM|SHELLOPTS|SHLVL|SRANDOM|_|"
+    "ARG|_ARG|CMD|CMD_START_FLAG|COUNT|DELIM|LAST|LAUNCHER_EXIT_CODE|LAUNCH_CLASSPATH|RUNNER|PYTHONHASHSEED|"
+    "SPARK_BEELINE_OPTS|SPARK_ENV_SH|SPARK_JARS_DIR|SPARK_SCALA_VERSION"
 )
 """Variables that bash and Spark's scripts set for themselves, so that a job gets theirs."""
 
@@ -34,7 +34,7 @@ def argument_fault(text: str) -> str | None:
 def variable_fault(name: str, text: str) -> str | None:
     if name in _LOCALES and not re.search("utf-?8", text, re.IGNORECASE):
         return "must be a locale with UTF-8, such as `C.UTF-8`, because arguments reach the driver in it; set other `LC_…` instead"
-    if name in _OVERWRITTEN:
+    if _OVERWRITTEN.fullmatch(name):
         return "is a variable that Spark's scripts set for themselves, so the job would get theirs; use another name"
     if not name or "=" in name:
         return "is no name of a variable; use one without `=`"
