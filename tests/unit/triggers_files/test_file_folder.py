@@ -276,6 +276,17 @@ async def test_a_name_that_is_not_text_is_rejected_and_settled_once_the_file_is_
     assert (names(host, tmp_path), host.rejected) == (["a"], [])
 
 
+async def test_a_position_that_stopped_at_a_name_goes_on_behind_it(tmp_path: Path) -> None:
+    host = DictHost()
+    for name in ("a", "z"):
+        write(tmp_path / name)
+    write_odd(tmp_path)
+    with pytest.raises(UnnamedFile):
+        await host.run(trigger(tmp_path, start="all", on_bad_row="stop"))
+    await host.run(trigger(tmp_path, start="all"))
+    assert (names(host, tmp_path), [item.key for item in host.rejected]) == (["a", "z"], ["m\\xff"])
+
+
 async def test_names_that_are_not_text_never_stop_the_watcher_however_many_they_are(tmp_path: Path) -> None:
     host = DictHost()
     for number in range(150):
