@@ -109,7 +109,7 @@ class DeltaLakeTable(VersionedTable):
         columns = version.columns.partition_by
         actions = [
             *(RemoveAction(path, data_change=True, deletion_timestamp=now) for path in removed),
-            *(_added(file, columns, now) for file in files),
+            *(_added(file, version.columns, now) for file in files),
         ]
         recorded = [Transaction(self.writer.id, self.writer.try_number), Transaction(self._files_id, len(files))]
         with self._errors():
@@ -220,12 +220,13 @@ def _live(table: DeltaTable) -> frozenset[str]:
     return names - {path.rpartition("/")[2] for path in with_deleted_rows}
 
 
-def _added(file: DataFile, columns: Sequence[str], now: int) -> AddAction:
+def _added(file: DataFile, columns: Columns, now: int) -> AddAction:
+    in_files = {name: kind for name, kind in columns.types.items() if name not in columns.partition_by}
     return AddAction(
         path=file.name,
         size=file.size,
-        partition_values=partition_values(columns, file.values),
+        partition_values=partition_values(columns.partition_by, file.values),
         modification_time=now,
         data_change=True,
-        stats=statistics(file),
+        stats=statistics(file, in_files),
     )
