@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
 """The writer features that demand nothing of a writer that only adds and removes whole files. Invariants are checked for."""
-_PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 _ALREADY_EXISTS = "already exists"
 
 
@@ -81,12 +80,6 @@ class DeltaLakeTable(VersionedTable):
     def create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         own = {field.name.lower(): field.name for field in schema}
         columns = [own[name.lower()] for name in partition_by]
-        types = self.types(schema)
-        for name in columns:
-            if types[name] not in _PARTITION_TYPES:
-                raise TargetFailed(
-                    f"{self.location} cannot be partitioned by {name} of the type {types[name]}: partition by a date or a text"
-                )
         with self._errors():
             DeltaTable.create(self._url, schema, partition_by=columns, storage_options=self._options)
 

@@ -108,7 +108,7 @@ class IcebergTable(VersionedTable):
         columns = _schema(schema)
         own = {column.name.lower(): column for column in columns.fields}
         fields = [
-            PartitionField(source.field_id, _FIRST_PARTITION_FIELD + at, IdentityTransform(), source.name)
+            PartitionField(source.field_id, _FIRST_PARTITION_FIELD + at, IdentityTransform(), _in_ascii(source.name))
             for at, name in enumerate(partition_by)
             for source in [own[name.lower()]]
         ]
@@ -238,6 +238,11 @@ def _schema(schema: pa.Schema) -> Schema:
         return assign_fresh_schema_ids(Catalog._convert_schema_if_needed(schema))  # noqa: SLF001 - as create_table does
     except (TypeError, ValueError) as error:
         raise TargetFailed(f"Iceberg has no type for a column: {first_line(error)}; cast the column") from None
+
+
+def _in_ascii(name: str) -> str:
+    """A name for a partition field. DuckDB cannot read manifests in which it has other letters."""
+    return name.encode("ascii", "backslashreplace").decode()
 
 
 def _text(kind: Any) -> str:
