@@ -110,7 +110,7 @@ def _guard(field: StructField, table: TargetTable) -> Column:
             reason = "has a text that is empty, too long for a folder's name, or a folder's name that readers skip"
         case "string" if table.format == "delta":
             lost, reason = column == "", "has an empty text, which would be null"
-        case "date" | "timestamp_ntz" if table.format != "iceberg":
+        case "date" | "timestamp_ntz" | "timestamp":
             lost, reason = ~sql.year(column).between(1, 9999), "has a value outside of the years 1 to 9999"
         case _:
             return column
