@@ -5,6 +5,7 @@ The statistics in a Parquet footer would not do: they ignore NaN and leave out l
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +35,16 @@ class Bounds:
         """Whether all values, if there are any, are between the bounds."""
         return not self.values or self.smallest is not None
 
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Bounds:
+        """The bounds that `asdict` made into JSON. A decimal stays a text."""
+        return cls(
+            nulls=content["nulls"],
+            values=content["values"],
+            smallest=content["smallest"],
+            largest=content["largest"],
+        )
+
     def joined(self, other: Bounds) -> Bounds:
         """The bounds of the values of both."""
         nulls, values = self.nulls + other.nulls, self.values + other.values
@@ -47,20 +58,26 @@ class Bounds:
 def bounds_of(column: Any) -> Bounds:
     """The bounds of an Arrow column. They are unknown for nested columns and binaries, and for a column with a NaN."""
     kind, nulls = column.type, column.null_count
-    counted = Bounds(nulls=nulls, values=len(column) - nulls)
-    if not counted.values or pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return counted
-    if pa.types.is_floating(kind) and pc.any(pc.is_nan(column)).as_py():
-        return counted
+    values = len(column) - nulls
+    has_order = not (pa.types.is_nested(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
+    smallest, largest = _ends(column) if values and has_order else (None, None)
+    return Bounds(nulls=nulls, values=values, smallest=smallest, largest=largest)
+
+
+def _ends(column: Any) -> tuple[Any, Any]:
+    """The bounds of a column that has values; None for both if they are unknown."""
+    kind = column.type
     if pa.types.is_temporal(kind):
         column = column.cast(pa.int32() if pa.types.is_date32(kind) else pa.int64())
     smallest, largest = pc.min_max(column).as_py().values()
-    if pa.types.is_floating(kind):  # the two zeros are equal, and both must be between the bounds
-        smallest, largest = smallest or -0.0, largest or 0.0
+    if isinstance(largest, float):
+        if pc.any(pc.is_nan(column)).as_py():
+            return None, None
+        return smallest or -0.0, largest or 0.0  # the two zeros are equal, and both must be between the bounds
     if isinstance(largest, str):
         largest = upper_bound(largest, _LONGEST_TEXT)
         smallest = None if largest is None else smallest[:_LONGEST_TEXT].partition(_LAST)[0]
-    return Bounds(nulls=nulls, values=counted.values, smallest=smallest, largest=largest)
+    return smallest, largest
 
 
 def upper_bound(text: str, length: int) -> str | None:

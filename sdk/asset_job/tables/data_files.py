@@ -51,7 +51,7 @@ class DataFile:
             size=content["size"],
             rows=content["rows"],
             values=content["values"],
-            bounds={name: Bounds(**each) for name, each in content["bounds"].items()},
+            bounds={name: Bounds.from_json(each) for name, each in content["bounds"].items()},
             footer=content["footer"],
         )
 
