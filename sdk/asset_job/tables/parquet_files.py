@@ -32,7 +32,10 @@ class ParquetFile:
         self.rows = 0
         self.bounds: dict[str, Bounds] = {}
         """The bounds of each column."""
-        self._writer = parquet.ParquetWriter(self.path, schema, store_schema=False, write_statistics=_measured(schema))
+        plain = _without_floats(schema)
+        self._writer = parquet.ParquetWriter(
+            self.path, schema, store_schema=False, write_statistics=plain, use_dictionary=plain
+        )
         self._waiting: list[pa.RecordBatch] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -87,9 +90,15 @@ def parquet_files(
             yield from _finished(current)
 
 
-def _measured(schema: pa.Schema) -> list[str]:
-    """The columns whose statistics a footer may have. Those of numbers that can be NaN would ignore it, but readers do not."""
-    return [field.name for field in schema if not (pa.types.is_nested(field.type) or pa.types.is_floating(field.type))]
+def _without_floats(schema: pa.Schema) -> list[str]:
+    """The paths of the columns that may have statistics and a dictionary.
+
+    Statistics ignore NaN, which readers put above all numbers, and Spark looks for 0.0 in a dictionary that has -0.0 only.
+    """
+    sink = pa.BufferOutputStream()
+    parquet.write_table(schema.empty_table(), sink)
+    columns = parquet.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return [column.path for column in columns if column.physical_type not in {"FLOAT", "DOUBLE"}]
 
 
 def _finished(file: ParquetFile) -> Iterator[ParquetFile]:
