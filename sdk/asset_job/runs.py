@@ -132,13 +132,18 @@ class Run:
         table: str | None = None,
         connection: str | None = None,
         missing: Literal["fail", "skip"] = "fail",
+        reader: Literal["asset_job", "spark"] = "asset_job",
+        on_unrepresentable: Literal["fail", "bad", "null", "text"] = "fail",
         **options: Any,
     ) -> DataFrame:
         """A DataFrame of exactly these files, these ranges of ids, or the files or rows of these events.
 
         `format` is json, csv, text or parquet, by default as the files' names imply; `schema` is Spark's DDL, by default
-        inferred; `options` are those of Spark's reader. `table` and `connection` are needed only if there are several.
-        A file that was deleted or overwritten since it was detected fails the job; with `missing="skip"` it is skipped.
+        inferred; `options` have Spark's names. `table` and `connection` are needed only if there are several. A file that was
+        deleted or overwritten since it was detected fails the job; with `missing="skip"` it is skipped. A record that does
+        not fit the schema fails the job for good, unless the schema has the column for corrupt records or `mode` is given.
+        `reader="spark"` asks for Spark's own readers (s3a, JDBC), whose values may differ from the source's.
+        `on_unrepresentable` says what becomes of a value of PostgreSQL that Spark has no value for.
         Raises `AssetJobError`. Errors in executors come as Spark's exceptions when the DataFrame is used.
         """
         from asset_job.sources.readers import read  # noqa: PLC0415 - only jobs that read need it
@@ -151,6 +156,8 @@ class Run:
             schema=schema,
             connection=connection,
             missing=missing,
+            reader=reader,
+            on_unrepresentable=on_unrepresentable,
             options=options,
         )
         events = [event for of_asset in self.triggering_asset_events.values() for event in of_asset]

@@ -1,21 +1,16 @@
-"""Convert between Spark and Arrow: a DataFrame's columns to an Arrow schema, and text files to Arrow batches of lines."""
+"""Convert between Spark and Arrow: data sources, Arrow schemas of DataFrames, and the lines of a part of a file."""
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSource, DataSourceReader
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
-
-LINES = pa.schema([("value", pa.string())])
-_LF = ord("\n")
 
 
 def load(spark: SparkSession, kind: str, reader: DataSourceReader, columns: StructType | str) -> DataFrame:
@@ -103,49 +98,3 @@ def _ends_whole(pieces: Iterable[bytes]) -> Iterator[bytes]:
             yield whole
     if carried:
         yield carried
-
-
-def whole_lines(pieces: Iterable[bytes], *, has_start: bool = True) -> Iterator[bytes]:
-    """Many whole lines at a time, in UTF-8 and separated by LF. A piece is copied as rarely as possible.
-
-    Lines end with LF, CR LF or CR, and a CR at the end of a piece waits for what follows it. A byte order mark at a file's
-    start is dropped, and bytes that are not UTF-8 become U+FFFD, as in Spark.
-    """
-    unfinished: list[bytes | memoryview] = []
-    for piece in _without_mark(pieces) if has_start else pieces:
-        cut = max(piece.rfind(b"\n"), piece.rfind(b"\r", 0, len(piece) - 1))
-        if cut >= 0:
-            lines = b"".join([*unfinished, memoryview(piece)[:cut]])
-            yield _in_utf8(lines.removesuffix(b"\r") if piece[cut] == _LF else lines)
-            unfinished = []
-        unfinished.append(piece[cut + 1 :])
-    if rest := b"".join(unfinished):
-        yield _in_utf8(rest.removesuffix(b"\r"))
-
-
-def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    at_start = True
-    for piece in pieces:
-        yield piece.removeprefix(codecs.BOM_UTF8) if at_start else piece
-        at_start = False
-
-
-def _in_utf8(lines: bytes) -> bytes:
-    if b"\r" in lines:
-        lines = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-    try:
-        _text(lines).validate(full=True)  # four times as fast as through Python's str
-    except pa.ArrowInvalid:
-        return lines.decode("utf-8", "replace").encode()
-    return lines
-
-
-def array_of_lines(lines: bytes) -> pa.Array:
-    """The single lines of what `whole_lines` yields at a time."""
-    return pc.list_flatten(pc.split_pattern(_text(lines), "\n"))
-
-
-def _text(lines: bytes) -> pa.Array:
-    """An array of one text, which is not copied."""
-    ends = pa.array([0, len(lines)], pa.int32()).buffers()[1]
-    return pa.Array.from_buffers(pa.string(), 1, [None, ends, pa.py_buffer(lines)])

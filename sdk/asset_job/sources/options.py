@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from asset_job.errors import AssetJobError
+from asset_job.sources.texts.patterns import expression
 
 Mode = Literal["PERMISSIVE", "DROPMALFORMED", "FAILFAST"]
 Calendar = Literal["CORRECTED", "LEGACY"]
@@ -44,6 +46,7 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "datetimeRebaseMode": "calendar",
         "int96RebaseMode": "int96_calendar",
         "truncate": "truncate",
+        "timeZone": "time_zone",
     },
 }
 """Format -> the name of each option, in Spark's spelling -> the attribute of `ReadOptions`."""
@@ -117,7 +120,30 @@ def _value(name: str, own: str, value: Any) -> Any:
         raise AssetJobError(f"the option {name} is one character, not {text!r}")
     if own in {"separator", "line_separator", "encoding", "time_zone"} and not text:
         raise AssetJobError(f"the option {name} is empty: remove it, or give a value")
+    if own in _CHECKS:
+        _CHECKS[own](name, text)
     return (text or None) if own in {"escape", "comment"} else text
+
+
+def _check_zone(name: str, text: str) -> None:
+    try:
+        ZoneInfo(text)
+    except (ZoneInfoNotFoundError, ValueError):
+        raise AssetJobError(f"the option {name} names a zone such as Europe/Berlin, not {text!r}") from None
+
+
+def _check_encoding(name: str, text: str) -> None:
+    try:
+        "".encode(text)
+    except LookupError:
+        raise AssetJobError(f"the option {name} names an encoding such as ISO-8859-1, not {text!r}") from None
+
+
+def _check_pattern(name: str, text: str) -> None:
+    try:
+        expression(text)
+    except AssetJobError as error:
+        raise AssetJobError(f"the option {name} cannot be used: {error}") from None
 
 
 def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
@@ -129,3 +155,10 @@ def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
 _ONE_OF: Final = {"mode": get_args(Mode), "calendar": get_args(Calendar), "int96_calendar": get_args(Calendar)}
 _FLAGS: Final = {"header", "multi_line", "strip_left", "strip_right", "truncate"}
 _CHARACTERS: Final = {"quote", "escape", "comment"}
+_CHECKS: Final[Mapping[str, Callable[[str, str], None]]] = {
+    "encoding": _check_encoding,
+    "time_zone": _check_zone,
+    "date_format": _check_pattern,
+    "timestamp_format": _check_pattern,
+    "timestamp_ntz_format": _check_pattern,
+}

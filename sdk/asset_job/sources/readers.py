@@ -1,16 +1,17 @@
-"""`r.read`: a DataFrame of what is new, through our data sources or, where the job brings jars, through Spark's own readers."""
+"""`r.read`: a DataFrame of what is new, by one reader wherever it lies, or by Spark's own readers where the job asks for them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
-from asset_job.errors import AssetJobError, SourceFailed, require
+from asset_job.errors import AssetJobError, SourceInvalid, require
 from asset_job.sources.postgres_sql import address, jdbc, predicates, table_sql
 from asset_job.sources.request import (
     LocalSourceFile,
+    OnUnrepresentable,
+    Reader,
     ReadRequest,
     RowSelection,
     S3File,
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructField
 
     from asset_job.events import AssetEvent
+    from asset_job.sources.frames import FileFrames
 
 
 def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: str | None) -> DataFrame:
@@ -31,46 +33,50 @@ def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: 
 
     An error that executors meet is raised when the DataFrame is used.
     """
-    if request.missing not in {"fail", "skip"}:
-        raise AssetJobError(f"missing={request.missing!r} is unknown: use 'fail' or 'skip'")
+    _check(request)
     items = items_of(given, events, table)
     if isinstance(items, RowSelection):
         return _from_postgres(request, items)
-    if not items:
-        return request.empty()
-    if isinstance(items[0], LocalSourceFile):
-        return local_files(request, [file for file in items if isinstance(file, LocalSourceFile)])
-    return _from_s3(request, [file for file in items if isinstance(file, S3File)])
+    if request.reader == "spark":
+        return by_spark(request, items)
+    return file_frames(request, items).frame() if items else request.empty()
 
 
-def _from_s3(request: ReadRequest, files: Sequence[S3File]) -> DataFrame:
-    if request.has_jar("hadoop-aws"):
-        return by_spark(request, [f"s3a://{file.bucket}/{file.key}" for file in files])
-    require("pyarrow", "obstore")
-    from asset_job.sources.s3_frames import S3Frames  # noqa: PLC0415 - needs the packages that were just required
+def _check(request: ReadRequest) -> None:
+    """Raise `AssetJobError` for a word that has no meaning."""
+    words = {
+        "missing": (request.missing, ("fail", "skip")),
+        "reader": (request.reader, get_args(Reader)),
+        "on_unrepresentable": (request.on_unrepresentable, get_args(OnUnrepresentable)),
+    }
+    for name, (value, known) in words.items():
+        if value not in known:
+            raise AssetJobError(f"{name}={value!r} is unknown: use {' or '.join(map(repr, known))}")
+
+
+def file_frames(request: ReadRequest, files: Sequence[S3File] | Sequence[LocalSourceFile]) -> FileFrames[Any]:
+    """The frames of files that are all on S3 or all local. Raises `SourceFailed`."""
+    require("pyarrow")
+    from asset_job.sources.formats import FORMATS  # noqa: PLC0415 - needs the packages that were just required
+    from asset_job.sources.frames import FileFrames  # noqa: PLC0415
+
+    kind = FORMATS[request.format_of([file.name for file in files])]
+    if isinstance(files[0], LocalSourceFile):
+        from asset_job.sources.local_files import LocalAccess  # noqa: PLC0415
+
+        return FileFrames(request, LocalAccess(), files, kind)
+    require("obstore")
     from asset_job.sources.s3_objects import s3_access  # noqa: PLC0415
 
     access = s3_access(connection_of(request.connections, "s3", request.connection))
-    return S3Frames(request=request, access=access, files=files).frame()
+    return FileFrames(request, access, files, kind)
 
 
-def local_files(request: ReadRequest, files: Sequence[LocalSourceFile]) -> DataFrame:
-    """Check each file once, then let Spark read them: local files have no versions that could be pinned."""
-    paths = []
-    for file in dict.fromkeys(files):
-        fault = _fault_of(file)
-        if fault is None:
-            paths.append(file.path)
-        elif request.missing == "fail":
-            raise SourceFailed(f"{file.path} {fault}; put it back and retry the run, or read with missing='skip'")
-    return by_spark(request, paths)
-
-
-def by_spark(request: ReadRequest, paths: Sequence[str]) -> DataFrame:
-    """The files through Spark's own reader of their format."""
-    if not paths:
+def by_spark(request: ReadRequest, files: Sequence[S3File] | Sequence[LocalSourceFile]) -> DataFrame:
+    """The files through Spark's own reader of their format: any version of an object, and values as Spark reads them."""
+    if not files:
         return request.empty()
-    kind = request.format_of(paths)
+    kind = request.format_of([file.name for file in files])
     options = request.options
     if kind == "csv":  # with a schema, a header that differs from it is an error and is not ignored
         by_schema = {"inferSchema": True} if request.schema is None else {"enforceSchema": False}
@@ -78,16 +84,8 @@ def by_spark(request: ReadRequest, paths: Sequence[str]) -> DataFrame:
     reader = request.spark.read.format(kind).options(**options)
     if request.schema is not None and kind != "text":
         reader = reader.schema(request.schema)
-    return reader.load([_visible_path(path) for path in paths])
-
-
-def _visible_path(path: str) -> str:
-    """A path for Spark. Raises `SourceFailed` for a file that Spark takes for hidden, and would skip without a word."""
-    if PurePosixPath(path).name.startswith(("_", ".")):
-        raise SourceFailed(
-            f"{path} cannot be read, because Spark skips names that begin with _ or . as hidden: rename the file"
-        )
-    return literal_path(path)
+    names = [f"s3a://{file.bucket}/{file.key}" if isinstance(file, S3File) else file.path for file in files]
+    return reader.load([literal_path(name) for name in names])
 
 
 def literal_path(path: str) -> str:
@@ -95,20 +93,11 @@ def literal_path(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _fault_of(file: LocalSourceFile) -> str | None:
-    """Why the file cannot be read as its event names it; None if it can."""
-    try:
-        size = Path(file.path).stat().st_size
-    except FileNotFoundError:
-        return "was deleted since it was detected"
-    except OSError as error:
-        return f"cannot be read: {error.strerror}"
-    return "was overwritten since it was detected" if file.size not in {None, size} else None
-
-
 def _from_postgres(request: ReadRequest, rows: RowSelection) -> DataFrame:
     uri = address(connection_of(request.connections, "postgres", request.connection))
-    if request.has_jar("postgresql") and not rows.keys:
+    if request.reader == "spark":
+        if rows.keys:
+            raise AssetJobError("rows are named by their keys, which reader='spark' cannot read: leave it out")
         frame = rows_by_jdbc(request, rows, uri)
     else:
         require("pyarrow", "adbc_driver_postgresql")
@@ -132,7 +121,7 @@ def _with_schema(frame: DataFrame, request: ReadRequest, rows: RowSelection) -> 
     schema = request.spark.createDataFrame([], request.schema).schema
     missing = [field.name for field in schema if field.name.lower() not in columns]
     if missing:
-        raise SourceFailed(f"the table {rows.table} has no column {', '.join(missing)}: correct the schema")
+        raise SourceInvalid(f"the table {rows.table} has no column {', '.join(missing)}: correct the schema")
     return frame.select(*(_fitting(columns[field.name.lower()], field, rows.table) for field in schema))
 
 
@@ -144,7 +133,7 @@ def _fitting(column: StructField, field: StructField, table: str) -> Column:
     if column.dataType == field.dataType:
         return value.alias(field.name)
     fault = sql.concat(
-        sql.lit(f"SourceFailed: a value of the table {table} does not fit the schema: in {field.name} there is "),
+        sql.lit(f"SourceInvalid: a value of the table {table} does not fit the schema: in {field.name} there is "),
         value.cast("string"),
     )
     cast = value.try_cast(field.dataType)

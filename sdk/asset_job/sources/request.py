@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from datetime import UTC, datetime, timedelta
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from asset_job.errors import AssetJobError
 from asset_job.events import AssetEvent
+from asset_job.sources.packing import without_packing
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
 _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".parquet": "parquet"}
-_PACKED = {".gz", ".bz2", ".zst", ".lz4"}
+Reader = Literal["asset_job", "spark"]
+OnUnrepresentable = Literal["fail", "bad", "null", "text"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +34,12 @@ class ReadRequest:
     connection: str | None = None
     """The name of the connection; None: the only one of its kind."""
     missing: Literal["fail", "skip"] = "fail"
+    reader: Reader = "asset_job"
+    """What reads: this package, or Spark's own readers (s3a, JDBC), whose values may differ from the source's."""
+    on_unrepresentable: OnUnrepresentable = "fail"
+    """What becomes of a value of PostgreSQL that Spark has no value for."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Options of Spark's reader of the format."""
+    """Options by Spark's names, see `options.NAMES`."""
 
     @property
     def tasks(self) -> int:
@@ -55,17 +62,10 @@ class ReadRequest:
             )
         return self.spark.createDataFrame([], self.schema)
 
-    def has_jar(self, name: str) -> bool:
-        """Whether `packages` or `jars` of the job bring a jar whose name contains `name`."""
-        conf = self.spark.sparkContext.getConf()
-        jars = ",".join(conf.get(key) or "" for key in ("spark.jars", "spark.jars.packages")).split(",")
-        return any(name in PurePosixPath(jar).name for jar in jars)
-
 
 def format_by_name(name: str) -> str | None:
     """The format that a file's name implies; None if it implies none."""
-    endings = [ending for ending in PurePosixPath(name.lower()).suffixes if ending not in _PACKED]
-    return _FORMATS.get(endings[-1]) if endings else None
+    return _FORMATS.get(PurePosixPath(without_packing(name)).suffix)
 
 
 def quoted(name: str) -> str:
@@ -86,13 +86,14 @@ class S3File:
     """The bytes, the second excluded, at which the lines or row groups of the part begin. None: the whole file."""
 
     @property
-    def url(self) -> str:
+    def name(self) -> str:
+        """The URL."""
         return f"s3://{self.bucket}/{self.key}"
 
     @property
-    def has_start(self) -> bool:
-        """Whether the part begins where the file does."""
-        return self.part is None or self.part[0] == 0
+    def is_pinned(self) -> bool:
+        """Whether all requests get the same version, so that tasks may read parts of it."""
+        return self.etag is not None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +101,26 @@ class LocalSourceFile:
     """A file on this machine, or in a folder that driver and executors share."""
 
     path: str
-    size: int | None
-    """The size when it was detected; None: unknown."""
+    size: int
+    modified: int | None = None
+    """When it was changed, in microseconds since 1970; None: any time."""
+    inode: int | None = None
+    """None: any, as in events of earlier versions."""
+    part: tuple[int, int] | None = None
+    """The bytes that one task reads, as of `S3File`."""
+
+    @property
+    def name(self) -> str:
+        """The path."""
+        return self.path
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether each task checks that it reads the same version."""
+        return self.modified is not None
+
+
+SourceFile: TypeAlias = S3File | LocalSourceFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +193,7 @@ def _table_and_column(events: Sequence[AssetEvent], table: str | None) -> tuple[
 
 def _files(given: Sequence[Mapping[str, Any]]) -> Sequence[S3File] | Sequence[LocalSourceFile]:
     if all("path" in file for file in given):
-        return [LocalSourceFile(path=file["path"], size=file.get("size")) for file in given]
+        return list(dict.fromkeys(map(_local_file, given)))
     if all("key" in file for file in given):
         files = (
             S3File(bucket=file["bucket"], key=file["key"], size=int(file.get("size") or 0), etag=file.get("etag"))
@@ -182,6 +201,23 @@ def _files(given: Sequence[Mapping[str, Any]]) -> Sequence[S3File] | Sequence[Lo
         )
         return list(dict.fromkeys(files))
     raise AssetJobError("some of these files are local and some are on S3: read one asset's files at a time")
+
+
+def _local_file(given: Mapping[str, Any]) -> LocalSourceFile:
+    """The file as it was detected; without a size, as it is now."""
+    path, size = str(given["path"]), given.get("size")
+    modified = None if given.get("last_modified") is None else _microseconds(str(given["last_modified"]))
+    if size is None:
+        try:
+            size = Path(path).stat().st_size
+        except OSError:
+            size = 0
+    return LocalSourceFile(path=path, size=int(size), modified=modified, inode=given.get("inode"))
+
+
+def _microseconds(moment: str) -> int:
+    since = datetime.fromisoformat(moment) - datetime(1970, 1, 1, tzinfo=UTC)
+    return since // timedelta(microseconds=1)
 
 
 def _is_range(item: Any) -> bool:

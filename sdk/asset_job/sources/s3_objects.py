@@ -11,23 +11,21 @@ import io
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cache
-from typing import Any, TypeAlias, cast
+from functools import cache, partial
+from typing import IO, Any, cast
 
 import obstore
-import pyarrow as pa
 from obstore import exceptions
 from obstore.store import MemoryStore, ObjectStore, S3Store
 
-from asset_job.errors import FileUnreadable, SourceFailed
+from asset_job.errors import FileUnreadable, SourceFailed, SourceInvalid
 from asset_job.sources.arrow import lines_of_part
+from asset_job.sources.file_reader import FileAccess, Opening
+from asset_job.sources.packing import PIECE, checked, codec_by_name, unpacked_if_named
 from asset_job.sources.request import S3File
-
-Located: TypeAlias = tuple[ObjectStore, S3File]
-"""The store from which a file is read, and the file as that store has it."""
 
 _LONGEST_READ = timedelta(hours=12)
 """The time for reading one file: Spark may consume it slowly."""
@@ -36,7 +34,7 @@ _MOST_RETRIES = 10
 
 
 @dataclass(frozen=True, kw_only=True)
-class S3Access:
+class S3Access(FileAccess[S3File]):
     """A connection to S3, for any bucket."""
 
     endpoint: str | None
@@ -47,6 +45,13 @@ class S3Access:
     def store(self, bucket: str) -> S3Store:
         """The client for a bucket, which a process makes once."""
         return _store(self, bucket)
+
+    def opened(self, files: Iterable[S3File]) -> Iterator[tuple[S3File, Opening]]:
+        for file, located in fetched_ahead(self, files):
+            yield file, partial(_lasting, located)
+
+    def errors(self, file: S3File) -> AbstractContextManager[None]:
+        return s3_errors(file)
 
 
 def s3_access(connection: Mapping[str, Any]) -> S3Access:
@@ -129,31 +134,25 @@ def _store(access: S3Access, bucket: str) -> S3Store:
     )
 
 
-_PIECE = 4 << 20
 _BEHIND = 64 << 10
 """Bytes after a part that are requested with it: most last lines end there."""
-_LARGE_PIECE = 16 << 20
-"""Bytes of a compressed file that one request fetches."""
-_COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".lz4": "lz4"}
 
 
 @contextmanager
-def errors_naming(file: S3File) -> Iterator[None]:
+def s3_errors(file: S3File) -> Iterator[None]:
     """Turn what fails in the block into `FileUnreadable` or `SourceFailed`, with a sentence that names the file."""
     try:
         yield
     except (FileNotFoundError, exceptions.NotFoundError):
-        raise FileUnreadable(f"{file.url} was deleted since it was detected; {_REMEDY}") from None
+        raise FileUnreadable(f"{file.name} was deleted since it was detected; {_REMEDY}") from None
     except exceptions.PreconditionError:
-        raise FileUnreadable(f"{file.url} was overwritten since it was detected; {_REMEDY}") from None
+        raise FileUnreadable(f"{file.name} was overwritten since it was detected; {_REMEDY}") from None
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
         raise FileUnreadable(
-            f"{file.url} may not be read with this connection: grant its identity the permission"
+            f"{file.name} may not be read with this connection: grant its identity the permission"
         ) from None
-    except (pa.ArrowException, ValueError, EOFError) as error:
-        raise FileUnreadable(f"{file.url} cannot be read: {first_line(error)}") from None
     except (exceptions.BaseError, OSError) as error:
-        raise SourceFailed(f"{file.url} cannot be reached: {first_line(error)}") from None
+        raise SourceFailed(f"{file.name} cannot be reached: {first_line(error)}") from None
 
 
 _REMEDY = "put it back and retry the run, or read with missing='skip'"
@@ -165,78 +164,79 @@ _SMALL = 4 << 20
 """Bytes of the largest file that is fetched ahead. At most `_AHEAD` such files are in memory for each task."""
 
 
-def fetched_ahead(access: S3Access, files: Iterable[S3File]) -> Iterator[tuple[S3File, Callable[[], Located]]]:
-    """The files in their order, each with a call that returns where it is, or raises why it cannot be fetched."""
+def fetched_ahead(access: S3Access, files: Iterable[S3File]) -> Iterator[tuple[S3File, Callable[[], OpenObject]]]:
+    """The files in their order, each with a call that returns it open, or raises why it cannot be fetched."""
     upcoming = iter(files)
-    ahead: deque[tuple[S3File, Future[Located]]] = deque()
+    ahead: deque[tuple[S3File, Future[OpenObject]]] = deque()
     pool = ThreadPoolExecutor(_AHEAD, thread_name_prefix="s3files")
     try:
         while True:
             while len(ahead) < _AHEAD and (file := next(upcoming, None)) is not None:
-                ahead.append((file, pool.submit(_locate, access, file)))
+                ahead.append((file, pool.submit(_opened, access, file)))
             if not ahead:
                 return
-            file, located = ahead.popleft()
-            yield file, located.result
+            file, opened = ahead.popleft()
+            yield file, opened.result
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _locate(access: S3Access, file: S3File) -> Located:
-    """Where to read a file from. A small file is fetched into memory."""
+def _opened(access: S3Access, file: S3File) -> OpenObject:
+    """An object, open for reading. A small one is fetched into memory."""
     store = access.store(file.bucket)
-    if not 0 < file.size <= _SMALL:
-        return store, file
+    if not 0 < file.size <= _SMALL or file.part is not None:
+        return OpenObject(store, file, name=file.name)
     memory, content = MemoryStore(), _get(store, file).bytes()
     obstore.put(memory, path_of(file.key), bytes(content))
-    return memory, replace(file, size=len(content), etag=None)
+    return OpenObject(memory, replace(file, size=len(content), etag=None), name=file.name)
 
 
-def codec_of(file: S3File) -> str | None:
-    """The compression that a file's name implies; None if it implies none."""
-    return next((codec for ending, codec in _COMPRESSIONS.items() if file.key.endswith(ending)), None)
+def _lasting(located: Callable[[], OpenObject]) -> AbstractContextManager[OpenObject]:
+    """An object that needs no end: each request names its version."""
+    return nullcontext(located())
 
 
-def pieces(store: ObjectStore, file: S3File) -> Iterator[bytes]:
-    """The file's bytes, a few megabytes at a time and decompressed; for a part, the lines that begin in it."""
-    codec = codec_of(file)
-    if file.part is not None:
-        yield from lines_of_part(_from(store, file, *file.part), *file.part)
-        return
-    if codec is None:
-        yield from map(bytes, _get(store, file).stream(min_chunk_size=_PIECE))
-        return
-    raw = pa.BufferedInputStream(pa.PythonFile(PinnedObject(store, file), mode="r"), _LARGE_PIECE)
-    with pa.CompressedInputStream(raw, codec) as decompressed:
-        while piece := _read_decompressed(decompressed):
-            yield piece
+@dataclass(frozen=True)
+class OpenObject:
+    """One version of an object that is open for reading. Implements `OpenFile`."""
 
+    store: ObjectStore
+    file: S3File
+    name: str = field(kw_only=True)
 
-def _from(store: ObjectStore, file: S3File, begin: int, end: int) -> Iterator[bytes]:
-    """The file's bytes, starting with the byte before `begin`. The first request ends a little after `end`, as most lines do.
+    @property
+    def size(self) -> int:
+        return self.file.size
 
-    Raises ValueError if the file's size is not the detected one: further bytes would be in no part.
-    """
-    at, upto = max(begin - 1, 0), end + _BEHIND
-    while at < file.size:
-        response = _get(store, file, range=(at, min(upto, file.size)))
-        if response.meta["size"] != file.size:
-            raise ValueError(f"it has {response.meta['size']} bytes, but its event names {file.size}")
-        yield from map(bytes, response.stream(min_chunk_size=_PIECE))
-        at, upto = upto, upto + _PIECE
+    @property
+    def part(self) -> tuple[int, int] | None:
+        return self.file.part
 
+    def pieces(self) -> Iterator[bytes]:
+        if self.file.part is not None:
+            return lines_of_part(self._from(*self.file.part), *self.file.part)
+        if codec_by_name(self.name) is not None:
+            return unpacked_if_named(self.seekable(), self.name)
+        return checked(map(bytes, _get(self.store, self.file).stream(min_chunk_size=PIECE)), self.name)
 
-def _read_decompressed(decompressed: Any) -> bytes:
-    """Some decompressed bytes. Raises ValueError if the file is not compressed as its name implies.
+    def seekable(self) -> IO[bytes]:
+        return cast("IO[bytes]", PinnedObject(self.store, self.file))
 
-    Arrow reports that as an OSError, like a lost connection.
-    """
-    try:
-        return bytes(decompressed.read(_PIECE))
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise ValueError(str(error)) from error
+    def _from(self, begin: int, end: int) -> Iterator[bytes]:
+        """The bytes that start with the byte before `begin`. The first request ends a little after `end`, as most lines do.
+
+        Raises `FileUnreadable` if the size is not the detected one: further bytes would be in no part.
+        """
+        at, upto = max(begin - 1, 0), end + _BEHIND
+        while at < self.size:
+            response = _get(self.store, self.file, range=(at, min(upto, self.size)))
+            if response.meta["size"] != self.size:
+                actual = response.meta["size"]
+                raise FileUnreadable(
+                    f"{self.name} cannot be read: it has {actual} bytes, but its event names {self.size}"
+                )
+            yield from map(bytes, response.stream(min_chunk_size=PIECE))
+            at, upto = upto, upto + PIECE
 
 
 class PinnedObject(io.RawIOBase):
@@ -260,6 +260,11 @@ class PinnedObject(io.RawIOBase):
         self._position = max(0, start + offset)
         return self._position
 
+    def readinto(self, buffer: Any) -> int:
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
     def read(self, size: int = -1) -> bytes:
         end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
@@ -270,11 +275,11 @@ class PinnedObject(io.RawIOBase):
 
 
 def path_of(key: str) -> str:
-    """The key as obstore's path. Raises ValueError for the few keys that obstore would take for other keys."""
-    parts = key.split("/")
-    if any(part in {"", ".", ".."} for part in parts):
-        raise ValueError(
-            "its key has an empty part, or one that is . or ..: give the job spark.packages with hadoop-aws to read it"
+    """The key as obstore's path. Raises `SourceInvalid` for the few keys that obstore would take for other keys."""
+    if any(part in {"", ".", ".."} for part in key.split("/")):
+        raise SourceInvalid(
+            f"the key {key} has an empty part, or one that is . or ..: give the job spark.packages with hadoop-aws, and "
+            "read it with reader='spark'"
         )
     return key
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Final, TypeVar
 
-from asset_job.sources.request import S3File
+from asset_job.sources.request import SourceFile
 
 T = TypeVar("T")
+File = TypeVar("File", bound=SourceFile)
 _OPENING_COSTS: Final = 1 << 20
 """The cost of opening a file, in bytes that could be read meanwhile, so that very many small files make more than one task."""
 SMALLEST_PART: Final = 8 << 20
@@ -17,8 +18,8 @@ SMALLEST_PART: Final = 8 << 20
 
 
 def split_files(
-    files: Iterable[S3File], *, tasks: int, most: int, may_divide: Callable[[S3File], bool]
-) -> list[list[S3File]]:
+    files: Iterable[File], *, tasks: int, most: int, may_divide: Callable[[File], bool]
+) -> list[list[File]]:
     """Divide files, in their order, into shares of about the same number of bytes, which is at most `most`.
 
     The number of shares is a multiple of `tasks`, so that all tasks end at about the same time. A file that `may_divide`
@@ -28,7 +29,7 @@ def split_files(
     total = sum(cost for _, cost in costs)
     tasks = max(tasks, 1)
     count = tasks * -(-total // (most * tasks))
-    shares: list[list[S3File]] = [[] for _ in range(count)]
+    shares: list[list[File]] = [[] for _ in range(count)]
     done = 0
     for file, cost in costs:
         first, last = done * count // total, (done + cost) * count // total
@@ -40,7 +41,7 @@ def split_files(
     return [share for share in shares if share]
 
 
-def _divided(file: S3File, ends: Iterable[int]) -> Iterator[tuple[S3File, int, int]]:
+def _divided(file: File, ends: Iterable[int]) -> Iterator[tuple[File, int, int]]:
     """The parts of a file, each with the bytes at which it begins and ends."""
     cuts = [0]
     for end in ends:

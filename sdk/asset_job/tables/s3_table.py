@@ -109,7 +109,8 @@ class S3Table(TargetTable):
     def rows_of_other_runs(
         self, spark: SparkSession, columns: Mapping[str, str], partition_by: Sequence[str]
     ) -> DataFrame | None:
-        from asset_job.sources.s3_frames import S3Frames  # noqa: PLC0415 - kept out of what executors import
+        from asset_job.sources.formats import ParquetFormat  # noqa: PLC0415 - kept out of what executors import
+        from asset_job.sources.frames import FileFrames  # noqa: PLC0415
 
         with self._write_errors():
             files = [
@@ -122,8 +123,8 @@ class S3Table(TargetTable):
         if not files:
             return None
         ddl = ", ".join(f"{quoted(name)} {kind}" for name, kind in columns.items())
-        frames = S3Frames(request=ReadRequest(spark=spark, schema=ddl), access=self.access, files=files)
-        return frames.parquet(from_path=[name for name in partition_by if name in columns])
+        parquet = ParquetFormat(from_path=tuple(name for name in partition_by if name in columns))
+        return FileFrames(ReadRequest(spark=spark, schema=ddl), self.access, files, parquet).frame()
 
     def commit(self, rows: int) -> None:
         """Copy what was staged to the run's part.

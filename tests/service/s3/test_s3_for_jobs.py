@@ -22,21 +22,16 @@ from obstore.store import MemoryStore, ObjectStore
 from pyarrow import parquet
 from pyspark.sql import types
 
-from asset_job.errors import FileUnreadable, SourceFailed
-from asset_job.sources import s3files
-from asset_job.sources.by_arrow import LineSchema
-from asset_job.sources.csv_header import Header
-from asset_job.sources.csv_lines import ReadCsv
-from asset_job.sources.json_lines import ReadJson
+from asset_job.errors import FileInvalid, FileUnreadable, SourceFailed, SourceInvalid
+from asset_job.sources.csv.parser import CsvParser
+from asset_job.sources.file_reader import errors_naming
+from asset_job.sources.lines import LinesParser
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.parquet import parser as parquet_parser
+from asset_job.sources.parquet.parser import ParquetParser
+from asset_job.sources.records import BadRecord, OpenFile, RecordParser
 from asset_job.sources.request import S3File
-from asset_job.sources.s3_objects import (
-    S3Access,
-    errors_naming,
-    fetched_ahead,
-    pieces,
-    s3_access,
-)
-from asset_job.sources.s3files import ReadFile, ReadLines, ReadParquet
+from asset_job.sources.s3_objects import OpenObject, S3Access, fetched_ahead, s3_access
 from tests.effort import PATIENCE
 from tests.servers import S3Server
 
@@ -72,8 +67,14 @@ def access(s3_server: S3Server) -> S3Access:
 
 
 def read(access: S3Access, file: S3File) -> bytes:
-    with errors_naming(file):
-        return b"".join(pieces(access.store(file.bucket), file))
+    return b"".join(piece for opened in reading(access, file) for piece in opened.pieces())
+
+
+def reading(access: S3Access, file: S3File) -> Iterator[OpenFile]:
+    """The file, open for reading."""
+    [(same, opening)] = access.opened([file])
+    with errors_naming(access, same), opening() as opened:
+        yield opened
 
 
 def test_keys_roles_profiles_and_anonymous_access_can_read(
@@ -110,8 +111,6 @@ def test_a_role_that_cannot_be_assumed_raises_a_sentence(s3_server: S3Server, mo
         ("a.json", "another", "was overwritten since it was detected; put it back"),
         ("gone.json", "another", "was deleted since it was detected"),
         ("gone.json", None, "was deleted since it was detected"),
-        ("a//b", "x", "its key has an empty part, or one that is . or .."),
-        ("../a", "x", "its key has an empty part, or one that is . or .."),
     ],
 )
 def test_a_file_that_has_changed_is_named(access, file, key, etag, sentence) -> None:
@@ -120,6 +119,14 @@ def test_a_file_that_has_changed_is_named(access, file, key, etag, sentence) -> 
         read(access, asked)
     assert str(refused.value).startswith(f"s3://{file.bucket}/{key} ")
     assert sentence in str(refused.value)
+
+
+@pytest.mark.parametrize("key", ["a//b", "../a"])
+def test_a_key_that_obstore_would_take_for_another_is_refused(access: S3Access, file: S3File, key: str) -> None:
+    with pytest.raises(
+        SourceInvalid, match=r"has an empty part, or one that is \. or \.\.: give the job .* reader='spark'"
+    ):
+        read(access, replace(file, key=key))
 
 
 def test_odd_keys_are_read_and_written_as_they_are(s3_server: S3Server, bucket: str, access: S3Access) -> None:
@@ -165,7 +172,7 @@ def test_the_next_small_files_are_fetched_while_one_is_read() -> None:
         keys = {"access_key_id": "a", "secret_access_key": "b"}
         access = s3_access({"endpoint_url": endpoint, "region": "r", **keys})
         files = [S3File(bucket="lake", key=name, size=13, etag="1") for name in names]
-        read = [b"".join(pieces(*found())).decode() for _, found in fetched_ahead(access, files)]
+        read = [b"".join(found().pieces()).decode() for _, found in fetched_ahead(access, files)]
     assert read == [f"/lake/{name}" for name in names]
 
 
@@ -177,8 +184,8 @@ def test_a_file_that_cannot_be_fetched_is_named_in_its_turn(s3_server: S3Server,
     outcomes = []
     for file, found in fetched_ahead(access, files):
         try:
-            with errors_naming(file):
-                outcomes.append(b"".join(pieces(*found())).decode())
+            with errors_naming(access, file):
+                outcomes.append(b"".join(found().pieces()).decode())
         except FileUnreadable as error:
             outcomes.append(str(error).partition(" since")[0])
     assert outcomes == ["1", f"s3://{bucket}/2 was deleted", "3", f"s3://{bucket}/4 was deleted"]
@@ -186,7 +193,8 @@ def test_a_file_that_cannot_be_fetched_is_named_in_its_turn(s3_server: S3Server,
 
 ORDERS = [{"id": number, "note": "x" * (200_000 if number % 10 == 3 else number % 97)} for number in range(200)]
 """Some lines are longer than what is requested after the end of a part."""
-OF_ORDERS = types.StructType().add("id", "long").add("note", "string")
+COLUMNS = pa.schema([("id", pa.int64()), ("note", pa.string())])
+PLAIN = ReadOptions(header=False, multi_line=False)
 
 
 def parquet_of_orders() -> bytes:
@@ -195,63 +203,41 @@ def parquet_of_orders() -> bytes:
     return bytes(sink.getvalue())
 
 
-def orders_by_csv(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    reader = ReadCsv.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"), ",", Header(names=["id", "note"]))
-    assert reader is not None
-    return reader(store, file)
-
-
-def orders_by_json(store: ObjectStore, file: S3File) -> Iterator[pa.RecordBatch]:
-    """Read orders from JSON, including lines that are left to Spark elsewhere, such as very long ones."""
-    reader = ReadJson.of(LineSchema(schema=OF_ORDERS, corrupt="corrupt"))
-    assert reader is not None
-    for batch in reader(store, file):
-        rows = [(row["0"], row["1"], row["line"]) for row in batch.to_pylist()]
-        yield pa.RecordBatch.from_pylist(
-            [json.loads(line) if line else {"id": number, "note": note} for number, note, line in rows]
-        )
-
-
 @pytest.mark.parametrize(
-    ("body", "read_file"),
+    ("body", "parser"),
     [
-        ("\r\n".join(map(json.dumps, ORDERS)).encode(), orders_by_json),
         (
-            "\n".join(["id,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
-            ReadLines(header=Header(names=["id", "note"])),
+            "\n".join(map(json.dumps, ORDERS)).encode(),
+            LinesParser(columns=pa.schema([("value", pa.string())]), options=ReadOptions()),
         ),
         (
-            "\r".join(["ID,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
-            orders_by_csv,
+            "\r\n".join(["id,note", *(f"{order['id']},{order['note']}" for order in ORDERS)]).encode(),
+            CsvParser(columns=COLUMNS, options=replace(PLAIN, header=True)),
         ),
-        (parquet_of_orders(), ReadParquet(schema=pa.schema([("id", pa.int64()), ("note", pa.string())]))),
+        (
+            "\r".join(f"{order['id']},{order['note']}" for order in ORDERS).encode(),
+            CsvParser(columns=COLUMNS, options=PLAIN),
+        ),
+        (parquet_of_orders(), ParquetParser(columns=COLUMNS, options=ReadOptions())),
     ],
-    ids=["JSON", "CSV as text", "CSV", "Parquet"],
+    ids=["text", "CSV with a header", "CSV", "Parquet"],
 )
 def test_the_parts_of_a_file_are_the_whole_wherever_it_is_divided(
-    s3_server: S3Server, bucket: str, access: S3Access, body: bytes, read_file: ReadFile
+    s3_server: S3Server, bucket: str, access: S3Access, body: bytes, parser: RecordParser
 ) -> None:
     etag = s3_server.client.put_object(Bucket=bucket, Key="large", Body=body)["ETag"].strip('"')
     whole = S3File(bucket=bucket, key="large", size=len(body), etag=etag)
 
     def rows(file: S3File) -> list[dict[str, Any]]:
-        return [row for batch in read_file(access.store(bucket), file) for row in batch.to_pylist()]
+        batches = [batch for opened in reading(access, file) for batch in parser.parse(opened)]
+        assert not [batch for batch in batches if isinstance(batch, BadRecord)]
+        return [row for batch in batches if isinstance(batch, pa.RecordBatch) for row in batch.to_pylist()]
 
     expected = rows(whole)
     assert len(expected) == len(ORDERS)
     for count in (2, 3, 40):
         cuts = [len(body) * at // count for at in range(count + 1)]
         assert [row for part in pairwise(cuts) for row in rows(replace(whole, part=part))] == expected
-
-
-def test_a_header_after_the_first_part_is_an_error(s3_server: S3Server, bucket: str, access: S3Access) -> None:
-    body = b"\n" * 100 + b"id,note\n1,a\n"
-    etag = s3_server.client.put_object(Bucket=bucket, Key="late.csv", Body=body)["ETag"].strip('"')
-    first = S3File(bucket=bucket, key="late.csv", size=len(body), etag=etag, part=(0, 50))
-    with pytest.raises(
-        SourceFailed, match=r"late\.csv has no header in its first 50 bytes: remove what comes before the header"
-    ):
-        list(ReadLines(header=Header(names=["id", "note"]))(access.store(bucket), first))
 
 
 def test_a_file_that_is_larger_than_its_event_says_is_an_error(file: S3File, access: S3Access) -> None:
@@ -267,11 +253,12 @@ def test_little_of_a_parquet_file_is_in_memory_at_a_time(monkeypatch: pytest.Mon
     parquet.write_table(table, sink, row_group_size=5_000)
     store, size = MemoryStore(), len(sink.getvalue())
     obstore.put(store, "large", bytes(sink.getvalue()))
-    monkeypatch.setattr(s3files, "_TOGETHER", 2 << 20)
+    monkeypatch.setattr(parquet_parser, "_TOGETHER", 2 << 20)
     tracemalloc.start()
     try:
-        batches = ReadParquet(schema=table.schema)(store, S3File(bucket="b", key="large", size=size, etag=None))
-        assert sum(batch.num_rows for batch in batches) == len(table)
+        file = OpenObject(store, S3File(bucket="b", key="large", size=size, etag="x"), name="large")
+        batches = ParquetParser(columns=table.schema, options=ReadOptions()).parse(file)
+        assert sum(batch.num_rows for batch in batches if isinstance(batch, pa.RecordBatch)) == len(table)
         assert tracemalloc.get_traced_memory()[1] < size // 2
     finally:
         tracemalloc.stop()

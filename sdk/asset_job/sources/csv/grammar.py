@@ -1,0 +1,285 @@
+"""The grammar of a CSV dialect, and how it divides a text into runs of good records and single bad ones."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from asset_job.errors import FileInvalid
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.records import LONGEST_RECORD, BadRecord
+from asset_job.sources.texts.encodings import shown
+
+_BREAKS = b"\r\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """Whole records, one after another, each with as many fields as there are columns. Blank lines may be among them."""
+
+    content: bytes
+    line: int
+    """The line at which it begins."""
+    byte: int
+    """The byte, in UTF-8, at which it begins."""
+
+
+Segment: TypeAlias = Run | BadRecord
+
+
+def _none_of(characters: bytes) -> bytes:
+    """The pattern of a byte that is none of these."""
+    return b"[^%b]" % re.escape(characters) if characters else rb"[\s\S]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dialect:
+    """The patterns of a file's values, whose lines end with `line_end`."""
+
+    options: ReadOptions
+    line_end: bytes
+
+    @cached_property
+    def separator(self) -> bytes:
+        return self.options.separator.encode()
+
+    @cached_property
+    def quote(self) -> bytes:
+        return self.options.quote.encode()
+
+    @cached_property
+    def escape(self) -> bytes:
+        """The character that makes a quote or itself ordinary; empty: quotes are doubled only."""
+        escape = (self.options.escape or "").encode()
+        return b"" if escape == self.quote else escape
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether Arrow can split what the grammar has approved."""
+        spaces = self.options.strip_left or self.options.strip_right
+        return len(self.separator) == 1 and not self.escape and not spaces and self.options.line_separator is None
+
+    @cached_property
+    def content(self) -> bytes:
+        """The pattern of what stands between quotes."""
+        quote, breaks = re.escape(self.quote), b"" if self.options.multi_line else _BREAKS
+        some = _none_of(self.quote + self.escape + breaks)
+        if not self.escape:
+            return rb"%b*+(?:%b%b%b*+)*+" % (some, quote, quote, some)
+        return rb"(?:%b++|%b%b|%b%b)*+" % (some, re.escape(self.escape), _none_of(breaks), quote, quote)
+
+    @cached_property
+    def bare(self) -> bytes:
+        """The pattern of a value without quotes."""
+        breaks = b"" if self.options.line_separator else _BREAKS
+        if len(self.separator) == 1 and breaks:
+            return _none_of(self.separator + self.quote + breaks) + b"*+"
+        ends = b"|".join(map(re.escape, [self.separator, self.line_end]))
+        return rb"(?:(?!%b)%b)*+" % (ends, _none_of(self.quote + breaks))
+
+    def field(self, group: bytes = b"?:") -> bytes:
+        """The pattern of a value, in quotes or bare. With an empty `group` both are groups."""
+        left, right = (b" *+" if strip else b"" for strip in (self.options.strip_left, self.options.strip_right))
+        if not self.quote:
+            return rb"(?:(%b(?!))|(%b%b))" % (group, group, self.bare)
+        quote = re.escape(self.quote)
+        return rb"(?:%b%b(%b%b)%b%b|(%b%b))" % (left, quote, group, self.content, quote, right, group, self.bare)
+
+    def split(self, record: bytes) -> list[str | None]:
+        """The values of a good record in UTF-8."""
+        return [self._value(*match) for match in self._splitting.findall(record)] if record else []
+
+    @cached_property
+    def _splitting(self) -> re.Pattern[bytes]:
+        return re.compile(rb"(?:\A|%b)(%b)" % (re.escape(self.separator), self.field(b"")))
+
+    def _value(self, whole: bytes, quoted: bytes, bare: bytes) -> str | None:
+        options = self.options
+        if not self.quote or not whole.lstrip(b" " if options.strip_left else b"").startswith(self.quote):
+            bare = bare.lstrip(b" ") if options.strip_left else bare
+            text = (bare.rstrip(b" ") if options.strip_right else bare).decode()
+            return None if text in {"", options.null_value} else text
+        quoted = quoted.replace(self.quote * 2, self.quote)
+        if self.escape:
+            quoted = re.sub(
+                rb"%b([%b])" % (re.escape(self.escape), re.escape(self.escape + self.quote)), rb"\1", quoted
+            )
+        return quoted.decode() or options.empty_value
+
+
+@dataclass(kw_only=True)
+class Grammar:
+    """Divides a text into runs of good records, and bad records between them."""
+
+    dialect: Dialect
+    fields: int | None
+    """The fields of a record; None: any number."""
+    name: str
+    """The file, for sentences."""
+    part: bool = False
+    """Whether the text is a part of a file, where lines have no numbers."""
+    line: int = 1
+    byte: int = 0
+
+    def segments(self, pieces: Iterable[bytes]) -> Iterator[Segment]:
+        """The runs and bad records of a text in UTF-8, in their order. Raises `FileInvalid` for a record that is too long."""
+        end, waiting = self.dialect.line_end, b""
+        for piece in pieces:
+            waiting = yield from self._take(waiting + piece, final=False)
+            if len(waiting) > LONGEST_RECORD:
+                raise FileInvalid(f"{self.name} has a record of more than 16 MB at line {self.line}: close its quotes")
+        if waiting:
+            yield from self._take(waiting if waiting.endswith(end) else waiting + end, final=True)
+
+    def first(self, text: bytes, *, final: bool) -> tuple[int, int] | None:
+        """Where the first record of a text begins and ends, without its line end; None if that is not there yet.
+
+        Raises `FileInvalid` for a text that does not begin with a record.
+        """
+        begin, skipped = 0, True
+        while skipped:
+            end = max(self._match(self._blank, text, begin), self._match(self._comment, text, begin))
+            begin, skipped = end, end > begin
+        stop = self._match(self._values, text, begin)
+        if text.startswith(self.dialect.line_end, stop) or (final and stop == len(text)):
+            return begin, stop
+        bad = self._bad(text, begin, final=final)
+        if bad is None:
+            return None
+        raise FileInvalid(f"the first line of {self.name} is no record: {bad[0].reason}; correct the file")
+
+    def behind(self, text: bytes, end: int) -> bytes:
+        """The text behind a record that ends at a place."""
+        end = min(end + len(self.dialect.line_end), len(text))
+        self._advance(text, 0, end)
+        return text[end:]
+
+    def _take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
+        """The segments at the beginning of a text. Returns the rest, whose end is not there yet."""
+        at = 0
+        while at < len(text):
+            end = self._match(self._run, text, at)
+            if end > at:
+                yield Run(content=text[at:end], line=self.line, byte=self.byte)
+                at = self._advance(text, at, end)
+                continue
+            comment = self._match(self._comment, text, at)
+            if comment > at:
+                at = self._advance(text, at, comment)
+                continue
+            bad = self._bad(text, at, final=final)
+            if bad is None:
+                return text[at:]
+            record, end = bad
+            yield record
+            at = self._advance(text, at, end)
+        return b""
+
+    @staticmethod
+    def _match(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
+        """Where a match that begins at a place ends; the place itself if there is none."""
+        match = pattern.match(text, at)
+        return at if match is None else match.end()
+
+    def _advance(self, text: bytes, begin: int, end: int) -> int:
+        self.line += text.count(self.dialect.line_end[-1:], begin, end)
+        self.byte += end - begin
+        return end
+
+    def _bad(self, text: bytes, at: int, *, final: bool) -> tuple[BadRecord, int] | None:
+        """The bad record at a place, and where it ends; None if that is not there yet."""
+        line_end, quote = self.dialect.line_end, self.dialect.quote
+        stop = self._match(self._values, text, at)
+        if quote and self._open.fullmatch(text, stop) and self._begins_value(text, at, stop):
+            if not final:
+                return None
+            line = self.line + text.count(line_end[-1:], at, stop)
+            record = text[at:].removesuffix(line_end)
+            lines = record.count(line_end[-1:]) + 1
+            return self._record(record, f"the quote that opens at line {line} is not closed", lines), len(text)
+        if not final and (stop == len(text) or line_end.startswith(text[stop:])):
+            return None
+        end = text.find(line_end, stop)
+        if end < 0:
+            if not final:
+                return None
+            end = len(text)
+        return self._record(text[at:end], self._reason(text, at, stop)), min(end + len(line_end), len(text))
+
+    def _begins_value(self, text: bytes, at: int, stop: int) -> bool:
+        before = text[at:stop].rstrip(b" " if self.dialect.options.strip_left else b"")
+        return not before or before.endswith(self.dialect.separator)
+
+    def _reason(self, text: bytes, at: int, stop: int) -> str:
+        if text.startswith(self.dialect.line_end, stop):
+            count = len(self.dialect.split(text[at:stop]))
+            return f"it has {count} field{'' if count == 1 else 's'}, and {self.fields} are expected"
+        character = text[stop : stop + 1]
+        if character in _BREAKS and not self.dialect.options.line_separator:
+            return "it has another line end than the file's first line"
+        if self.dialect.quote and character == self.dialect.quote:
+            return "a quote stands in a value without quotes, or is not closed in its line"
+        return "text stands behind a closing quote"
+
+    def _record(self, record: bytes, reason: str, count: int = 1) -> BadRecord:
+        return BadRecord(record=shown(record), at=self.place(self.line, self.byte), reason=reason, count=count)
+
+    def place(self, line: int, byte: int) -> str:
+        """The name of a place in the file."""
+        return f"byte {byte}" if self.part else f"line {line}"
+
+    @cached_property
+    def record(self) -> re.Pattern[bytes]:
+        """A good record with its line end, or a blank line."""
+        return re.compile(self._good)
+
+    @cached_property
+    def _run(self) -> re.Pattern[bytes]:
+        return re.compile(rb"(?:%b)*+" % self._good)
+
+    @property
+    def _good(self) -> bytes:
+        times = b"*+" if self.fields is None else b"{%d}" % (self.fields - 1)
+        field, separator = self.dialect.field(), re.escape(self.dialect.separator)
+        values = rb"%b(?:%b%b)%b" % (field, separator, field, times)
+        comment = (self.dialect.options.comment or "").encode()
+        begin = b"(?!%b)" % re.escape(comment) if comment else b""
+        return rb"%b(?:%b)?+%b" % (begin, values, re.escape(self.dialect.line_end))
+
+    @cached_property
+    def _blank(self) -> re.Pattern[bytes]:
+        return re.compile(re.escape(self.dialect.line_end))
+
+    @cached_property
+    def _values(self) -> re.Pattern[bytes]:
+        field = self.dialect.field()
+        return re.compile(rb"%b(?:%b%b)*+" % (field, re.escape(self.dialect.separator), field))
+
+    @cached_property
+    def _open(self) -> re.Pattern[bytes]:
+        quote, escape = re.escape(self.dialect.quote), re.escape(self.dialect.escape)
+        return re.compile(rb"%b%b(?:%b)?" % (quote, self.dialect.content, escape))
+
+    @cached_property
+    def _comment(self) -> re.Pattern[bytes]:
+        comment, end = (self.dialect.options.comment or "").encode(), re.escape(self.dialect.line_end)
+        return re.compile(rb"%b(?:(?!%b)[\s\S])*+%b" % (re.escape(comment), end, end) if comment else b"(?!)")
+
+
+def line_end_of(text: bytes, options: ReadOptions, *, final: bool) -> bytes | None:
+    """The end of the first line, outside quotes; None if it is not there yet."""
+    if options.line_separator:
+        return options.line_separator.encode()
+    dialect = Dialect(options=options, line_end=b"\n")
+    quote = re.escape(dialect.quote)
+    quoted = rb"%b%b%b|" % (quote, dialect.content, quote) if quote else b""
+    match = re.match(rb"(?:%b%b)*+(\r\n|\n|\r)" % (quoted, _none_of(dialect.quote + _BREAKS)), text)
+    if match is None and (final or len(text) > LONGEST_RECORD):
+        match = re.search(rb"(\r\n|\n|\r)", text)
+        return match[1] if match else b"\n"
+    if match is None or (match[1] == b"\r" and match.end() == len(text) and not final):
+        return None
+    return match[1]

@@ -1,0 +1,138 @@
+"""DataFrames of files, on S3 and in folders alike: their columns, their division among tasks, and what becomes of bad records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, Generic
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql.types import DataType, LongType, StringType, StructField, StructType
+
+from asset_job.errors import SourceInvalid
+from asset_job.sources.arrow import arrow_schema, load
+from asset_job.sources.file_reader import BAD, BadRecords, File, FileAccess, FilesReader, InferenceReader
+from asset_job.sources.formats import FileFormat
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.packing import codec_by_name
+from asset_job.sources.request import ReadRequest
+from asset_job.sources.shares import SMALLEST_PART, split_files
+
+_LARGEST_SHARE: Final = 128 << 20
+_AT_ONCE: Final = 16 << 20
+"""Bytes of files whose columns the driver infers itself, which is quicker than tasks."""
+BAD_COLUMNS: Final = tuple(field.name for field in BAD)
+"""`_record`, `_file`, `_at`, `_reason` and `_count`: the columns that tell what is wrong with a bad record."""
+
+
+@dataclass(frozen=True)
+class FileFrames(Generic[File]):
+    """The DataFrames of files in one place."""
+
+    request: ReadRequest
+    access: FileAccess[File]
+    files: Sequence[File]
+    format: FileFormat
+
+    def frame(self) -> DataFrame:
+        """The good rows. A bad record is treated as the mode says, or goes to the schema's corrupt column."""
+        names, options = self.schema.names, self.options
+        corrupt = self._corrupt if self._corrupt in names else None
+        mode = options.mode or ("PERMISSIVE" if corrupt else "FAILFAST")
+        if mode != "PERMISSIVE":
+            rows = self._loaded("fail" if mode == "FAILFAST" else "drop")
+            return rows if corrupt is None else rows.withColumn(corrupt, sql.lit(None).cast("string")).select(*names)
+        rows = self._loaded("keep")
+        *columns, bad = (sql.col(name) for name in rows.columns)
+        known = dict(zip(self._fields.names, columns, strict=True))
+        return rows.select(*(known.get(name, bad["_record"]).alias(name) for name in names))
+
+    def with_bad(self) -> DataFrame:
+        """Good rows and bad records: the columns of the schema, and the struct `bad_column` of `BAD_COLUMNS`, null in good rows."""
+        return self._loaded("keep")
+
+    @cached_property
+    def schema(self) -> StructType:
+        """The requested columns, or else those that the files show."""
+        schema = self.inferred() if self.request.schema is None else self.request.schema
+        return self.request.spark.createDataFrame([], schema).schema
+
+    def inferred(self) -> str:
+        """The columns that the files show, as Spark's DDL. Raises `SourceFailed`."""
+        reader = InferenceReader(
+            access=self.access,
+            shares=split_files(self.files, tasks=self.request.tasks, most=_LARGEST_SHARE, may_divide=lambda _: False),
+            inference=self.format.inference(self.options),
+            skip=self.request.missing == "skip",
+        )
+        if sum(file.size for file in self.files) <= _AT_ONCE:
+            results = list(reader.results(self.files))
+        else:
+            frame = load(self.request.spark, "columns", reader, "result string")
+            results = [row["result"] for row in frame.collect()]
+        if not results:
+            raise SourceInvalid("none of the files can be read, so the columns are unknown: give a schema")
+        return reader.inference.schema(results)
+
+    @cached_property
+    def options(self) -> ReadOptions:
+        return ReadOptions.of(self.format.name, self.request.options)
+
+    @property
+    def _corrupt(self) -> str:
+        """The name of the column for the text of bad records. No file has this column."""
+        return self.options.corrupt_column or str(self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
+
+    @cached_property
+    def _fields(self) -> StructType:
+        """The columns that files have."""
+        return StructType([field for field in self.schema if field.name != self._corrupt])
+
+    def _loaded(self, bad: BadRecords) -> DataFrame:
+        spark, skip = self.request.spark, self.request.missing == "skip"
+        parser = self.format.parser(arrow_schema(spark.createDataFrame([], self._fields)), self.options)
+        reader = FilesReader(
+            access=self.access,
+            shares=split_files(
+                self.files,
+                tasks=self.request.tasks,
+                most=_LARGEST_SHARE,
+                may_divide=lambda file: not skip and self._may_divide(file),
+            ),
+            parser=parser,
+            bad=bad,
+            skip=skip,
+        )
+        kinds = [field.dataType for field in self._fields] + ([_BAD] if bad == "keep" else [])
+        rows = load(spark, "files", reader, _numbered(kinds))
+        return rows.toDF(*self._fields.names, *([bad_column(self._fields.names)] if bad == "keep" else []))
+
+    def _may_divide(self, file: File) -> bool:
+        """Whether tasks may read parts of a file. Only what is large enough is looked at."""
+        if file.size < 2 * SMALLEST_PART or not file.is_pinned or codec_by_name(file.name) is not None:
+            return False
+        first = b""
+        for same, opening in self.access.opened([file]):
+            with self.access.errors(same), opening() as opened:
+                first = opened.seekable().read(4)
+        return self.format.divides(self.options, first)
+
+
+def bad_column(names: Sequence[str]) -> str:
+    """The name of the column that tells what is wrong with a bad record, beside columns with these names."""
+    taken, name = {each.lower() for each in names}, "bad"
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _numbered(kinds: Sequence[DataType]) -> StructType:
+    """Columns that are named by number, because a file's names may differ in case only."""
+    return StructType([StructField(str(at), kind) for at, kind in enumerate(kinds)])
+
+
+_BAD: Final = StructType(
+    [StructField(field.name, LongType() if field.name == "_count" else StringType()) for field in BAD]
+)

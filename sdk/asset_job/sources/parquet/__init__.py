@@ -1,0 +1,1 @@
+"""Read Parquet files so that every value is the file's, or is refused by name."""

@@ -1,0 +1,183 @@
+"""The content of a Parquet file: its types as the file means them, and the rows of a part. Broken files are refused by name."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Final
+
+import pyarrow as pa
+from pyarrow import parquet
+
+from asset_job.errors import FileInvalid
+from asset_job.sources.records import OpenFile
+
+INT96: Final = pa.timestamp("ns", "INT96")
+"""The type that stands for a moment which the file stores as INT96."""
+UUID: Final = pa.uuid()
+INTERVAL: Final = pa.month_day_nano_interval()
+_BATCH_ROWS: Final = 65_536
+_TOGETHER: Final = 32 << 20
+"""Bytes of row groups that are fetched at once, unless a single row group is larger."""
+_TAIL: Final = 1 << 20
+"""Bytes at a file's end that are fetched first. A smaller file is fetched as a whole."""
+_MAGIC: Final = b"PAR1"
+_TEXTS: Final = {"STRING", "ENUM", "JSON"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowsRead:
+    """Some rows of a file, as pyarrow reads them."""
+
+    before: int
+    """The rows of the file before these."""
+    batch: pa.RecordBatch
+    nanoseconds: pa.RecordBatch | None
+    """The columns with INT96 once more, in nanoseconds that may have overflowed; `batch` has whole seconds then."""
+
+    def readings(self, name: str) -> Sequence[pa.Array]:
+        """A column as it was read once or twice."""
+        more = self.nanoseconds
+        return [rows.column(name) for rows in (self.batch, more) if rows is not None and name in rows.schema.names]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParquetContent:
+    """A Parquet file that is open for reading."""
+
+    name: str
+    size: int
+    part: tuple[int, int] | None
+    source: Any
+    metadata: Any
+
+    @classmethod
+    def of(cls, file: OpenFile) -> ParquetContent:
+        """The content of a file whose magic and footer fit. Raises `FileInvalid`."""
+        stored = file.seekable()
+        size = stored.seek(0, io.SEEK_END)
+        stored.seek(max(size - _TAIL, 0))
+        tail = stored.read()
+        stored.seek(0)
+        head = tail[:4] if len(tail) == size else stored.read(4)
+        if b"PARE" in (head, tail[-4:]):
+            raise FileInvalid(f"{file.name} is encrypted, and such Parquet files cannot be read: write it in plain")
+        footer = int.from_bytes(tail[-8:-4], "little") + 8
+        if size < len(_MAGIC) + footer or footer == 8 or not (head == tail[-4:] == _MAGIC):  # noqa: PLR2004
+            raise FileInvalid(f"{file.name} is not a Parquet file, or it is incomplete: write it again")
+        if footer > len(tail):
+            stored.seek(size - footer)
+            tail = stored.read()
+        whole = len(tail) == size
+        with _broken(file.name):
+            return cls(
+                name=file.name,
+                size=size,
+                part=file.part,
+                source=pa.BufferReader(tail) if whole else pa.PythonFile(stored, mode="r"),
+                metadata=parquet.read_metadata(pa.BufferReader(tail[-footer:])),
+            )
+
+    def fields(self) -> list[pa.Field]:
+        """The columns in their order, with types that say what the file means."""
+        with _broken(self.name):
+            opened = self._opened("us")
+            leaves = (opened.schema.column(at) for at in range(self.metadata.num_columns))
+            return [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
+
+    def rows(self, names: Sequence[str], int96: Sequence[str]) -> Iterator[RowsRead]:
+        """The rows of the part's row groups, of the columns `names`. Those in `int96` are read twice, to be exact."""
+        with _broken(self.name):
+            opened, again = self._opened("s" if int96 else "us"), self._opened("ns") if int96 else None
+            counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
+            firsts = list(accumulate(counts, initial=0))
+            for groups in self._read_together():
+                before, start = firsts[groups[0]], firsts[groups[0]]
+                exact = again.read_row_groups(groups, columns=list(int96), use_threads=False) if again else None
+                for batch in opened.iter_batches(
+                    batch_size=_BATCH_ROWS,
+                    row_groups=groups,
+                    columns=list(names),
+                    use_threads=False,  # a task has one core
+                ):
+                    more = None if exact is None else _one_batch(exact.slice(before - start, batch.num_rows))
+                    yield RowsRead(before=before, batch=batch, nanoseconds=more)
+                    before += batch.num_rows
+
+    def _opened(self, unit: str) -> Any:
+        return parquet.ParquetFile(
+            self.source,
+            metadata=self.metadata,
+            pre_buffer=True,
+            coerce_int96_timestamp_unit=unit,
+            page_checksum_verification=True,
+        )
+
+    def _read_together(self) -> Iterator[list[int]]:
+        """The part's row groups, in lists of those that are fetched at once and share memory until all are read."""
+        together: list[int] = []
+        room = _TOGETHER
+        for group, size in self._groups():
+            if together and (size > room or group != together[-1] + 1):
+                yield together
+                together, room = [], _TOGETHER
+            together.append(group)
+            room -= size
+        if together:
+            yield together
+
+    def _groups(self) -> Iterator[tuple[int, int]]:
+        """The part's row groups, each with its size in bytes. As in Spark, a group belongs to the part with its middle."""
+        begins = [_begin_of(self.metadata.row_group(group)) for group in range(self.metadata.num_row_groups)]
+        for group, (begin, end) in enumerate(pairwise([*begins, self.size])):
+            middle = min(max(begin + end, 0), 2 * self.size - 1) // 2
+            if self.part is None or self.part[0] <= middle < self.part[1]:
+                yield group, end - begin
+
+
+@contextmanager
+def _broken(name: str) -> Iterator[None]:
+    """Turn what pyarrow says of a broken file into `FileInvalid`. What the file's storage raises passes."""
+    try:
+        yield
+    except (pa.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
+            raise
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise FileInvalid(f"{name} is a broken Parquet file: {reason}; write it again") from None
+
+
+def _begin_of(group: Any) -> int:
+    if group.num_columns == 0:
+        return 0
+    chunk = group.column(0)
+    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
+
+
+def _one_batch(rows: pa.Table) -> pa.RecordBatch:
+    return pa.record_batch([pa.concat_arrays(column.chunks) for column in rows.columns], rows.schema.names)
+
+
+def _meant(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
+    """A type without what only Arrow distinguishes, and with what only the file knows."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(*(field.with_type(_meant(field.type, leaves)) for field in (kind.key_field, kind.item_field)))
+    if pa.types.is_nested(kind):
+        return pa.list_(kind.value_field.with_type(_meant(kind.value_type, leaves)))
+    leaf = next(leaves)
+    if leaf.physical_type == "INT96":
+        return INT96
+    if leaf.logical_type.type == "UUID":
+        return UUID
+    if leaf.converted_type == "INTERVAL":
+        return INTERVAL
+    if leaf.logical_type.type in _TEXTS:
+        return pa.string()
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
