@@ -255,7 +255,9 @@ async def test_bad_records_are_counted_once_and_stay_a_problem_until_an_operator
 async def test_the_end_takes_only_a_number_of_bad_records(api: Api) -> None:
     one = await claimed(api)
     for wrong in (-1, "3", 1.5, 2**63):
-        assert (await one.call("POST", "tries/finish", body={"state": "success", "bad_records": wrong})).status_code == 422
+        assert (
+            await one.call("POST", "tries/finish", body={"state": "success", "bad_records": wrong})
+        ).status_code == 422
 
 
 async def test_one_event_for_each_asset_and_extra(api: Api) -> None:
