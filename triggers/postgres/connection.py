@@ -34,8 +34,12 @@ SETTINGS: Final = {
     "default_transaction_isolation": "read committed",
     "statement_timeout": str(LONGEST // timedelta(milliseconds=1)),
     "idle_in_transaction_session_timeout": str(LONGEST // timedelta(milliseconds=1)),
+    # Texts of values do not depend on what is set for the role or the database.
     "TimeZone": "UTC",
     "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "3",
     # Rows are read along the index, so rows beyond a limit are never touched. A bitmap scan or a sort would read all of a
     # large gap for each part of it. JIT compilation costs more than any statement here.
     "enable_bitmapscan": "off",

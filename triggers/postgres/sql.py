@@ -82,7 +82,8 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     """Return an expression for one row's `columns` as JSON text; without columns it is null.
 
     The rules of PostgreSQL's to_json apply: timestamps are ISO 8601 strings, bytea is a hexadecimal string, NaN is a string.
-    The exception is numeric, which becomes a string too, because JSON readers would round it.
+    The exceptions are numeric, which becomes a string too, because JSON readers would round it, and an array whose subscripts
+    do not begin at 1, which becomes the string that PostgreSQL writes.
     """
     if not columns:
         return "NULL::text"
@@ -97,7 +98,7 @@ def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) 
 
 
 def _exact(name: str, types: Mapping[str, ValueType]) -> str:
-    return quoted(name) + (types[name].cast if name in types else "")
+    return types[name].in_json(quoted(name)) if name in types else quoted(name)
 
 
 def condition(where: str | None) -> str:

@@ -1,8 +1,9 @@
 """Values as PostgreSQL writes them in JSON, digit for digit.
 
 JSON readers parse numbers as floats and would round a numeric, so every numeric becomes text. At the top of a row PostgreSQL
-does that itself (`ValueType.cast`). Inside composites it is done here, by the types that the catalog lists. A number in a json
-or jsonb column stays a number if a float holds it exactly, and otherwise becomes text too.
+does that itself (`ValueType.in_json`). Inside composites it is done here, by the types that the catalog lists. A number in a
+json or jsonb column stays a number if a float holds it exactly, and otherwise becomes text too. An array whose subscripts do
+not begin at 1 becomes text, because a list in JSON has none.
 """
 
 from __future__ import annotations
@@ -30,20 +31,24 @@ class ValueType:
     element: ValueType | None = None
     fields: Mapping[str, ValueType] = field(default_factory=dict)
 
-    @property
-    def cast(self) -> str:
-        """The cast that is appended to an expression of this type before it becomes JSON."""
-        if self.is_numeric:
-            return "::text"
-        return "::text[]" if self.element is not None and self.element.is_numeric else ""
+    def in_json(self, value: str) -> str:
+        """Return an expression that becomes JSON as `value`, an expression of this type, should."""
+        if self.element is None:
+            return f"{value}::text" if self.is_numeric else value
+        items = f"{value}::text[]" if self.element.is_numeric else value
+        return f"CASE WHEN array_dims({value}) ~ '[[](?!1:)' THEN to_json({value}::text) ELSE to_json({items}) END"
 
     @property
     def hides_numeric(self) -> bool:
-        """Whether there is a numeric inside that no cast reaches."""
-        if self.cast:
+        """Whether there is a numeric inside that no cast of `in_json` reaches."""
+        if self._is_cast:
             return False
         parts = [*self.fields.values(), *([] if self.element is None else [self.element])]
-        return any(part.is_numeric or part.cast or part.hides_numeric for part in parts)
+        return any(part._is_cast or part.hides_numeric for part in parts)
+
+    @property
+    def _is_cast(self) -> bool:
+        return self.is_numeric or (self.element is not None and self.element.is_numeric)
 
 
 def type_of(oid: int, catalogue: Mapping[int, Mapping[str, Any]]) -> ValueType:
@@ -99,7 +104,9 @@ def _is_flat(element: ValueType | None) -> bool:
     return element is None or element.element is None
 
 
-def _int_or_text(text: str) -> int | str:
+def _int_or_text(text: str) -> int | float | str:
+    if text == "-0":  # PostgreSQL's for the float -0.0
+        return -0.0
     return int(text) if len(text) < MOST_DIGITS else str(text)
 
 

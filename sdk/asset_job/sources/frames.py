@@ -17,6 +17,7 @@ from asset_job.sources.file_reader import BAD, BadRecords, File, FileAccess, Fil
 from asset_job.sources.formats import FileFormat
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.packing import codec_by_name
+from asset_job.sources.records import bad_column
 from asset_job.sources.request import ReadRequest
 from asset_job.sources.shares import SMALLEST_PART, split_files
 
@@ -118,14 +119,6 @@ class FileFrames(Generic[File]):
             with self.access.errors(same), opening() as opened:
                 first = opened.seekable().read(4)
         return self.format.divides(self.options, first)
-
-
-def bad_column(names: Sequence[str]) -> str:
-    """The name of the column that tells what is wrong with a bad record, beside columns with these names."""
-    taken, name = {each.lower() for each in names}, "bad"
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _numbered(kinds: Sequence[DataType]) -> StructType:

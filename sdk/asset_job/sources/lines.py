@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from asset_job.errors import FileInvalid
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, BadRecord, OpenFile, Parsed
-from asset_job.sources.texts.encodings import decoded, is_utf8, shown, text_of
+from asset_job.sources.texts.encodings import is_utf8, shown, text_of, text_of_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class LinesParser:
     def _chunks(self, file: OpenFile) -> Iterator[bytes]:
         """Many whole lines at a time. A CR at the end waits for what follows it."""
         waiting = b""
-        for piece in decoded(file.pieces(), self.options.encoding):
+        for piece in text_of_file(file, self.options.encoding):
             waiting += piece
             if self.options.line_separator is None:
                 cut = max(waiting.rfind(b"\n"), waiting.rfind(b"\r", 0, len(waiting) - 1)) + 1

@@ -19,13 +19,29 @@ _MOST_PREDICATES = 200
 """Ranges in one condition of a JDBC read."""
 
 COLUMNS = """\
-SELECT a.attname, format_type(a.atttypid, a.atttypmod), COALESCE(k.place, 0)::int
-FROM pg_attribute a
+WITH RECURSIVE base(attnum, oid, typmod) AS (
+    SELECT attnum, atttypid, atttypmod FROM pg_attribute WHERE attrelid = {table}::regclass AND attnum > 0 AND NOT attisdropped
+    UNION ALL SELECT b.attnum, t.typbasetype, t.typtypmod FROM base b JOIN pg_type t ON t.oid = b.oid WHERE t.typtype = 'd')
+SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(b.oid, b.typmod), b.oid <> 'varchar'::regtype AND EXISTS (
+           SELECT FROM pg_cast WHERE castsource = b.oid AND casttarget = 'text'::regtype AND castmethod <> 'i'),
+       COALESCE(k.place, 0)::int
+FROM pg_attribute a JOIN base b ON b.attnum = a.attnum JOIN pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
 LEFT JOIN (SELECT i.indrelid, u.attnum, u.place FROM pg_index i,
            LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place) WHERE i.indisprimary) k
   ON k.indrelid = a.attrelid AND k.attnum = a.attnum
 WHERE a.attrelid = {table}::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-"""Selects each column's name, type, and place in the primary key (from 1; 0: not part of it)."""
+"""Selects what `TableColumn` holds: a column's name, type, base type, `has_cast`, and place in the primary key."""
+
+_SETTINGS = {
+    "client_encoding": "UTF8",
+    "TimeZone": "UTC",
+    "DateStyle": "ISO",
+    "IntervalStyle": "postgres",
+    "bytea_output": "hex",
+    "extra_float_digits": "3",
+}
+SETTINGS = "SELECT " + ", ".join(f"set_config('{name}', '{value}', false)" for name, value in _SETTINGS.items())
+"""Makes texts of values independent of what is set for the role or the database."""
 
 _SPARK_TYPES = {
     "smallint": "smallint",
@@ -40,6 +56,12 @@ _SPARK_TYPES = {
     "timestamp with time zone": "timestamp",
     "timestamp without time zone": "timestamp_ntz",
 }
+_BEYOND_SPARK = {
+    "date": "'infinity' = {value} OR '-infinity' = {value}",
+    "timestamp with time zone": "'294247-01-10 04:00:54.775807+00' < {value} OR '-infinity' = {value}",
+    "timestamp without time zone": "'294247-01-10 04:00:54.775807' < {value} OR '-infinity' = {value}",
+}
+"""When a value is outside of Spark's type: its moments are 64-bit microseconds from 1970 on, PostgreSQL's from 2000 on."""
 _LARGEST_DECIMAL = 38
 
 
@@ -50,14 +72,42 @@ class TableColumn:
     name: str
     postgres: str
     """PostgreSQL's name of the type."""
+    base: str
+    """The same; for a domain, the type that it is based on."""
+    has_cast: bool
+    """Whether the type has a cast to text of its own, which may write another text: that of `char(n)` drops blanks."""
     key_place: int
     """The place in the primary key, from 1; 0: not part of it."""
+    as_text: bool = False
+    """Whether the values are sent as text although Spark has the type."""
 
     @property
     def expression(self) -> str:
-        """The expression to select. Types without a counterpart in Spark are sent as text, as PostgreSQL writes them."""
+        """The expression to select. Types without a counterpart in Spark are sent as text; null stands for an unrepresentable value."""
         name = quoted(self.name)
-        return name if self._counterpart else f"{name}::text AS {name}"
+        value = name if self._counterpart else self.text
+        if self.unrepresentable:
+            return f"CASE WHEN {self.unrepresentable} THEN NULL ELSE {value} END AS {name}"
+        return name if value == name else f"{value} AS {name}"
+
+    @property
+    def text(self) -> str:
+        """The expression for the value as PostgreSQL writes it."""
+        name = quoted(self.name)
+        written = f"CASE WHEN {name} IS DISTINCT FROM NULL THEN format('%s', {name}) END"
+        return written if self.has_cast else f"{name}::text"
+
+    @property
+    def unrepresentable(self) -> str | None:
+        """The condition on a value that Spark's type cannot hold; null or false for all others. None: Spark can hold each."""
+        name, counterpart = quoted(self.name), self._counterpart
+        if self.spark.startswith("decimal"):
+            return f"{name} = 'NaN'"
+        beyond = _BEYOND_SPARK.get(self._plain.removesuffix("[]"), "") if counterpart else ""
+        if counterpart and self._plain.endswith("[]"):
+            shape = f"array_ndims({name}) > 1 OR array_lower({name}, 1) <> 1"
+            return f"{shape} OR {beyond.format(value=f'ANY ({name})')}" if beyond else shape
+        return beyond.format(value=name) or None
 
     @property
     def sent(self) -> str:
@@ -65,10 +115,13 @@ class TableColumn:
         return self._counterpart or "string"
 
     @property
+    def _plain(self) -> str:
+        return re.sub(r"\([^)]*\)", "", self.base)
+
+    @property
     def _counterpart(self) -> str | None:
-        plain = re.sub(r"\([^)]*\)", "", self.postgres)
-        counterpart = _SPARK_TYPES.get(plain.removesuffix("[]"))
-        return f"array<{counterpart}>" if counterpart and plain.endswith("[]") else counterpart
+        counterpart = None if self.as_text else _SPARK_TYPES.get(self._plain.removesuffix("[]"))
+        return f"array<{counterpart}>" if counterpart and self._plain.endswith("[]") else counterpart
 
     @property
     def spark(self) -> str:
@@ -76,8 +129,8 @@ class TableColumn:
 
         A numeric becomes a decimal if Spark has its precision; otherwise it stays text, which loses nothing.
         """
-        number = re.fullmatch(r"numeric\((\d+),(\d+)\)", self.postgres)
-        if number and int(number[2]) <= int(number[1]) <= _LARGEST_DECIMAL:
+        number = re.fullmatch(r"numeric\((\d+),(\d+)\)", self.base)
+        if number and not self.as_text and int(number[2]) <= int(number[1]) <= _LARGEST_DECIMAL:
             return f"decimal({number[1]},{number[2]})"
         return self.sent
 
@@ -98,9 +151,17 @@ def table_sql(table: str) -> str:
     return f"{quoted(schema or 'public')}.{quoted(name)}"
 
 
-def queries(rows: RowSelection, columns: Sequence[TableColumn], *, tasks: int) -> list[str]:
-    """One query for each task. Together they return each selected row that still exists exactly once."""
-    chosen = ", ".join(column.expression for column in columns)
+def key_of(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:
+    """The columns of the primary key, in its order."""
+    return sorted((column for column in columns if column.key_place), key=lambda column: column.key_place)
+
+
+def queries(rows: RowSelection, columns: Sequence[TableColumn], *, tasks: int, last: str | None = None) -> list[str]:
+    """One query for each task. Together they return each selected row that still exists exactly once.
+
+    The value of the expression `last` follows the columns.
+    """
+    chosen = ", ".join([*(column.expression for column in columns), *([f'{last} AS "last"'] if last else [])])
     select = f"SELECT {chosen} FROM {table_sql(rows.table)}"  # noqa: S608 - quoted
     shares = split_ranges(merged(rows.ranges), tasks=tasks, most_ids=_MOST_IDS, most_ranges=_MOST_RANGES)
     keys = list(dict.fromkeys(rows.keys))
@@ -127,7 +188,7 @@ def between(column: str, limits: tuple[int, int]) -> str:
 
 
 def _is_among(keys: Sequence[Any], columns: Sequence[TableColumn]) -> str:
-    key = sorted((column for column in columns if column.key_place), key=lambda column: column.key_place)
+    key = key_of(columns)
     values = json.dumps([list(each) if isinstance(each, tuple) else [each] for each in keys])
     of_table = ", ".join(quoted(column.name) for column in key)
     of_json = ", ".join(f"(k.value->>{at})::{column.postgres}" for at, column in enumerate(key))

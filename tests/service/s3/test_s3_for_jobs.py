@@ -18,16 +18,15 @@ import boto3
 import obstore
 import pyarrow as pa
 import pytest
-from obstore.store import MemoryStore, ObjectStore
+from obstore.store import MemoryStore
 from pyarrow import parquet
-from pyspark.sql import types
 
-from asset_job.errors import FileInvalid, FileUnreadable, SourceFailed, SourceInvalid
+from asset_job.errors import FileUnreadable, SourceFailed, SourceInvalid
 from asset_job.sources.csv.parser import CsvParser
 from asset_job.sources.file_reader import errors_naming
 from asset_job.sources.lines import LinesParser
 from asset_job.sources.options import ReadOptions
-from asset_job.sources.parquet import parser as parquet_parser
+from asset_job.sources.parquet import content
 from asset_job.sources.parquet.parser import ParquetParser
 from asset_job.sources.records import BadRecord, OpenFile, RecordParser
 from asset_job.sources.request import S3File
@@ -253,10 +252,10 @@ def test_little_of_a_parquet_file_is_in_memory_at_a_time(monkeypatch: pytest.Mon
     parquet.write_table(table, sink, row_group_size=5_000)
     store, size = MemoryStore(), len(sink.getvalue())
     obstore.put(store, "large", bytes(sink.getvalue()))
-    monkeypatch.setattr(parquet_parser, "_TOGETHER", 2 << 20)
+    monkeypatch.setattr(content, "_TOGETHER", 2 << 20)
     tracemalloc.start()
     try:
-        file = OpenObject(store, S3File(bucket="b", key="large", size=size, etag="x"), name="large")
+        file = OpenObject(store, S3File(bucket="b", key="large", size=size, etag="0"), name="large")
         batches = ParquetParser(columns=table.schema, options=ReadOptions()).parse(file)
         assert sum(batch.num_rows for batch in batches if isinstance(batch, pa.RecordBatch)) == len(table)
         assert tracemalloc.get_traced_memory()[1] < size // 2

@@ -143,7 +143,13 @@ TYPES = """named_struct('A', n, 'b', if(n % 2 = 0, null, cast(n % 100 as byte)),
 def of_types(spark: SparkSession, folder: Path) -> list[str]:
     """What differs among columns of other types."""
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    return differing(spark, spark.range(5_000).selectExpr("id n", "id v").selectExpr("n", "v", *(each.strip() for each in TYPES.split(";"))), folder / "types")
+    return differing(
+        spark,
+        spark.range(5_000)
+        .selectExpr("id n", "id v")
+        .selectExpr("n", "v", *(each.strip() for each in TYPES.split(";"))),
+        folder / "types",
+    )
 
 
 def main(given: Sequence[str]) -> None:

@@ -68,9 +68,9 @@ def test_a_local_file_may_have_any_name(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "body"),
     [
-        ("a.csv.gz", gzip.compress(TEXT)),
-        ("A.CSV.GZ", gzip.compress(TEXT)),
-        ("two.csv.gz", gzip.compress(TEXT[:5]) + gzip.compress(TEXT[5:])),
+        ("a.csv.gz", gzip.compress(TEXT, mtime=0)),
+        ("A.CSV.GZ", gzip.compress(TEXT, mtime=0)),
+        ("two.csv.gz", gzip.compress(TEXT[:5], mtime=0) + gzip.compress(TEXT[5:], mtime=0)),
         ("a.csv.bz2", bz2.compress(TEXT)),
         ("a.CSV.Bz2", bz2.compress(TEXT[:5]) + bz2.compress(TEXT[5:])),
         ("a.csv.zst", zstd(TEXT)),
@@ -85,7 +85,7 @@ def test_a_packed_file_is_known_by_its_name_in_any_case(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("name", "body", "sentence"),
     [
-        ("a.csv", gzip.compress(TEXT), "a.csv is text by its name, and gzip by its first bytes: rename the file"),
+        ("a.csv", gzip.compress(TEXT, mtime=0), "a.csv is text by its name, and gzip by its first bytes: rename the file"),
         (
             "a.csv.gz",
             TEXT,
@@ -94,8 +94,8 @@ def test_a_packed_file_is_known_by_its_name_in_any_case(tmp_path: Path, name: st
         ("a.csv.gz", zstd(TEXT), "packed by gzip by its name, and zstd by its first bytes"),
         ("a.json", b"PK\x03\x04\x14\x00", "text by its name, and zip by its first bytes"),
         ("a.json", b"PAR1\x15\x04\x15", "text by its name, and Parquet by its first bytes"),
-        ("a.csv.gz", gzip.compress(TEXT * 1000)[:-9], "a.csv.gz cannot be unpacked: "),
-        ("a.csv.gz", gzip.compress(TEXT) + b"no gzip", "a.csv.gz cannot be unpacked: "),
+        ("a.csv.gz", gzip.compress(TEXT * 1000, mtime=0)[:-9], "a.csv.gz cannot be unpacked: "),
+        ("a.csv.gz", gzip.compress(TEXT, mtime=0) + b"no gzip", "a.csv.gz cannot be unpacked: "),
     ],
 )
 def test_a_file_whose_content_is_not_what_its_name_says_is_refused(
@@ -172,7 +172,7 @@ class Halves:
 
 @pytest.mark.parametrize("skip", [False, True])
 def test_a_bad_record_fails_the_read_or_is_kept_or_dropped(tmp_path: Path, skip: bool) -> None:
-    shares = [[written(tmp_path, "a.csv", TEXT)], [written(tmp_path, "broken.csv", gzip.compress(TEXT))]]
+    shares = [[written(tmp_path, "a.csv", TEXT)], [written(tmp_path, "broken.csv", gzip.compress(TEXT, mtime=0))]]
 
     def rows(bad: Any, share: int) -> list[dict[str, Any]]:
         reader = FilesReader(access=LocalAccess(), shares=shares, parser=Halves(), bad=bad, skip=skip)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from asset_job.errors import SourceFailed
@@ -18,27 +20,43 @@ from asset_job.sources.s3_objects import s3_access
 
 
 def column(name: str, kind: str, key_place: int = 0) -> TableColumn:
-    return TableColumn(name=name, postgres=kind, key_place=key_place)
+    return TableColumn(name=name, postgres=kind, base=kind, has_cast=False, key_place=key_place)
+
+
+TOO_LATE = "'294247-01-10 04:00:54.775807+00' < {0} OR '-infinity' = {0}"
+ODD_SHAPE = 'array_ndims("c") > 1 OR array_lower("c", 1) <> 1'
 
 
 @pytest.mark.parametrize(
-    ("kind", "expression", "spark"),
+    ("kind", "value", "unrepresentable", "spark"),
     [
-        ("bigint", '"c"', "bigint"),
-        ("character varying(20)", '"c"::text AS "c"', "string"),
-        ("numeric(10,2)", '"c"::text AS "c"', "decimal(10,2)"),
-        ("numeric(50,2)", '"c"::text AS "c"', "string"),
-        ("numeric", '"c"::text AS "c"', "string"),
-        ("timestamp(3) with time zone", '"c"', "timestamp"),
-        ("timestamp without time zone", '"c"', "timestamp_ntz"),
-        ("integer[]", '"c"', "array<int>"),
-        ("numeric(5,1)[]", '"c"::text AS "c"', "string"),
-        ("uuid", '"c"::text AS "c"', "string"),
+        ("bigint", '"c"', None, "bigint"),
+        ("character varying(20)", '"c"::text', None, "string"),
+        ("numeric(10,2)", '"c"::text', "\"c\" = 'NaN'", "decimal(10,2)"),
+        ("numeric(50,2)", '"c"::text', None, "string"),
+        ("numeric", '"c"::text', None, "string"),
+        ("timestamp(3) with time zone", '"c"', TOO_LATE.format('"c"'), "timestamp"),
+        ("date", '"c"', "'infinity' = \"c\" OR '-infinity' = \"c\"", "date"),
+        ("integer[]", '"c"', ODD_SHAPE, "array<int>"),
+        ("timestamp with time zone[]", '"c"', f"{ODD_SHAPE} OR {TOO_LATE}".format('ANY ("c")'), "array<timestamp>"),
+        ("numeric(5,1)[]", '"c"::text', None, "string"),
+        ("uuid", '"c"::text', None, "string"),
     ],
 )
-def test_types_are_mapped_to_sparks_or_to_text(kind, expression, spark):
-    found = column("c", kind)
-    assert (found.expression, found.spark) == (expression, spark)
+def test_types_are_mapped_to_sparks_or_to_text(kind, value, unrepresentable, spark):
+    mapped = column("c", kind)
+    assert (mapped.unrepresentable, mapped.spark) == (unrepresentable, spark)
+    if unrepresentable:
+        assert mapped.expression == f'CASE WHEN {unrepresentable} THEN NULL ELSE {value} END AS "c"'
+    else:
+        assert mapped.expression == (value if value == '"c"' else f'{value} AS "c"')
+    as_text = replace(mapped, as_text=True)
+    assert (as_text.expression, as_text.unrepresentable, as_text.spark) == ('"c"::text AS "c"', None, "string")
+
+
+def test_a_type_with_a_cast_of_its_own_is_sent_as_it_is_written():
+    inet = replace(column("c", "inet"), has_cast=True)
+    assert inet.expression == """CASE WHEN "c" IS DISTINCT FROM NULL THEN format('%s', "c") END AS "c\""""
 
 
 def test_ranges_become_conditions_on_the_index():
@@ -87,7 +105,7 @@ def test_objects_for_executors_show_no_secret():
 def test_an_invalid_address_does_not_show_its_password():
     with (
         pytest.raises(SourceFailed, match=r"PostgreSQL: .*invalid percent-encoded") as refused,
-        Postgres(uri="postgresql://me:hidd%zz@127.0.0.1:1/shop").cursor(),
+        Postgres(uri="postgresql://me:hidd%zz@127.0.0.1:1/shop").cursor("public.orders"),
     ):
         pass
     assert "hidd" not in str(refused.value)

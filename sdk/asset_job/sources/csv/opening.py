@@ -15,7 +15,7 @@ from asset_job.errors import FileInvalid
 from asset_job.sources.csv.grammar import Dialect, Grammar, Run, line_end_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
-from asset_job.sources.texts.encodings import decoded
+from asset_job.sources.texts.encodings import text_of_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ class OpenCsv:
 
         Raises `FileInvalid` for a header that is no record.
         """
-        pieces, text, begin = decoded(file.pieces(), options.encoding), b"", file.part[0] if file.part else 0
+        pieces, text, begin = text_of_file(file, options.encoding), b"", file.part[0] if file.part else 0
         while True:
             piece = next(pieces, None)
             text += piece or b""

@@ -202,12 +202,18 @@ def _bytes(value: Any, path: Path, record: str) -> bytes:
     try:
         return binascii.a2b_base64("?" if isinstance(value, Number) else value, strict_mode=True)
     except (TypeError, ValueError):
-        raise _Misfit(f"the column {_shown(path)} has the type binary, and {member(record, path)[:100]} is no base64") from None
+        raise _Misfit(
+            f"the column {_shown(path)} has the type binary, and {member(record, path)[:100]} is no base64"
+        ) from None
 
 
 def _misfit(value: Any, path: Path, expected: str) -> _Misfit:
     kind = _KINDS[type(value)]
-    return _Misfit(f"the column {_shown(path)} is {expected}, and this is {kind}" if path else f"it is {kind}, and a row is an object")
+    return _Misfit(
+        f"the column {_shown(path)} is {expected}, and this is {kind}"
+        if path
+        else f"it is {kind}, and a row is an object"
+    )
 
 
 def _shown(path: Path) -> str:

@@ -20,9 +20,7 @@ _IN_NUMBER: Final = r'[:\[,]\s*"?[+-]?'
 _WORD: Final = _IN_NUMBER + "(?:Inf|NaN)"
 _TINY: Final = rf"{_IN_NUMBER}(?:[1-9][0-9.]*[eE]-(?:[4-9][0-9]|[0-9]{{3}})|0[0-9.]*[eE]-|0\.0{{40}})|[0-9]{{39}}"
 """Numbers that may be too small or too large for a double."""
-_WITH_EXPONENT: Final = (
-    rf'{_IN_NUMBER}[0-9.]+[eE][+-]?[0-9]+["\s,}}\]]|[0-9]{{39}}|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)'
-)
+_WITH_EXPONENT: Final = rf'{_IN_NUMBER}[0-9.]+[eE][+-]?[0-9]+["\s,}}\]]|[0-9]{{39}}|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)'
 """Numbers of which Arrow may make another decimal, or end the process; also in texts, and with escapes."""
 
 
@@ -45,7 +43,9 @@ class PlainLines:
             unsure.append(_TINY)
         if pa.float32() in kinds or any(pa.types.is_decimal(kind) for kind in kinds):
             unsure.append(_WITH_EXPONENT)
-        return cls(columns, pa.schema([field.with_type(_as_read(field.type)) for field in columns.columns]), "|".join(unsure))
+        return cls(
+            columns, pa.schema([field.with_type(_as_read(field.type)) for field in columns.columns]), "|".join(unsure)
+        )
 
     def read(self, lines: str) -> pa.RecordBatch | None:
         """The rows of whole lines; None if they may be others than the values say."""

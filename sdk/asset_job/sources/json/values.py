@@ -290,7 +290,9 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     members = dict(pairs)
     if len(members) == len(pairs):
         return members
-    return Repeated(members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1))
+    return Repeated(
+        members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+    )
 
 
 def _no_constant(name: str) -> Any:

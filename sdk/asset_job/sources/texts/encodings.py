@@ -9,6 +9,8 @@ from typing import Final
 
 import pyarrow as pa
 
+from asset_job.sources.records import OpenFile
+
 _MARKS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32-le"),
     (codecs.BOM_UTF32_BE, "utf-32-be"),
@@ -19,6 +21,11 @@ _MARKS: Final = (
 _LONGEST_MARK: Final = 4
 _WITHOUT_MARK: Final = {"utf-16": "utf-16-be", "utf-32": "utf-32-be"}
 """How texts without a mark are read in encodings that have one, as RFC 2781 says."""
+
+
+def text_of_file(file: OpenFile, encoding: str | None) -> Iterator[bytes]:
+    """The text of a file, or of a part of one, as of `decoded`."""
+    return decoded(file.pieces(), encoding) if file.part is None or file.part[0] == 0 else file.pieces()
 
 
 def decoded(pieces: Iterable[bytes], encoding: str | None) -> Iterator[bytes]:
