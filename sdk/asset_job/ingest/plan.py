@@ -174,9 +174,9 @@ class BadRecordSummary:
     """File and place of the first ones."""
 
     def __str__(self) -> str:
-        number = "1 bad record" if self.bad == 1 else f"{self.bad} bad records"
+        times = "once" if self.times == 1 else f"{self.times} times"
         places = ", ".join(self.places)
-        return f"{number} of {self.records}: {self.reason} ({self.times} times; the first: {places})"
+        return f"{self.bad} of {self.records} records are bad: {self.reason} ({times}; the first: {places})"
 
     def check(self, limit: str | int) -> None:
         """Raise `NoRetry` if these are more than `max_bad_records` allows. A share has no meaning for a single record."""
@@ -187,7 +187,7 @@ class BadRecordSummary:
             is_allowed = self.bad <= int(text)
         if not is_allowed:
             raise NoRetry(
-                f"nothing was loaded, because max_bad_records is {limit} and there are {self}; correct the source or the "
+                f"nothing was loaded, because max_bad_records is {limit} and {self}; correct the source or the "
                 "options, or raise max_bad_records, and retry the run"
             )
 

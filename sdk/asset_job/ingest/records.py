@@ -62,7 +62,7 @@ def fields_of(run: Run, schema: str) -> StructType:
     try:
         fields = run.spark.createDataFrame([], schema).schema
     except PySparkException as error:
-        reason = str(error).splitlines()[0]
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
         raise NoRetry(f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {reason}") from None
     is_exact = str(run.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
     counts = Counter(name if is_exact else name.lower() for name in fields.names)
@@ -105,7 +105,7 @@ class Records:
     def summary(self, good: int, bad: int) -> BadRecordSummary:
         """What is to be said about the bad records. Reasons that differ in quoted values only are one reason."""
         told = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
-        kind = sql.regexp_replace("_reason", "'[^']*'", "''")
+        kind = sql.regexp_replace("_reason", """'[^']*'|"[^"]*\"""", "''")
         by_kind = told.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
         [common] = by_kind.orderBy(sql.desc("times"), "reason").limit(1).collect()
         number = sql.expr(r"try_cast(regexp_extract(_at, '(\\d+)', 1) AS bigint)")

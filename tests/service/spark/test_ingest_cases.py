@@ -57,6 +57,8 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
     parquet.write_table(pa.table({"id": [1, 2, 3]}), table)
     drifted = b'{"id": 20, "colour": "red"}\n{"id": "many"}\n{"id": 21\n'
     orders, schema, amounts = b"id,amount\n1,2.5\n", {"schema": "id long"}, {"schema": "id long, amount double"}
+    names = b'{"a.b": 1, "t`k": 2, "_record": 7, "bad": 8}\n{"a.b": 1, "t`k": 3}\n{"a.b": "no"}\n'
+    odd = {"schema": "`a.b` long, `t``k` int, _record int, bad int", "dedupe_key": "A.B", "partition_by": "t`k"}
     return {
         "semicolons": ("r:8", local("semicolons.csv", b"\nid;amount\n1;2.5\n"), {}),
         "semicolons on S3": ("r:8", of_files(landing.put("semicolons.csv", "id;amount", "1;2.5")), {}),
@@ -72,7 +74,26 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
         "no gz": ("r:8", local("no.csv.gz", orders), amounts),
         "cut Parquet": ("r:8", local("cut.parquet", table.getvalue().to_pybytes()[:-9]), schema),
         "empty": ("r:8", local("empty.csv", b""), {}),
-        "drifted": ("r:9", local("drifted.json", drifted), {**schema, "target": str(folder / "drifted")}),
+        "semicolons, sep": (
+            "r:11",
+            local("sep.csv", b"id;amount\n1;2.5\n"),
+            {**amounts, "input_options": {"sep": ";"}},
+        ),
+        "too many": ("r:9", local("too_many.json", drifted), {**schema, "target": str(folder / "drifted")}),
+        "not one": ("r:9", local("not_one.json", drifted), {**schema, "max_bad_records": 1}),
+        "names": ("r:12", local("names.json", names), {"target": str(folder / "named"), **odd}),
+        "names again": (
+            "r:13",
+            local("again.json", b'{"a.b": 1}\n{"a.b": 2}'),
+            {"target": str(folder / "named"), **odd},
+        ),
+        "twins": ("r:8", local("twins.json", b'{"a": 1}'), {"schema": "a int, A int"}),
+        "no gz, skipped": ("r:14", local("skipped.csv.gz", orders), {**amounts, "missing": "skip"}),
+        "drifted": (
+            "r:9",
+            local("drifted.json", drifted),
+            {**schema, "target": str(folder / "drifted"), "max_bad_records": 2},
+        ),
     }
 
 
@@ -120,6 +141,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         entries = daemon.entries
 
     said = json.loads(result.read_text())
+    print(json.dumps(said, indent=1))
     assert counts_of(said) == COUNTS | {
         "bad no more": (3, 2, 0),
         "good instead": (2, 0, 0),

@@ -136,7 +136,7 @@ def test_the_bound_of_bad_records(limit, bad, records, is_allowed):
     if is_allowed:
         summary(bad, records).check(limit)
     else:
-        with pytest.raises(NoRetry, match=f"max_bad_records is {limit} and there are"):
+        with pytest.raises(NoRetry, match=f"max_bad_records is {limit} and {bad} of {records} "):
             summary(bad, records).check(limit)
 
 
@@ -145,7 +145,7 @@ def test_too_many_bad_records_are_one_sentence_with_the_commonest_reason_and_the
     with pytest.raises(NoRetry) as raised:
         told.check("50%")
     assert str(raised.value) == (
-        "nothing was loaded, because max_bad_records is 50% and there are 5 bad records of 8: no number (4 times; the "
+        "nothing was loaded, because max_bad_records is 50% and 5 of 8 records are bad: no number (4 times; the "
         "first: a.csv line 3, b.csv line 1); correct the source or the options, or raise max_bad_records, and retry the run"
     )
 
