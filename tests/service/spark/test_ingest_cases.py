@@ -117,6 +117,14 @@ def more_cases(landing: Landing) -> dict[str, Case]:
     }
 
 
+def told_of(part: Path) -> list[tuple[str, str, str]]:
+    """Where the bad records of a run's part are from, and why they are bad."""
+    table = pa.concat_tables(parquet.read_table(file) for file in part.glob("*.parquet"))
+    assert table.column_names == ["_record", "_file", "_at", "_reason"]
+    rows = table.to_pylist()
+    return sorted(("/".join(Path(row["_file"]).parts[-2:]), row["_at"], row["_reason"]) for row in rows)
+
+
 async def test_ingestions_load_put_aside_and_say_what_they_should(
     s3_server: S3Server,
     bucket: str,
@@ -141,12 +149,16 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         entries = daemon.entries
 
     said = json.loads(result.read_text())
-    print(json.dumps(said, indent=1))
     assert counts_of(said) == COUNTS | {
         "bad no more": (3, 2, 0),
         "good instead": (2, 0, 0),
         "gone, skipped": (2, 0, 0),
         "drifted": (1, 2, 0),
+        "semicolons, sep": (1, 0, 0),
+        "names": (1, 1, 1),
+        "names again": (1, 0, 1),
+        "no gz, skipped": (0, 1, 0),
+        "rows do not fit": (0, 1, 0),
     }
     check(landing, tmp_path, entries)
     remote = landing.store()
@@ -154,28 +166,38 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     assert rows_of(remote, "good_bad") == rows_of(remote, "broken") == {}
     assert rows_of(LocalStore(tmp_path), "drifted_bad") == {"run=r.9": ['{"id": "many"}', '{"id": 21']}
     orders = rows_of(LocalStore(tmp_path), "orders")
-    assert orders.pop("run=r.6") == [1, 2]
+    assert (orders.pop("run=r.6"), orders.pop("run=r.11")) == ([1, 2], [1])
+    assert told_of(tmp_path / "drifted_bad" / "run=r.9") == [
+        ("landing/drifted.json", "line 2", "the column id has the type bigint, and 'many' is no whole number"),
+        ("landing/drifted.json", "line 3", "it is no JSON: expecting ',' delimiter at character 11 of the value"),
+    ]
+    assert sorted(part.name for part in (tmp_path / "named").glob("run=*/*")) == [
+        "t`k=2",
+        "t`k=__HIVE_DEFAULT_PARTITION__",
+    ]
     assert len(orders) == 5, "who fails writes nothing"
     sentences = {
         "gone": f"s3://{bucket}/gone.json was deleted since it was detected; put it back and retry the run",
         "broken": f"s3://{bucket}/broken.json.gz cannot be read: Truncated compressed stream",
-        "rows do not fit": "a value of the table public.other does not fit the schema: ",
         "no such column": "the table public.other has no column colour: correct the schema",
-        "not Parquet": f"s3://{bucket}/a.json cannot be read: ",
+        "not Parquet": f"s3://{bucket}/a.json is not a Parquet file",
         "which format": "AssetJobError: name the format of x.dat by spark.options.input_format: json, csv, text or parquet",
-        "no key": "AssetJobError: dedupe_key names colour, but the columns are id, amount, day: correct dedupe_key",
-        "no DDL": "AssetJobError: the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
+        "no key": "dedupe_key names colour, but the columns are id, amount, day: correct dedupe_key",
+        "no DDL": "the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
         "nothing": "AssetJobSkip: the events of this run name neither files nor rows",
-        "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or read it",
+        "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or name its separator by the option sep: ';'",
         "semicolons on S3": f"s3://{bucket}/semicolons.csv has the single column 'id;amount'",
-        "semicolons, schema": "Number of column in CSV header is not equal to number of fields in the schema",
+        "semicolons, schema": "semicolons2.csv has the columns id;amount where id, amount are expected: correct the file, its sep",
+        "too many": "nothing was loaded, because max_bad_records is 50% and 2 of 3 records are bad: it is no JSON",
+        "not one": "nothing was loaded, because max_bad_records is 1 and 2 of 3 records are bad",
+        "twins": "the schema has the columns a, A, which Spark cannot tell apart: rename one",
         "same name": f"{tmp_path}/landing/twice.csv has the column 'amount' more than once: rename it in the first line",
         "same name on S3": f"s3://{bucket}/twice.csv has the column 'amount' more than once",
-        "wider": f"Header length: 2, schema size: 1 CSV file: file://{tmp_path}/landing/wider.csv",
-        "cut gz": f"EOFException: Unexpected end of input stream, in file://{tmp_path}/landing/cut.csv.gz",
-        "no gz": f"IOException: not a gzip file, in file://{tmp_path}/landing/no.csv.gz",
-        "cut Parquet": f"file:{tmp_path}/landing/cut.parquet is not a Parquet file",
-        "empty": "no record of these files can be parsed: name their format by input_format, or give a schema",
+        "wider": f"{tmp_path}/landing/wider.csv has the columns id, colour where id are expected: correct the file",
+        "cut gz": f"{tmp_path}/landing/cut.csv.gz cannot be unpacked: Truncated compressed stream; correct the file",
+        "no gz": f"{tmp_path}/landing/no.csv.gz is packed by gzip by its name, and not packed by its first bytes: rename the file",
+        "cut Parquet": f"{tmp_path}/landing/cut.parquet is not a Parquet file, or it is incomplete: write it again",
+        "empty": "none of the files has a line: give a schema",
     }
     for name, sentence in sentences.items():
         assert sentence in said[name], name
