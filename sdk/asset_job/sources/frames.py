@@ -17,8 +17,7 @@ from asset_job.sources.file_reader import BAD, BadRecords, File, FileAccess, Fil
 from asset_job.sources.formats import FileFormat
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.packing import codec_by_name
-from asset_job.sources.records import bad_column
-from asset_job.sources.request import ReadRequest
+from asset_job.sources.request import ReadRequest, bad_column
 from asset_job.sources.shares import SMALLEST_PART, split_files
 
 _LARGEST_SHARE: Final = 128 << 20

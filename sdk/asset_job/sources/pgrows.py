@@ -17,8 +17,7 @@ from asset_job.errors import BadRecordFound, SourceFailed, SourceInvalid, requir
 from asset_job.sources.arrow import load
 from asset_job.sources.file_reader import BAD
 from asset_job.sources.postgres_sql import COLUMNS, SETTINGS, TableColumn, literal, queries, table_sql
-from asset_job.sources.records import bad_column
-from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection
+from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
 from asset_job.sources.unrepresentable import bad_row, bad_rows, nulled_values
 
 if TYPE_CHECKING:
@@ -148,10 +147,10 @@ def rows_reader(
     """The reader of the selected rows. Where there is something to report, a column follows those of the table."""
     columns = _columns(postgres, rows, as_text=mode == "text")
     report, last = None, []
-    if mode in {"fail", "bad"}:
+    if mode != "null":
         report = bad_rows(rows, columns)
         last = [BAD] if report and mode == "bad" else []
-    elif mode == "null" and counts_nulls:
+    elif counts_nulls:
         report, last = nulled_values(columns), [pa.int32()]
     kinds = [*(_arrow_type(column.sent) for column in columns), *last]
     return PgRowsReader(
@@ -176,7 +175,9 @@ def _columns(postgres: Postgres, rows: RowSelection, *, as_text: bool) -> list[T
     with postgres.cursor(rows.table) as cursor:
         cursor.execute(COLUMNS.format(table=literal(table_sql(rows.table))))
         columns = [
-            TableColumn(name=name, postgres=kind, base=base, has_cast=has_cast, key_place=place)
-            for name, kind, base, has_cast, place in cursor.fetchall()
+            TableColumn(
+                name=name, postgres=kind, base=base, has_cast=has_cast, key_place=place, is_unchecked=is_unchecked
+            )
+            for name, kind, base, has_cast, place, is_unchecked in cursor.fetchall()
         ]
     return [replace(column, as_text=as_text and column.unrepresentable is not None) for column in columns]

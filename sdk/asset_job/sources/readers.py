@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from asset_job.errors import AssetJobError, SourceInvalid, require
 from asset_job.sources.postgres_sql import address, jdbc, predicates, table_sql
-from asset_job.sources.records import bad_column
 from asset_job.sources.request import (
     LocalSourceFile,
     OnUnrepresentable,
@@ -17,6 +16,7 @@ from asset_job.sources.request import (
     ReadRequest,
     RowSelection,
     S3File,
+    bad_column,
     connection_of,
     items_of,
     quoted,

@@ -81,11 +81,3 @@ class SchemaInference(Protocol):
 
     def schema(self, results: Sequence[str]) -> str:
         """The schema that fits all files, as Spark's DDL. Raises `FileInvalid` or `SourceFailed`."""
-
-
-def bad_column(names: Sequence[str], name: str = "bad") -> str:
-    """The name of the column that tells what is wrong with a bad record, or of another, beside columns with these names."""
-    taken = {each.lower() for each in names}
-    while name in taken:
-        name += "_"
-    return name

@@ -68,6 +68,14 @@ def format_by_name(name: str) -> str | None:
     return _FORMATS.get(PurePosixPath(without_packing(name)).suffix)
 
 
+def bad_column(names: Sequence[str], name: str = "bad") -> str:
+    """The name of the column that tells what is wrong with a bad record, or of another, beside columns with these names."""
+    taken = {each.lower() for each in names}
+    while name in taken:
+        name += "_"
+    return name
+
+
 def quoted(name: str) -> str:
     """A column's name, quoted for Spark."""
     return f"`{name.replace('`', '``')}`"

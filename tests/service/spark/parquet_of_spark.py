@@ -92,7 +92,7 @@ def differing(spark: SparkSession, frame: DataFrame, folder: Path) -> list[str]:
     theirs = spark.read.parquet(str(folder)).toArrow().cast(table.schema)
     if bad == 0 and table.equals(theirs):
         return []
-    rows = zip(table["n"].to_pylist(), table["v"].cast(pa.int64()), theirs["v"].cast(pa.int64()), strict=False)
+    rows = zip(table["n"].to_pylist(), table["v"].cast(pa.string()), theirs["v"].cast(pa.string()), strict=False)
     return [f"{folder.name}, {bad} bad", *(f"{n}: {one} {other}" for n, one, other in rows if one != other)][:20]
 
 

@@ -228,6 +228,9 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_option() -> None:
     assert value("2024-07-01T10:00Z", MOMENT, berlin) == micros("2024-07-01T10:00")
     assert value("2024-03-31T02:30", MOMENT, berlin) is BAD, "that hour was skipped"
     assert value("2024-10-27T02:30", MOMENT, berlin) == micros("2024-10-27T00:30"), "the earlier of two"
+    assert value("0001-01-01T00:00", MOMENT, berlin) == micros("0001-01-01T00:00") - (53 * 60 + 28) * 1_000_000
+    assert value("9999-12-31T23:00", MOMENT, berlin) == micros("9999-12-31T22:00")
+    assert value("0000-01-01T00:00", MOMENT, berlin) is BAD
     with pytest.raises(AssetJobError, match="timeZone"):
         ReadOptions.of("csv", {"timeZone": "Europe/Nowhere"})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -21,10 +21,8 @@ class Run:
     """Whole records, one after another, each with as many fields as there are columns. Blank lines may be among them."""
 
     content: bytes
-    line: int
-    """The line at which it begins."""
-    byte: int
-    """The byte, in UTF-8, at which it begins."""
+    places: Mapping[int, tuple[int, int]]
+    """Where in the content records begin that stand behind something else in the file: the line and the byte there."""
 
 
 Segment: TypeAlias = Run | BadRecord
@@ -92,6 +90,10 @@ class Dialect:
         """The values of a good record in UTF-8."""
         return [self._value(*match) for match in self._splitting.findall(record)] if record else []
 
+    def count(self, record: bytes) -> int:
+        """The number of values in a record, which may be no text."""
+        return len(self._splitting.findall(record)) if record else 0
+
     @cached_property
     def _splitting(self) -> re.Pattern[bytes]:
         return re.compile(rb"(?:\A|%b)(%b)" % (re.escape(self.separator), self.field(b"")))
@@ -158,25 +160,28 @@ class Grammar:
         return text[end:]
 
     def _take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
-        """The segments at the beginning of a text. Returns the rest, whose end is not there yet."""
-        at = 0
+        """The segments at the beginning of a text, the good records in one run. Returns the rest, whose end is not there yet."""
+        good: list[bytes] = []
+        places: dict[int, tuple[int, int]] = {}
+        at = size = 0
         while at < len(text):
             end = self._match(self._run, text, at)
             if end > at:
-                yield Run(content=text[at:end], line=self.line, byte=self.byte)
-                at = self._advance(text, at, end)
-                continue
-            comment = self._match(self._comment, text, at)
-            if comment > at:
-                at = self._advance(text, at, comment)
-                continue
-            bad = self._bad(text, at, final=final)
-            if bad is None:
-                return text[at:]
-            record, end = bad
-            yield record
+                places[size] = self.line, self.byte
+                good.append(text[at:end])
+                size += end - at
+            else:
+                end = self._match(self._comment, text, at)
+            if end == at:
+                bad = self._bad(text, at, final=final)
+                if bad is None:
+                    break
+                record, end = bad
+                yield record
             at = self._advance(text, at, end)
-        return b""
+        if good:
+            yield Run(content=b"".join(good), places=places)
+        return text[at:]
 
     @staticmethod
     def _match(pattern: re.Pattern[bytes], text: bytes, at: int) -> int:
@@ -193,12 +198,12 @@ class Grammar:
         """The bad record at a place, and where it ends; None if that is not there yet."""
         line_end, quote = self.dialect.line_end, self.dialect.quote
         stop = self._match(self._values, text, at)
-        if quote and self._open.fullmatch(text, stop) and self._begins_value(text, at, stop):
+        if quote and self._begins_value(text, at, stop) and self._open.fullmatch(text, stop):
             if not final:
                 return None
             line = self.line + text.count(line_end[-1:], at, stop)
             record = text[at:].removesuffix(line_end)
-            lines = record.count(line_end[-1:]) + 1
+            lines = record.count(line_end) + 1
             return self._record(record, f"the quote that opens at line {line} is not closed", lines), len(text)
         if not final and (stop == len(text) or line_end.startswith(text[stop:])):
             return None
@@ -210,12 +215,13 @@ class Grammar:
         return self._record(text[at:end], self._reason(text, at, stop)), min(end + len(line_end), len(text))
 
     def _begins_value(self, text: bytes, at: int, stop: int) -> bool:
-        before = text[at:stop].rstrip(b" " if self.dialect.options.strip_left else b"")
-        return not before or before.endswith(self.dialect.separator)
+        """Whether nothing of the value that ends at `stop`, in a record that begins at `at`, stands before."""
+        last = text[self._match(self._leading, text, at) : stop]
+        return not (last.lstrip(b" ") if self.dialect.options.strip_left else last)
 
     def _reason(self, text: bytes, at: int, stop: int) -> str:
         if text.startswith(self.dialect.line_end, stop):
-            count = len(self.dialect.split(text[at:stop]))
+            count = self.dialect.count(text[at:stop])
             return f"it has {count} field{'' if count == 1 else 's'}, and {self.fields} are expected"
         character = text[stop : stop + 1]
         if character in _BREAKS and not self.dialect.options.line_separator:
@@ -257,6 +263,10 @@ class Grammar:
     def _values(self) -> re.Pattern[bytes]:
         field = self.dialect.field()
         return re.compile(rb"%b(?:%b%b)*+" % (field, re.escape(self.dialect.separator), field))
+
+    @cached_property
+    def _leading(self) -> re.Pattern[bytes]:
+        return re.compile(rb"(?:%b%b)*+" % (self.dialect.field(), re.escape(self.dialect.separator)))
 
     @cached_property
     def _open(self) -> re.Pattern[bytes]:

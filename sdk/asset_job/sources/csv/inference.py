@@ -9,10 +9,9 @@ from dataclasses import asdict, dataclass
 
 from asset_job.errors import FileInvalid, SourceInvalid
 from asset_job.sources.csv.grammar import Run
-from asset_job.sources.csv.opening import OpenCsv, single_records, texts_of
+from asset_job.sources.csv.opening import OpenCsv, by_encoding, texts_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
-from asset_job.sources.texts.encodings import is_utf8
 from asset_job.sources.texts.inference import ShownType
 
 _OTHER_SEPARATORS = ";\t|"
@@ -34,13 +33,11 @@ class CsvInference:
         shown = [ShownType()] * count
         for segment in opened.grammar.segments(opened.pieces):
             if isinstance(segment, Run):
-                for run in [segment] if is_utf8(segment.content) else single_records(segment, opened.grammar):
-                    if is_utf8(run.content):
-                        columns = texts_of(run, opened.grammar).columns
-                        shown = [
-                            before.joined(ShownType.of(texts, self.options))
-                            for before, texts in zip(shown, columns, strict=True)
-                        ]
+                columns = texts_of(by_encoding(segment, opened.grammar)[0], opened.grammar).columns
+                shown = [
+                    before.joined(ShownType.of(texts, self.options))
+                    for before, texts in zip(shown, columns, strict=True)
+                ]
         return json.dumps({"file": file.name, "names": names, "shown": list(map(asdict, shown))})
 
     def _check(self, names: Sequence[str], file: str) -> None:

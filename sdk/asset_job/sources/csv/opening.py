@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from asset_job.errors import FileInvalid
 from asset_job.sources.csv.grammar import Dialect, Grammar, Run, line_end_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
-from asset_job.sources.texts.encodings import text_of_file
+from asset_job.sources.texts.encodings import is_utf8, text_of_file
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class OpenCsv:
                     break
             if len(text) > 2 * LONGEST_RECORD:
                 raise FileInvalid(f"{file.name} has a first record of more than 16 MB: close its quotes")
-        values = dialect.split(text[slice(*first)])
+        values = replace(dialect, options=replace(options, null_value="")).split(text[slice(*first)])
         if not values and (fields != 1 or options.header):
             return None
         grammar.fields = len(values) if fields is None else fields
@@ -60,20 +60,39 @@ class OpenCsv:
 
 def single_records(run: Run, grammar: Grammar) -> Iterator[Run]:
     """Each record of a run as a run of its own."""
-    line, byte, end = run.line, run.byte, grammar.dialect.line_end
+    line, byte, end = 0, 0, grammar.dialect.line_end
     for match in grammar.record.finditer(run.content):
+        line, byte = run.places.get(match.start(), (line, byte))
         if grammar.fields == 1 or match[0] != end:
-            yield Run(content=match[0], line=line, byte=byte)
+            yield Run(content=match[0], places={0: (line, byte)})
         line += match[0].count(end[-1:])
         byte += len(match[0])
+
+
+def by_encoding(run: Run, grammar: Grammar) -> tuple[Run, list[Run]]:
+    """The records of a run that are texts, as one run, and each of those that hold bytes that are none."""
+    if is_utf8(run.content):
+        return run, []
+    texts: list[bytes] = []
+    places: dict[int, tuple[int, int]] = {}
+    others, size = [], 0
+    for single in single_records(run, grammar):
+        if is_utf8(single.content):
+            texts.append(single.content)
+            places[size] = single.places[0]
+            size += len(single.content)
+        else:
+            others.append(single)
+    return Run(content=b"".join(texts), places=places), others
 
 
 def texts_of(run: Run, grammar: Grammar) -> pa.RecordBatch:
     """The values of a run as texts, null for a field with nothing in it. The columns are named by number."""
     options, names = grammar.dialect.options, [str(at) for at in range(grammar.fields or 0)]
-    if not grammar.dialect.is_plain or run.content.startswith(codecs.BOM_UTF8):  # Arrow would drop the mark
+    marked = run.content.startswith(codecs.BOM_UTF8)  # Arrow would drop the mark, and refuses what is empty
+    if not run.content or marked or not grammar.dialect.is_plain:
         rows = [
-            grammar.dialect.split(single.content.removesuffix(grammar.dialect.line_end))
+            grammar.dialect.split(single.content.removesuffix(grammar.dialect.line_end)) or [None]
             for single in single_records(run, grammar)
         ]
         columns = zip(*rows, strict=True) if rows else [[] for _ in names]

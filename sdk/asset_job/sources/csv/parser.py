@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 
 from asset_job.errors import FileInvalid, SourceInvalid
 from asset_job.sources.csv.grammar import Grammar, Run
-from asset_job.sources.csv.opening import OpenCsv, single_records, texts_of
+from asset_job.sources.csv.opening import OpenCsv, by_encoding, single_records, texts_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
-from asset_job.sources.texts.encodings import is_utf8, shown
+from asset_job.sources.texts.encodings import shown
 from asset_job.sources.texts.forms import converted, reason
 
 _NO_TEXT = "it holds bytes that are no text in its encoding"
@@ -56,14 +56,10 @@ class CsvParser:
 
     def _rows(self, run: Run, grammar: Grammar) -> Iterator[Parsed]:
         """The good rows of a run, and the records with a text that is no value of its column."""
-        if not is_utf8(run.content):
-            for single in single_records(run, grammar):
-                if is_utf8(single.content):
-                    yield from self._rows(single, grammar)
-                else:
-                    record = shown(single.content.removesuffix(grammar.dialect.line_end))
-                    yield BadRecord(record=record, at=grammar.place(single.line, single.byte), reason=_NO_TEXT)
-            return
+        run, others = by_encoding(run, grammar)
+        for single in others:
+            record = shown(single.content.removesuffix(grammar.dialect.line_end))
+            yield BadRecord(record=record, at=grammar.place(*single.places[0]), reason=_NO_TEXT)
         texts = texts_of(run, grammar)
         if not len(texts):
             return
@@ -83,4 +79,4 @@ class CsvParser:
                 field = self.columns.field(wrong)
                 record = single.content.removesuffix(grammar.dialect.line_end).decode()
                 why = reason(field.name, field.type, texts.column(wrong)[at].as_py())
-                yield BadRecord(record=record, at=grammar.place(single.line, single.byte), reason=why)
+                yield BadRecord(record=record, at=grammar.place(*single.places[0]), reason=why)

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from json import dumps
 from typing import Any, Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from asset_job.sources.json.values import Number, Repeated, Value, bad_record, member
+from asset_job.errors import SourceInvalid
+from asset_job.sources.json.strict import Number, Repeated, member
+from asset_job.sources.json.values import Value, bad_record
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord, Parsed
 from asset_job.sources.texts.forms import converted, reason
 
-_KINDS: Final[dict[type, str]] = {dict: "an object", Repeated: "an object", list: "an array", str: "a text"}
-_KINDS |= {Number: "a number", bool: "true or false", type(None): "null"}
+_ESCAPES: Final = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F])|.)")
+"""The escapes in texts, in their order. A half of a surrogate pair is a group."""
+_SCALARS: Final = frozenset(
+    [
+        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string()),
+        *(pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")),
+    ]
+)
+_SHORTENED: Final = 100
+"""The characters of a value that a reason shows."""
 Path: TypeAlias = "tuple[str | int, ...]"
 _Texts: TypeAlias = "Callable[[Any, Path, str], Any]"
 """Makes the texts of a value that is not null, from its path in the text of a record. Raises `_Misfit`."""
@@ -30,19 +40,6 @@ class _Misfit(Exception):
     """A value does not fit its column."""
 
 
-def scalars(kind: pa.DataType | pa.Schema) -> Iterator[pa.DataType]:
-    """The types of the values that are neither object nor array; a map itself, unless its names are texts."""
-    if isinstance(kind, pa.Schema) or pa.types.is_struct(kind):
-        for each in kind:
-            yield from scalars(each.type)
-    elif pa.types.is_list(kind):
-        yield from scalars(kind.value_type)
-    elif pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
-        yield from scalars(kind.item_type)
-    else:
-        yield kind
-
-
 @dataclass(frozen=True)
 class JsonColumns:
     """Makes good rows in the columns, and bad records, of the values of a file."""
@@ -50,20 +47,24 @@ class JsonColumns:
     columns: pa.Schema
     options: ReadOptions
 
+    def __post_init__(self) -> None:
+        """Raise `SourceInvalid` if a column has a type that JSON does not have."""
+        self._texts  # noqa: B018 - makes it
+
     def parsed(self, values: Iterable[Value | BadRecord]) -> Iterator[Parsed]:
         """The good rows, in one batch, and the bad records."""
         rows: list[Any] = []
         sources: list[Value] = []
         for value in values:
+            if isinstance(value, BadRecord):
+                yield value
+                continue
             try:
-                if isinstance(value, Value):
-                    rows.append(self._row(value))
-                    sources.append(value)
-                else:
-                    yield value
+                rows.append(self._row(value))
+                sources.append(value)
             except _Misfit as misfit:
                 yield bad_record(value.text, value.line, str(misfit))
-        array, misfits = self.typed(pa.array(rows, _as_texts(self._kind)), self._kind)
+        array, misfits = self.typed(pa.array(rows, _as_texts(self.kind)), self.kind)
         reasons: dict[int, str] = {}
         for at, path, kind, text in misfits:
             reasons.setdefault(at, reason(_shown(path), kind, text))
@@ -73,29 +74,28 @@ class JsonColumns:
             yield pa.RecordBatch.from_struct_array(good)
 
     def _row(self, value: Value) -> Any:
-        if not value.text.isascii() and not _is_unicode(value.text):
-            raise _Misfit("it holds bytes that are no text in its encoding")
-        if "\\u" in value.text and not _is_unicode(dumps(value.value, ensure_ascii=False)):
-            raise _Misfit("it holds half of a surrogate pair, which is no character")
+        if problem := fault(value):
+            raise _Misfit(problem)
         return self._texts(value.value, (), value.text)
 
     @cached_property
-    def _kind(self) -> pa.DataType:
+    def kind(self) -> pa.DataType:
+        """The type of a row."""
         return pa.struct(list(self.columns))
 
     @cached_property
     def _texts(self) -> _Texts:
-        return _texts_of(self._kind)
+        return _texts_of(self.kind)
 
     def typed(self, texts: pa.Array, kind: pa.DataType) -> tuple[pa.Array, _Misfits]:
         """The values of texts, and what does not fit."""
         if pa.types.is_struct(kind):
             if not kind.num_fields:
                 return texts, []
-            typed = [self.typed(texts.field(at), each.type) for at, each in enumerate(kind)]
+            typed = [self.typed(pc.struct_field(texts, at), each.type) for at, each in enumerate(kind)]
             array = pa.StructArray.from_arrays([values for values, _ in typed], fields=list(kind), mask=texts.is_null())
-            misfits = zip(kind, (misfits for _, misfits in typed), strict=True)
-            return array, [(at, (each.name, *path), *why) for each, inner in misfits for at, path, *why in inner]
+            inner = zip(kind, typed, strict=True)
+            return array, [(at, (each.name, *path), *why) for each, (_, some) in inner for at, path, *why in some]
         if pa.types.is_list(kind):
             values, misfits = self.typed(texts.values, kind.value_type)
             array = pa.ListArray.from_arrays(texts.offsets, values, type=kind, mask=texts.is_null())
@@ -135,57 +135,67 @@ def _as_texts(kind: pa.DataType) -> pa.DataType:
     return kind if pa.types.is_binary(kind) else pa.string()
 
 
-def _is_unicode(text: str) -> bool:
+def fault(value: Value) -> str | None:
+    """Why a value has texts that are no characters."""
+    if ("\\ud" in value.text or "\\uD" in value.text) and any(match[1] for match in _ESCAPES.finditer(value.text)):
+        return "it holds half of a surrogate pair, which is no character"
     try:
-        text.encode()
+        value.text.encode()
     except UnicodeEncodeError:
-        return False
-    return True
+        return "it holds bytes that are no text in its encoding"
+    return None
 
 
 def _texts_of(kind: pa.DataType) -> _Texts:
     if pa.types.is_struct(kind):
-        return _texts_of_struct(kind)
+        return _texts_of_struct([(each.name, _texts_of(each.type)) for each in kind])
     if pa.types.is_list(kind):
         return _texts_of_list(_texts_of(kind.value_type))
-    if pa.types.is_map(kind):
+    if pa.types.is_map(kind) and pa.types.is_string(kind.key_type):
         return _texts_of_map(_texts_of(kind.item_type))
-    return _bytes if pa.types.is_binary(kind) else partial(_text, kind)
+    if kind in _SCALARS or pa.types.is_decimal(kind):
+        return partial(_text, kind)
+    if pa.types.is_binary(kind):
+        return _bytes
+    raise SourceInvalid(f"values of JSON cannot be read in the type {kind}: read them as string, and cast them")
 
 
-def _texts_of_struct(kind: pa.DataType) -> _Texts:
-    inner = [(each.name, _texts_of(each.type)) for each in kind]
+def _texts_of_struct(inner: list[tuple[str, _Texts]]) -> _Texts:
     names = frozenset(name for name, _ in inner)
 
     def texts(value: Any, path: Path, record: str) -> Any:
-        if not isinstance(value, dict):
-            raise _misfit(value, path, "an object")
-        if isinstance(value, Repeated) and value.names & names:
-            raise _Misfit(f"the name {_shown((*path, min(value.names & names)))} comes more than once")
-        members = ((name, of, value.get(name)) for name, of in inner)
-        return tuple(item if item is None else of(item, (*path, name), record) for name, of, item in members)
-
-    return texts
-
-
-def _texts_of_list(inner: _Texts) -> _Texts:
-    def texts(value: Any, path: Path, record: str) -> Any:
-        if not isinstance(value, list):
-            raise _misfit(value, path, "an array")
-        return [item if item is None else inner(item, (*path, at), record) for at, item in enumerate(value)]
+        members = _checked(value, dict, names, path, record)
+        items = ((name, of, members.get(name)) for name, of in inner)
+        return tuple(item if item is None else of(item, (*path, name), record) for name, of, item in items)
 
     return texts
 
 
 def _texts_of_map(inner: _Texts) -> _Texts:
     def texts(value: Any, path: Path, record: str) -> Any:
-        if not isinstance(value, dict):
-            raise _misfit(value, path, "an object")
-        if isinstance(value, Repeated):
-            raise _Misfit(f"the name {_shown((*path, min(value.names)))} comes more than once")
-        return [(name, item if item is None else inner(item, (*path, name), record)) for name, item in value.items()]
+        members = _checked(value, dict, value, path, record)
+        return [(name, item if item is None else inner(item, (*path, name), record)) for name, item in members.items()]
 
     return texts
+
+
+def _texts_of_list(inner: _Texts) -> _Texts:
+    def texts(value: Any, path: Path, record: str) -> Any:
+        items = enumerate(_checked(value, list, (), path, record))
+        return [item if item is None else inner(item, (*path, at), record) for at, item in items]
+
+    return texts
+
+
+def _checked(value: Any, expected: type, names: Iterable[str], path: Path, record: str) -> Any:
+    """The value. Raises `_Misfit` if it has another type, or one of the names more than once."""
+    if not isinstance(value, expected):
+        place = f"the column {_shown(path)}" if path else "a record"
+        kind = "an object" if expected is dict else "an array"
+        raise _Misfit(f"{place} is {kind}, and {member(record, path)[:_SHORTENED]!r} is none")
+    if isinstance(value, Repeated) and (twice := value.names.intersection(names)):
+        raise _Misfit(f"the name {_shown((*path, min(twice)))} comes more than once in one object")
+    return value
 
 
 def _text(kind: pa.DataType, value: Any, path: Path, record: str) -> str:
@@ -202,18 +212,8 @@ def _bytes(value: Any, path: Path, record: str) -> bytes:
     try:
         return binascii.a2b_base64("?" if isinstance(value, Number) else value, strict_mode=True)
     except (TypeError, ValueError):
-        raise _Misfit(
-            f"the column {_shown(path)} has the type binary, and {member(record, path)[:100]} is no base64"
-        ) from None
-
-
-def _misfit(value: Any, path: Path, expected: str) -> _Misfit:
-    kind = _KINDS[type(value)]
-    return _Misfit(
-        f"the column {_shown(path)} is {expected}, and this is {kind}"
-        if path
-        else f"it is {kind}, and a row is an object"
-    )
+        text = member(record, path)[:_SHORTENED]
+        raise _Misfit(f"the column {_shown(path)} has the type binary, and {text!r} is no text in base64") from None
 
 
 def _shown(path: Path) -> str:

@@ -9,8 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
-from asset_job.errors import FileInvalid
-from asset_job.sources.json.columns import JsonColumns, scalars
+from asset_job.sources.json.columns import JsonColumns
 from asset_job.sources.json.plain import PlainLines
 from asset_job.sources.json.values import JsonValues, Value
 from asset_job.sources.options import ReadOptions
@@ -31,14 +30,13 @@ class JsonParser:
     options: ReadOptions
 
     def parse(self, file: OpenFile) -> Iterator[Parsed]:
-        self._check(file)
         values, columns = json_values(file, self.options), JsonColumns(self.columns, self.options)
-        plain = PlainLines.of(columns)
+        plain = PlainLines(columns)
         most = slowly = _MOST
         pending: list[Value | BadRecord] = []
         left = length = 0
         while values.is_left():
-            if plain and values.at_line and left <= 0 and (lines := values.ahead(most)):
+            if values.at_line and left <= 0 and (lines := values.ahead(most)):
                 batch = plain.read(lines)
                 if batch is not None:
                     yield from columns.parsed(pending)
@@ -59,25 +57,8 @@ class JsonParser:
                 pending, length = [], 0
         yield from columns.parsed(pending)
 
-    def _check(self, file: OpenFile) -> None:
-        for column in self.columns:
-            for kind in scalars(column.type):
-                if kind not in _SCALARS and not pa.types.is_decimal(kind):
-                    raise FileInvalid(
-                        f"{file.name}: the column {column.name} has the type {kind}, which values of JSON do not have: "
-                        "read it as a string, and cast it"
-                    )
-
 
 def json_values(file: OpenFile, options: ReadOptions) -> JsonValues:
     """The values of a file."""
     pieces = decoded(file.pieces(), options.encoding)
     return JsonValues(codecs.iterdecode(pieces, "utf-8", "surrogateescape"), name=file.name)
-
-
-_SCALARS: Final = frozenset(
-    [
-        *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64(), pa.bool_(), pa.string()),
-        *(pa.binary(), pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")),
-    ]
-)

@@ -6,22 +6,23 @@ numbers that become 0 or infinity, a `null` between objects, words such as `NaN`
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import json
 
-from asset_job.sources.json.columns import JsonColumns, scalars
-from asset_job.sources.json.values import DEPTH
+from asset_job.sources.json.columns import JsonColumns
+from asset_job.sources.json.strict import DEPTH
 
-_IN_NUMBER: Final = r'[:\[,]\s*"?[+-]?'
-_WORD: Final = _IN_NUMBER + "(?:Inf|NaN)"
-_TINY: Final = rf"{_IN_NUMBER}(?:[1-9][0-9.]*[eE]-(?:[4-9][0-9]|[0-9]{{3}})|0[0-9.]*[eE]-|0\.0{{40}})|[0-9]{{39}}"
-"""Numbers that may be too small or too large for a double."""
-_WITH_EXPONENT: Final = rf'{_IN_NUMBER}[0-9.]+[eE][+-]?[0-9]+["\s,}}\]]|[0-9]{{39}}|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)'
-"""Numbers of which Arrow may make another decimal, or end the process; also in texts, and with escapes."""
+_UNSURE: Final = (
+    r'[:\[,]\s*"?[+-]?(?:Inf|NaN|[0-9.]+[eE][+-]?[0-9]+["\s,}\]])|[0-9]{39}|\\u00(?:2[bdeBDE]|3[0-9]|[46]5)'
+)
+"""Numbers with many digits or an exponent, which may become 0 or infinity, or as decimals another number or the end of the
+process; also in texts, and in their escapes. Words that are no numbers."""
 
 
 @dataclass(frozen=True)
@@ -29,62 +30,48 @@ class PlainLines:
     """Reads lines of objects into the columns."""
 
     columns: JsonColumns
-    as_read: pa.Schema
-    unsure: str
 
-    @classmethod
-    def of(cls, columns: JsonColumns) -> PlainLines | None:
-        """The reader; None if Arrow has no way to read a column."""
-        if not len(columns.columns) or any(_is_unknown(kind) for kind in columns.columns.types):
-            return None
-        kinds = set(scalars(columns.columns))
-        unsure = [_WORD]
-        if pa.float64() in kinds:
-            unsure.append(_TINY)
-        if pa.float32() in kinds or any(pa.types.is_decimal(kind) for kind in kinds):
-            unsure.append(_WITH_EXPONENT)
-        return cls(
-            columns, pa.schema([field.with_type(_as_read(field.type)) for field in columns.columns]), "|".join(unsure)
-        )
+    @cached_property
+    def _schema(self) -> pa.Schema | None:
+        """The columns as Arrow reads them; None if it has no way to."""
+        kind = self.columns.kind
+        known = kind.num_fields and not re.search("map<|binary|struct<>", str(kind))
+        return pa.schema(_as_read(kind)) if known else None
 
     def read(self, lines: str) -> pa.RecordBatch | None:
         """The rows of whole lines; None if they may be others than the values say."""
+        content = lines.removesuffix("\n").removesuffix("\r")
+        if not self._schema or not _are_objects(content):
+            return None
         try:
-            text = pa.array([lines])
-        except UnicodeEncodeError:
-            return None
-        lines = lines.removesuffix("\n").removesuffix("\r")
-        ends = lines.count("\n")
-        if not lines.startswith("{") or not lines.endswith("}") or "\0" in lines or lines.count("\r") > ends + 1:
-            return None
-        if lines.count("}\n{") + ("\r" in lines and lines.count("}\r\n{")) != ends or not self._is_sure(text):
-            return None
-        content = text.buffers()[2]
-        try:
+            text = pa.array([content])
+            if pc.match_substring_regex(text, _UNSURE)[0].as_py() or not _are_flat(text):
+                return None
+            buffer = text.buffers()[2]
             table = json.read_json(
-                pa.BufferReader(content),
-                json.ReadOptions(use_threads=False, block_size=content.size + 1),
-                json.ParseOptions(explicit_schema=self.as_read, unexpected_field_behavior="ignore"),
+                pa.BufferReader(buffer),
+                json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
+                json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
             )
-            rows = pa.array([]) if len(table) != ends + 1 else table.to_struct_array().combine_chunks()
-            array, misfits = self.columns.typed(rows, pa.struct(list(self.columns.columns)))
-        except pa.ArrowException:
+            array, misfits = self.columns.typed(table.to_struct_array().combine_chunks(), self.columns.kind)
+        except (pa.ArrowException, UnicodeEncodeError):
             return None
-        return None if misfits else pa.RecordBatch.from_struct_array(array)
-
-    def _is_sure(self, text: pa.Array) -> bool:
-        """Whether the text has nothing that Arrow may read as another value."""
-        if pc.match_substring_regex(text, self.unsure)[0].as_py():
-            return False
-        lines = pc.list_flatten(pc.split_pattern(text, "\n"))
-        levels = pc.add(pc.count_substring(lines, "{"), pc.count_substring(lines, "["))
-        return bool(pc.max(levels).as_py() <= DEPTH)
+        return None if misfits or len(array) != content.count("\n") + 1 else pa.RecordBatch.from_struct_array(array)
 
 
-def _is_unknown(kind: pa.DataType) -> bool:
-    if pa.types.is_struct(kind):
-        return not kind.num_fields or any(_is_unknown(each.type) for each in kind)
-    return _is_unknown(kind.value_type) if pa.types.is_list(kind) else pa.types.is_map(kind) or pa.types.is_binary(kind)
+def _are_objects(lines: str) -> bool:
+    """Whether each line begins and ends an object. No other line end is counted in what is skipped."""
+    ends = lines.count("\n")
+    between = lines.count("}\n{") + (lines.count("}\r\n{") if "\r" in lines else 0)
+    return (
+        lines[:1] == "{" and lines[-1:] == "}" and between == ends and lines.count("\r") <= ends and "\0" not in lines
+    )
+
+
+def _are_flat(text: pa.Array) -> bool:
+    """Whether no line can be nested too deep."""
+    lines = pc.list_flatten(pc.split_pattern(text, "\n"))
+    return bool(pc.max(pc.add(pc.count_substring(lines, "{"), pc.count_substring(lines, "["))).as_py() <= DEPTH)
 
 
 def _as_read(kind: pa.DataType) -> pa.DataType:

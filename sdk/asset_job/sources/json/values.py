@@ -1,4 +1,4 @@
-"""Divide a text into JSON values, strictly by RFC 8259. Values follow one another with any white space between them, or none.
+"""Divide a text into JSON values. Values follow one another with any white space between them, or none.
 
 An array at the top gives its elements. What breaks the syntax is one line, if the file's first value ended at its line; else
 it is the rest of the file. Nothing of a broken line is kept, so the values of a line are held until it has ended.
@@ -7,43 +7,23 @@ it is the rest of the file. Nothing of a broken line is kept, so the values of a
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import accumulate, chain, count
-from json import JSONDecodeError, JSONDecoder
-from json.decoder import scanstring
+from itertools import chain
 from typing import Any, Final, Literal
 
 from asset_job.errors import FileInvalid
+from asset_job.sources.json.strict import Broken, after_blanks, decoded
 from asset_job.sources.records import LONGEST_BAD, LONGEST_RECORD, BadRecord
 from asset_job.sources.texts.encodings import shown
 
-DEPTH: Final = 500
-"""The most objects and arrays inside one another. RFC 8259 leaves the limit to the parser."""
-BLANKS: Final = re.compile(r"[ \t\n\r]*")
-
 _LINE_END: Final = re.compile(r"\r\n?|\n")
-_STRING: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"')
-_BRACKET: Final = re.compile(r"[\[\]{}]")
 _LONGEST_TOKEN: Final = 12
 """More characters than any token but a string has. A decoder that stops so close to a text's end may lack what follows."""
+_WINDOW: Final = 4 << 10
+"""Characters in which a value is looked for first. What an error costs grows with the text."""
 _MUCH: Final = 1 << 20
 """Characters of values that are returned at a time, where they need not be held."""
-
-
-class Number(str):
-    """A number's text as the file has it."""
-
-    __slots__ = ()
-
-
-class Repeated(dict[str, Any]):
-    """An object in which names come more than once."""
-
-    def __init__(self, members: dict[str, Any], names: frozenset[str]) -> None:
-        super().__init__(members)
-        self.names = names
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +34,6 @@ class Value:
     value: Any
     line: int
     """The line at which it begins."""
-
-
-class _Broken(Exception):
-    """The text does not go on as RFC 8259 says."""
 
 
 class JsonValues:
@@ -72,7 +48,7 @@ class JsonValues:
         self._pieces = iter(pieces)
         self._name = name
         self._at = 0
-        self._number = 1
+        self._line = 1
         self._counted = 0
         self._first: int | None = None
         self._within: Literal["", "[", ",", "value"] = ""
@@ -108,32 +84,31 @@ class JsonValues:
     def group(self) -> list[Value | BadRecord]:
         """The next values: those of a line, or about a megabyte of them where none must be held."""
         values: list[Value | BadRecord] = []
-        number = self._number
+        number = self._line
         try:
             while not self._is_group(values):
                 pass
-        except _Broken as error:
+        except Broken as error:
             if not self.lines:
                 return [*values, self._rest(str(error))]
-            self._at, self._counted, self._number, self._within = self.begin, self.begin, number, ""
-            values = [self._line(str(error))]
+            self._at, self._counted, self._line, self._within = self.begin, self.begin, number, ""
+            values = [self._skip_line(str(error))]
         self._move()
         return values
 
     def _is_group(self, values: list[Value | BadRecord]) -> bool:
         """Whether the values may be returned after one step by the grammar of the top, which adds a value or none."""
         self._step(values)
-        number = self._place()
-        if self.lines is None:
-            self.lines = None if number == self._first and self._within else number == self._first
+        if self.lines is None and not (self._place() == self._first and self._within):
+            self.lines = self._line == self._first
         if self._at - self.begin > (LONGEST_RECORD if self.lines is not False else _MUCH):
             self.lines = False
             return True
         if self._within:
             return False
-        at = self._at
-        ended = not self._character() or _LINE_END.search(self.text, at, self._at) is not None
-        self._at = at if ended else self._at
+        length = self._at - self.begin  # places move when more is read
+        ended = not self._character() or _LINE_END.search(self.text, self.begin + length, self._at) is not None
+        self._at = self.begin + length if ended else self._at
         return ended
 
     def _step(self, values: list[Value | BadRecord]) -> None:
@@ -147,7 +122,7 @@ class JsonValues:
         elif character == "," and self._within == "value":
             self._within = ","
         elif self._within == "value":
-            raise _Broken(f"an array goes on with {character!r}" if character else "an array does not end")
+            raise Broken(f"an array goes on with {character!r}" if character else "an array does not end")
         else:
             values.append(self._value())
             self._within = "value" if self._within else ""
@@ -155,39 +130,30 @@ class JsonValues:
         self._at += 1
 
     def _value(self) -> Value:
-        number = self._place()
+        line, size = self._place(), _WINDOW
         while True:
-            try:
-                value, end = scan(self.text, self._at)
-                stop, reason = end, ""
-            except StopIteration as error:
-                stop, reason = error.value, "a value is missing"
-            except JSONDecodeError as error:
-                is_open = error.msg.startswith("Unterminated")
-                stop, reason = len(self.text) if is_open else error.pos, error.msg.lower().removesuffix(" at")
-            except (RecursionError, _Broken) as error:
-                stop, reason = self._at, str(error) if isinstance(error, _Broken) else _TOO_DEEP
-            if stop - self._at > LONGEST_RECORD:
-                raise self._too_long(number)
-            is_sure = stop < len(self.text) - _LONGEST_TOKEN or (not reason and self.text[stop - 1] in '}]"')
-            if is_sure or not self._more():
+            text = self.text[self._at : self._at + size]
+            value, stop, reason = decoded(text)
+            if stop > LONGEST_RECORD:
+                raise self._too_long(line)
+            is_sure = stop < len(text) - _LONGEST_TOKEN or (not reason and text[stop - 1] in '}]"')
+            if is_sure or (len(self.text) <= self._at + size and not self._more()):
                 break
+            size *= 4
         if reason:
-            raise _Broken(f"it is no JSON: {reason} at character {stop - self._at + 1} of the value")
-        text = self.text[self._at : end]
-        if text.count("{") + text.count("[") > DEPTH and _depth(text) > DEPTH:
-            raise _Broken(_TOO_DEEP)
-        self._at = end
-        return Value(text, value, number)
+            raise Broken(f"it is no JSON: {reason} at character {stop + 1} of the value")
+        self._at += stop
+        return Value(text[:stop], value, line)
 
-    def _line(self, reason: str) -> BadRecord:
+    def _skip_line(self, reason: str) -> BadRecord:
         """The line that begins, which is skipped."""
-        while (end := _LINE_END.search(self.text, self._at)) is None and self._more():
-            if len(self.text) - self._at > LONGEST_RECORD:
-                raise self._too_long(self._number)
-        number, begin = self._number, self._at
-        self._at = end.start() if end else len(self.text)
-        return bad_record(self.text[begin : self._at], number, reason)
+        while (end := _LINE_END.search(self.text, self._at)) is None:
+            if len(self.text) - self._at > LONGEST_RECORD or not self._more():
+                break
+        begin, self._at = self._at, end.start() if end else len(self.text)
+        if self._at - begin > LONGEST_RECORD:
+            raise self._too_long(self._line)
+        return bad_record(self.text[begin : self._at], self._line, reason)
 
     def _rest(self, reason: str) -> BadRecord:
         """What is left of the file, which is skipped."""
@@ -202,8 +168,7 @@ class JsonValues:
     def _character(self) -> str:
         """The next character that is no white space; the empty text at the file's end."""
         while True:
-            match = BLANKS.match(self.text, self._at)
-            self._at = match.end() if match else self._at
+            self._at = after_blanks(self.text, self._at)
             if self._at < len(self.text):
                 return self.text[self._at]
             if not self._more():
@@ -233,9 +198,9 @@ class JsonValues:
 
     def _place(self) -> int:
         """The number of the line at which the reading is."""
-        self._number += line_ends(self.text[self._counted : self._at])
+        self._line += line_ends(self.text[self._counted : self._at])
         self._counted = self._at
-        return self._number
+        return self._line
 
     def _too_long(self, number: int) -> FileInvalid:
         return FileInvalid(
@@ -253,54 +218,3 @@ def bad_record(text: str, line: int, reason: str, lines: int = 1) -> BadRecord:
 def line_ends(text: str) -> int:
     """The number of line ends: LF, CR LF or CR."""
     return len(_LINE_END.findall(text)) if "\r" in text else text.count("\n")
-
-
-def member(text: str, path: Sequence[str | int]) -> str:
-    """What the text of a value has at a path of names and indexes, as it stands."""
-    at = 0
-    for key in path:
-        at = next(place for name, place in _members(text, at) if name == key)
-    return text[at : scan(text, at)[1]]
-
-
-def _members(text: str, at: int) -> Iterator[tuple[str | int, int]]:
-    """The names of the object, or indexes of the array, at a place of a text, and the places of their values."""
-    is_object = text[at] == "{"
-    at = _after_blanks(text, at + 1)
-    for index in count():
-        name: str | int = index
-        if is_object:
-            name, at = scanstring(text, at + 1, True)
-            at = _after_blanks(text, _after_blanks(text, at) + 1)
-        yield name, at
-        at = _after_blanks(text, _after_blanks(text, scan(text, at)[1]) + 1)
-
-
-def _after_blanks(text: str, at: int) -> int:
-    match = BLANKS.match(text, at)
-    return match.end() if match else at
-
-
-def _depth(text: str) -> int:
-    steps = (1 if each in "[{" else -1 for each in _BRACKET.findall(_STRING.sub("", text)))
-    return max(accumulate(steps))
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) == len(pairs):
-        return members
-    return Repeated(
-        members, names=frozenset(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-    )
-
-
-def _no_constant(name: str) -> Any:
-    raise _Broken(f"{name} is no number")
-
-
-_TOO_DEEP: Final = f"it is nested more than {DEPTH} levels deep"
-scan: Final[Callable[[str, int], tuple[Any, int]]] = JSONDecoder(
-    parse_int=Number, parse_float=Number, parse_constant=_no_constant, object_pairs_hook=_object
-).scan_once
-"""Decodes the value at a place of a text; also returns where it ends."""

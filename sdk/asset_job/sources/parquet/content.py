@@ -13,12 +13,9 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from asset_job.errors import FileInvalid
+from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
-INT96: Final = pa.timestamp("ns", "INT96")
-"""The type that stands for a moment which the file stores as INT96."""
-UUID: Final = pa.uuid()
-INTERVAL: Final = pa.month_day_nano_interval()
 _BATCH_ROWS: Final = 65_536
 _TOGETHER: Final = 32 << 20
 """Bytes of row groups that are fetched at once, unless a single row group is larger."""
@@ -85,8 +82,11 @@ class ParquetContent:
         """The columns in their order, with types that say what the file means."""
         with _broken(self.name):
             opened = self._opened("us")
-            leaves = (opened.schema.column(at) for at in range(self.metadata.num_columns))
-            return [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
+            leaves = map(opened.schema.column, range(self.metadata.num_columns))
+            return [
+                field.with_type(mapped(field.type, lambda kind: _meant(next(leaves), kind)))
+                for field in opened.schema_arrow
+            ]
 
     def rows(self, names: Sequence[str], int96: Sequence[str]) -> Iterator[RowsRead]:
         """The rows of the part's row groups, of the columns `names`. Those in `int96` are read twice, to be exact."""
@@ -161,23 +161,14 @@ def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.record_batch([pa.concat_arrays(column.chunks) for column in rows.columns], rows.schema.names)
 
 
-def _meant(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
-    """A type without what only Arrow distinguishes, and with what only the file knows."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(*(field.with_type(_meant(field.type, leaves)) for field in (kind.key_field, kind.item_field)))
-    if pa.types.is_nested(kind):
-        return pa.list_(kind.value_field.with_type(_meant(kind.value_type, leaves)))
-    leaf = next(leaves)
-    if leaf.physical_type == "INT96":
-        return INT96
-    if leaf.logical_type.type == "UUID":
-        return UUID
-    if leaf.converted_type == "INTERVAL":
-        return INTERVAL
-    if leaf.logical_type.type in _TEXTS:
-        return pa.string()
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _meant(leaf: Any, kind: pa.DataType) -> pa.DataType:
+    """The type of a column without members, as the file means it."""
+    logical = leaf.logical_type.type
+    meanings = {
+        INT96: leaf.physical_type == "INT96",
+        UUID: logical == "UUID",
+        INTERVAL: leaf.converted_type == "INTERVAL",
+        pa.string(): logical in _TEXTS,
+    }
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return next((meaning for meaning, holds in meanings.items() if holds), plain)
