@@ -126,15 +126,15 @@ async def in_events(results: Results, dsn: str, filled: Sequence[tuple[RowGroup,
 
 def _numbers(text: str | None) -> Any:
     """What JSON says, with one text for each number: an event has a number that no float holds as text."""
-    return text and json.loads(text, parse_float=_number, parse_int=_number, object_pairs_hook=_members)
+    return text and _same(json.loads(text, parse_float=str, parse_int=str))
 
 
-def _members(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    return {name: _number(value) if isinstance(value, str) else value for name, value in pairs}
-
-
-def _number(text: str) -> str:
+def _same(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _same(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_same(item) for item in value]
     try:
-        return str(Decimal(text).normalize())
+        return str(Decimal(value).normalize()) if isinstance(value, str) else value
     except InvalidOperation:
-        return text
+        return value
