@@ -17,7 +17,7 @@ _BREAKS = b"\r\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class GoodRecords:
     """Whole records, one after another, each with as many fields as there are columns. Blank lines may be among them."""
 
     content: bytes
@@ -25,7 +25,7 @@ class Run:
     """Where in the content records begin that stand behind something else in the file: the line and the byte there."""
 
 
-Segment: TypeAlias = Run | BadRecord
+Segment: TypeAlias = GoodRecords | BadRecord
 
 
 def _none_of(characters: bytes) -> bytes:
@@ -58,7 +58,12 @@ class Dialect:
     def is_plain(self) -> bool:
         """Whether Arrow can split what the grammar has approved."""
         spaces = self.options.strip_left or self.options.strip_right
-        return len(self.separator) == 1 and not self.escape and not spaces and self.options.line_separator is None
+        return len(self.separator) == 1 and not self.escape and not spaces and self.has_usual_end
+
+    @property
+    def has_usual_end(self) -> bool:
+        """Whether lines end with LF, CR LF or CR, so that the others are no part of a bare value."""
+        return self.line_end in {b"\n", b"\r\n", b"\r"}
 
     @cached_property
     def content(self) -> bytes:
@@ -72,7 +77,7 @@ class Dialect:
     @cached_property
     def bare(self) -> bytes:
         """The pattern of a value without quotes."""
-        breaks = b"" if self.options.line_separator else _BREAKS
+        breaks = _BREAKS if self.has_usual_end else b""
         if len(self.separator) == 1 and breaks:
             return _none_of(self.separator + self.quote + breaks) + b"*+"
         ends = b"|".join(map(re.escape, [self.separator, self.line_end]))
@@ -180,7 +185,7 @@ class Grammar:
                 yield record
             at = self.advance(text, at, end)
         if good:
-            yield Run(content=b"".join(good), places=places)
+            yield GoodRecords(content=b"".join(good), places=places)
         return text[at:]
 
     @staticmethod
@@ -224,7 +229,7 @@ class Grammar:
             count = self.dialect.count(text[at:stop])
             return f"it has {count} field{'' if count == 1 else 's'}, and {self.fields} are expected"
         character = text[stop : stop + 1]
-        if character in _BREAKS and not self.dialect.options.line_separator:
+        if character in _BREAKS and self.dialect.has_usual_end:
             return "it has another line end than the file's first line"
         if self.dialect.quote and character == self.dialect.quote:
             return "a quote stands in a value without quotes, or is not closed in its line"

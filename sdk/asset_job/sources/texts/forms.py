@@ -177,7 +177,7 @@ _YEARS: Final = (datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - of
 _FIRST_BY_PYTHON: Final = pa.scalar(datetime(1, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _FIRST_BY_ARROW: Final = pa.scalar(datetime(1902, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
-"""From here on Arrow knows no daylight saving."""
+"""The local times of which Arrow knows the daylight saving."""
 _SHORTENED: Final = 100
 
 
