@@ -162,6 +162,12 @@ def test_encodings_by_name() -> None:
     assert (good, [each[1:] for each in bad]) == (rows(1, 3), [(2, 1)])
 
 
+def test_lines_end_only_as_white_space() -> None:
+    assert outcome(b'{"id": 1}\n', lineSep="\n") == (rows(1), [])
+    with pytest.raises(SourceInvalid, match="remove the option lineSep"):
+        read(b'{"id": 1}|{"id": 2}', COLUMNS, lineSep="|")
+
+
 TYPED = {
     "double": (pa.float64(), {"-0": "-0.0", "1e2": "100.0", '"NaN"': "nan", "0.1": "0.1"}, ["1e400", "1e-400", '"1d"']),
     "decimal": (
