@@ -242,6 +242,14 @@ def test_a_record_that_is_too_long_fails_with_its_place() -> None:
             read(body, COLUMNS, largest=4 << 20)
 
 
+def test_a_line_of_megabytes_does_not_hold_its_values() -> None:
+    many, one = (b'{"id": 1, "x": "' + b"x" * 200 + b'"}') * 25_000, b'{"v": "' + b"x" * (6 << 20) + b'"}'
+    good, bad = read(b"{}\n" + one + b"\n{x\n{}\n" + many + b"x\n{}", COLUMNS, largest=1 << 20)
+    assert (len(good), bad) == (25_003, [("{x", 3, 1), ("x\n{}", 5, 2)])
+    good, bad = read(b"[" + many.replace(b"}{", b"},{") + b"]\n{x\n{}", COLUMNS, largest=1 << 20)
+    assert (len(good), bad) == (25_000, [("{x\n{}", 2, 2)])
+
+
 def test_a_bad_record_is_shortened() -> None:
     good, bad = read(b"{}\n" + b"x" * (LONGEST_BAD + 1) + b"\n{}\nx" + b"\n" * 5, COLUMNS, largest=1 << 20)
     assert (good, [(len(each[0]), *each[1:]) for each in bad]) == (rows(None, None), [(LONGEST_BAD, 2, 1), (1, 4, 1)])
