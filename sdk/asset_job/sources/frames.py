@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Generic
@@ -38,20 +38,14 @@ class FileFrames(Generic[File]):
 
     def frame(self) -> DataFrame:
         """The good rows. A bad record is treated as the mode says, or goes to the schema's corrupt column."""
-        names, options = self.schema.names, self.options
-        corrupt = self._corrupt if self._corrupt in names else None
-        mode = options.mode or ("PERMISSIVE" if corrupt else "FAILFAST")
-        if mode != "PERMISSIVE":
-            rows = self._loaded("fail" if mode == "FAILFAST" else "drop")
-            return rows if corrupt is None else rows.withColumn(corrupt, sql.lit(None).cast("string")).select(*names)
-        rows = self._loaded("keep")
-        *columns, bad = (sql.col(name) for name in rows.columns)
-        known = dict(zip(self._fields.names, columns, strict=True))
-        return rows.select(*(known.get(name, bad["_record"]).alias(name) for name in names))
+        mode = self.options.mode_with(self._corrupt, self.schema.names)
+        rows = self._loaded(_TREATED[mode])
+        return in_schema(rows, self.schema.names, self._corrupt)
 
     def with_bad(self) -> DataFrame:
         """Good rows and bad records: the columns of the schema, and the struct `bad_column` of `BAD_COLUMNS`, null in good rows."""
-        return self._loaded("keep")
+        names = self._fields.names
+        return self._loaded("keep").toDF(*names, bad_column(names))
 
     @cached_property
     def schema(self) -> StructType:
@@ -83,7 +77,7 @@ class FileFrames(Generic[File]):
     @property
     def _corrupt(self) -> str:
         """The name of the column for the text of bad records. No file has this column."""
-        return self.options.corrupt_column or str(self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
+        return self.request.corrupt_column(self.options)
 
     @cached_property
     def _fields(self) -> StructType:
@@ -91,6 +85,7 @@ class FileFrames(Generic[File]):
         return StructType([field for field in self.schema if field.name != self._corrupt])
 
     def _loaded(self, bad: BadRecords) -> DataFrame:
+        """The columns, named by number, and, where bad records are kept, what is wrong with them."""
         spark, skip = self.request.spark, self.request.missing == "skip"
         parser = self.format.parser(arrow_schema(spark.createDataFrame([], self._fields)), self.options)
         reader = FilesReader(
@@ -107,8 +102,7 @@ class FileFrames(Generic[File]):
             skip=skip,
         )
         kinds = [field.dataType for field in self._fields] + ([_BAD] if bad == "keep" else [])
-        rows = load(spark, "files", reader, _numbered(kinds))
-        return rows.toDF(*self._fields.names, *([bad_column(self._fields.names)] if bad == "keep" else []))
+        return load(spark, "files", reader, _numbered(kinds))
 
     def _may_divide(self, file: File) -> bool:
         """Whether tasks may read parts of a file. Only what is large enough is looked at."""
@@ -125,6 +119,22 @@ class FileFrames(Generic[File]):
         (same, opening), *_ = self.access.opened([file])
         with errors_naming(self.access, same), opening() as opened:
             return self.format.places(self.options, opened, best)
+
+
+def in_schema(numbered: DataFrame, names: Sequence[str], corrupt: str) -> DataFrame:
+    """The columns of a schema with these names. The one called `corrupt` has the texts of bad records.
+
+    `numbered` has the others in their order, named by number, then perhaps what is wrong with bad records.
+    """
+    plain = [name for name in names if name != corrupt]
+    kept = len(numbered.columns) > len(plain)
+    text = numbered[str(len(plain))]["_record"] if kept else sql.lit(None).cast("string")
+    places = iter(range(len(plain)))
+    columns = [text if name == corrupt else numbered[str(next(places))] for name in names]
+    return numbered.select(*columns).toDF(*names)
+
+
+_TREATED: Final[Mapping[str, BadRecords]] = {"PERMISSIVE": "keep", "DROPMALFORMED": "drop", "FAILFAST": "fail"}
 
 
 def _numbered(kinds: Sequence[DataType]) -> StructType:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -48,8 +48,9 @@ NAMES: Final[Mapping[str, Mapping[str, str]]] = {
         "truncate": "truncate",
         "timeZone": "time_zone",
     },
+    "rows": {"mode": "mode", "columnNameOfCorruptRecord": "corrupt_column"},
 }
-"""Format -> the name of each option, in Spark's spelling -> the attribute of `ReadOptions`."""
+"""Format, or rows -> the name of each option, in Spark's spelling -> the attribute of `ReadOptions`."""
 _BY_LOWER: Final = {kind: {name.lower(): own for name, own in names.items()} for kind, names in NAMES.items()}
 
 
@@ -105,6 +106,10 @@ class ReadOptions:
                 )
             values[own] = _value(name, own, value)
         return replace(cls(), **values)
+
+    def mode_with(self, corrupt: str, names: Container[str]) -> Mode:
+        """What becomes of bad records in a read whose schema has these names, `corrupt` being that of the corrupt column."""
+        return self.mode or ("PERMISSIVE" if corrupt in names else "FAILFAST")
 
 
 def _value(name: str, own: str, value: Any) -> Any:

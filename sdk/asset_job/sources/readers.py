@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from asset_job.errors import AssetJobError, require
@@ -26,9 +25,7 @@ if TYPE_CHECKING:
 
     from asset_job.events import AssetEvent
     from asset_job.sources.frames import FileFrames
-
-
-_BAD = "struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>"
+    from asset_job.sources.row_frames import RowFrames
 
 
 def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: str | None) -> DataFrame:
@@ -39,7 +36,7 @@ def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: 
     _check(request)
     items = items_of(given, events, table)
     if isinstance(items, RowSelection):
-        return _from_postgres(request, items)
+        return row_frames(request, items).frame()
     if request.reader == "spark":
         return by_spark(request, items)
     return file_frames(request, items).frame() if items else request.empty()
@@ -96,39 +93,14 @@ def literal_path(path: str) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", path)
 
 
-def _from_postgres(request: ReadRequest, rows: RowSelection, *, keeps_bad: bool = False) -> DataFrame:
-    """The rows of a table. With `keeps_bad` the last two columns are those of `read_with_bad`."""
-    uri = address(connection_of(request.connections, "postgres", request.connection))
-    if request.reader == "spark":
-        if rows.keys:
-            raise AssetJobError("rows are named by their keys, which reader='spark' cannot read: leave it out")
-        frame = rows_by_jdbc(request, rows, uri)
-    else:
-        require("pyarrow", "adbc_driver_postgresql")
-        from asset_job.sources.pgrows import rows_by_adbc  # noqa: PLC0415 - needs the packages that were just required
+def row_frames(request: ReadRequest, rows: RowSelection) -> RowFrames:
+    """The frames of rows of a table. Raises `AssetJobError`."""
+    if request.reader == "spark" and rows.keys:
+        raise AssetJobError("rows are named by their keys, which reader='spark' cannot read: leave it out")
+    require("pyarrow", *([] if request.reader == "spark" else ["adbc_driver_postgresql"]))
+    from asset_job.sources.row_frames import RowFrames  # noqa: PLC0415 - needs the packages that were just required
 
-        frame = rows_by_adbc(request, rows, uri, counts_nulls=keeps_bad)
-    if keeps_bad:
-        frame = _with_both(frame, request.on_unrepresentable)
-    if request.schema is None:
-        return frame
-    from asset_job.sources.row_casts import with_schema  # noqa: PLC0415 - this module is imported without Spark
-
-    schema = request.spark.createDataFrame([], request.schema).schema
-    return with_schema(frame, schema, rows.table, last=2 if keeps_bad else 0)
-
-
-def _with_both(frame: DataFrame, mode: OnUnrepresentable) -> DataFrame:
-    """The frame of rows with the column of bad rows and the number of values that became null, of which it has one at most."""
-    from pyspark.sql import functions as sql  # noqa: PLC0415 - this module is imported without Spark
-
-    names = frame.columns if mode not in {"bad", "null"} else frame.columns[:-1]
-    numbered = frame.toDF(*map(str, range(len(frame.columns))))
-    last = sql.col(str(len(names)))
-    bad = last if mode == "bad" else sql.lit(None).cast(_BAD)
-    nulled = last if mode == "null" else sql.lit(0)
-    columns = numbered.select(*(sql.col(str(at)) for at in range(len(names))), bad, nulled)
-    return columns.toDF(*names, bad_column(names), bad_column(names, "nulled"))
+    return RowFrames(request, rows, address(connection_of(request.connections, "postgres", request.connection)))
 
 
 def rows_by_jdbc(request: ReadRequest, rows: RowSelection, uri: str) -> DataFrame:
@@ -151,7 +123,7 @@ def read_with_bad(request: ReadRequest, given: Any, events: Sequence[AssetEvent]
     _check(request)
     items = items_of(given, events)
     if isinstance(items, RowSelection):
-        return _from_postgres(request, items, keeps_bad=True)
+        return row_frames(request, items).with_bad()
     frame = file_frames(request, items).with_bad()
     return frame.withColumn(bad_column(frame.columns, "nulled"), sql.lit(0))
 
@@ -160,5 +132,5 @@ def inferred_schema(request: ReadRequest, given: Any, events: Sequence[AssetEven
     """The columns of what `given` names, as Spark's DDL. Raises `AssetJobError`."""
     items = items_of(given, events)
     if isinstance(items, RowSelection):
-        return _from_postgres(replace(request, on_unrepresentable="null"), items).schema.toDDL()
+        return row_frames(request, items).inferred()
     return file_frames(request, items).schema.toDDL()

@@ -15,6 +15,8 @@ from asset_job.sources.packing import without_packing
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from asset_job.sources.options import ReadOptions
+
 
 _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".parquet": "parquet"}
 Reader = Literal["asset_job", "spark"]
@@ -53,6 +55,10 @@ class ReadRequest:
         if formats or kind not in _FORMATS.values():
             raise AssetJobError(f"name the format of {names[0]} by format=: json, csv, text or parquet")
         return str(kind)
+
+    def corrupt_column(self, options: ReadOptions) -> str:
+        """The name of the column for the texts of bad records."""
+        return options.corrupt_column or str(self.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
 
     def empty(self) -> DataFrame:
         """A DataFrame without rows. Raises `AssetJobError` if there is no schema to name its columns."""

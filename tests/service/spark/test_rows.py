@@ -37,9 +37,24 @@ with run() as r:
 
     # Spark itself refers to columns whatever their case, so only here.
     r.spark.conf.set("spark.sql.caseSensitive", "true")
-    for mode in ("bad", "null", "text"):
+    for mode in ("null", "text"):
         frame = r.read([(1, 9)], table="public.orders", on_unrepresentable=mode)
         answer[mode] = {"types": frame.dtypes, "rows": rows(frame)}
+    kept = {"schema": SCHEMA + ", _corrupt_record string"}
+    frame = r.read([(1, 9)], table="public.orders", **kept)
+    answer["kept"] = {"types": frame.dtypes, "rows": rows(frame)}
+    answer["dropped"] = rows(r.read([(1, 9)], table="public.orders", schema="id long, Day date", mode="DROPMALFORMED"))
+    one = lambda schema, **more: rows(r.read([(1, 1)], table="public.orders", schema=schema, **more))
+    answer["exact"] = one("id tinyint, amount decimal(4,1), size bigint, day string, bad string")
+    answer["lossy"] = one("id int, amount decimal(9,0), _corrupt_record string")
+    refused = {"lossy": "amount decimal(9,0)", "zone": "day date", "no column": "colour string"}
+    answer["refused"] = {}
+    for name, schema in refused.items():
+        try:
+            one(schema)
+        except Exception as error:
+            from asset_job.errors import describe
+            answer["refused"][name] = describe(error)
     answer["plain"] = rows(r.read([(1, 1)], table="public.orders", schema="few int, size double"))
     try:
         r.read([(1, 9)], table="public.orders").collect()
@@ -48,6 +63,9 @@ with run() as r:
         answer["fail"] = [describe(error), is_final(error)]
     pathlib.Path(RESULT).write_text(json.dumps(answer))
 """
+
+
+SCHEMA = "id bigint, Day date, day timestamp, amount decimal(10,2), tags array<string>, code string, size double, few int, bad string"
 
 
 async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_error(
@@ -61,7 +79,7 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
         daemon.claim = {"triggering_asset_events": {"rows": [event(1, "rows", "2026-11-20T09:00:00Z", **ranges)]}}
         submitter = spark_submit(tmp_path)
         submission = new_try(
-            f"RESULT = {str(result)!r}\n{JOB}",
+            f"RESULT, SCHEMA = {str(result)!r}, {SCHEMA!r}\n{JOB}",
             context=daemon.context(connections={"shop": {"type": "postgres", "dsn": postgres_database.dsn}}),
             master="local[2]",
             conf={"spark.sql.session.timeZone": "Asia/Kolkata"},
@@ -78,25 +96,22 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
     good = ["1", "-4712-11-24", "+294247-01-10 09:30:54.775807", "1.50", "[a, null]", "x  ", "-0.0", "1", "10.0.0.1"]
     assert answer["plain"] == [["1", "-0.0"]]
 
-    kinds = dict(answer["bad"]["types"])
-    bad = "struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>"
-    assert kinds.pop("bad_") == bad
-    assert kinds == {
-        "id": "bigint",
-        "Day": "date",
-        "day": "timestamp",
-        "amount": "decimal(10,2)",
-        "tags": "array<string>",
-        "code": "string",
-        "size": "double",
-        "few": "int",
-        "bad": "string",
-    }
-    [row, kept] = answer["bad"]["rows"]
+    kinds = dict(answer["kept"]["types"])
+    assert kinds == dict(each.split() for each in SCHEMA.split(", ")) | {"_corrupt_record": "string"}
+    [row, kept] = answer["kept"]["rows"]
     assert row == [*good, None]
     assert kept[:-1] == [None] * 9
-    assert reason in kept[-1]
-    assert "public.orders id=2" in kept[-1]
+    assert json.loads(kept[-1])["Day"] == "infinity"
+    assert answer["dropped"] == [["1", "-4712-11-24"]]
+
+    assert answer["exact"] == [["1", "1.5", "0", "294247-01-10 04:00:54.775807+00", "10.0.0.1"]]
+    [[number, amount, record]] = answer["lossy"]
+    assert (number, amount, json.loads(record)["amount"]) == (None, None, 1.5)
+    assert "the column amount has the type decimal(9,0) in the schema, and there is 1.50" in answer["refused"]["lossy"]
+    assert (
+        "day of public.orders has the type timestamp, which is date only in one time zone" in answer["refused"]["zone"]
+    )
+    assert "the table public.orders has no column colour" in answer["refused"]["no column"]
 
     assert answer["null"]["rows"] == [good, ["2", None, None, None, None, "y  ", "NaN", "2", None]]
     assert dict(answer["text"]["types"])["amount"] == "string"
