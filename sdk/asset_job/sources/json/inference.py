@@ -29,7 +29,9 @@ class JsonShape:
     items: JsonShape | None = None
     """The elements of arrays; None: there is no array."""
     numbers: list[Number] = field(default_factory=list)
-    """Numbers of which `scalars` does not yet know."""
+    """The numbers that are not yet in `scalars`, as the next two may not be."""
+    text: bool = False
+    boolean: bool = False
 
     @classmethod
     def of(cls, shape: dict[str, Any]) -> JsonShape:
@@ -44,19 +46,23 @@ class JsonShape:
         elif isinstance(value, dict):
             self.members = {} if self.members is None else self.members
             for name, item in value.items():
-                self.members.setdefault(name, JsonShape()).add(item)
+                if name not in self.members:
+                    self.members[name] = JsonShape()
+                self.members[name].add(item)
         elif isinstance(value, list):
             self.items = self.items or JsonShape()
             for item in value:
                 self.items.add(item)
+        elif isinstance(value, bool):
+            self.boolean = True
         elif value is not None:
-            self.scalars = self.scalars.joined(_TEXT if isinstance(value, str) else _BOOLEAN)
+            self.text = True
 
     def count(self) -> None:
-        """Regard the numbers that wait."""
-        if self.numbers:
-            self.scalars = self.scalars.joined(ShownType.of_numbers(pa.array(self.numbers, pa.string())))
-            self.numbers = []
+        """Regard what waits in the values and below."""
+        others = ShownType(text=self.text, boolean=self.boolean)
+        numbers = ShownType.of_numbers(pa.array(self.numbers, pa.string()))
+        self.scalars, self.numbers = self.scalars.joined(numbers).joined(others), []
         for each in [*(self.members or {}).values(), *([self.items] if self.items else [])]:
             each.count()
 
@@ -88,9 +94,6 @@ class JsonShape:
             if (other := lower.setdefault(name.lower(), name)) != name:
                 raise SourceInvalid(f"the names {other!r} and {name!r} differ in case only: give a schema that has one")
         return ["`" + name.replace("`", "``") + f"`{between}{each.ddl}" for name, each in members]
-
-
-_TEXT, _BOOLEAN = ShownType(text=True), ShownType(boolean=True)
 
 
 @dataclass(frozen=True, kw_only=True)
