@@ -23,7 +23,9 @@ SOURCES: Final = {
     "table": "Tables",
 }
 WAYS: Final = {
-    "parser": "the reader alone, in blocks of 1, 7 and 100 bytes and in one",
+    "parser": "the reader of files alone, in blocks of 1, 7 and 100 bytes and in one",
+    "parser, alone": "the reader of files alone, each value in a file of its own",
+    "rows": "the reader of rows alone",
     "folder": "`r.read` from a folder",
     "s3": "`r.read` from S3",
     "s3 packed": "`r.read` of the same files, packed by gzip",

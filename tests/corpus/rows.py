@@ -17,7 +17,7 @@ from asset_job.sources.pgrows import PgRowsReader, Postgres, rows_reader
 from asset_job.sources.request import OnUnrepresentable, RowSelection
 from tests.corpus.canonical import Canonical, rows_of, shown
 from tests.corpus.model import Verdict
-from tests.corpus.postgres_cases import RowGroup, canonical_of, connected, groups
+from tests.corpus.postgres_cases import RowGroup, canonical_of, connected, groups, join
 from tests.corpus.results import Results
 from tests.servers import running_postgres
 from tests.service.postgres.tiny_host import hosted
@@ -36,6 +36,7 @@ def tables() -> Iterator[tuple[str, list[tuple[RowGroup, list[Any]]]]]:
         for group in groups():
             group.create(connection)
             filled.append((group, group.texts(connection)))
+        join(connection, [group for group, _ in filled if group.representable])
         yield database.dsn, filled
 
 
@@ -96,18 +97,31 @@ def _values(reader: PgRowsReader) -> dict[int, Canonical]:
 
 
 def by_spark(spark_read: Callable[..., Any]) -> Read:
-    """Rows by `r.read`."""
+    """Rows by `r.read`. What is representable is read at once, from the table that has all types."""
+    wide: dict[str, dict[int, Canonical] | str] = {}
 
     def read(group: RowGroup, mode: OnUnrepresentable) -> dict[int, Canonical] | str:
-        try:
-            frame = spark_read([(0, 1000)], table=f"public.{group.table}", on_unrepresentable=mode)
-            found = rows_of(frame.toArrow())
-        except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
-            return str(error)
-        bad = [row for row in found if row[0] is None]
-        return {int(row[0]): row[1] for row in found if row[0] is not None} | {at: BAD_ROW for at in range(len(bad))}
+        if not group.representable:
+            return _by_spark(spark_read, group.table, mode).get("v", "no column v")
+        if not wide:
+            wide.update(_by_spark(spark_read, "wide", mode))
+        column = wide.get(group.table, str(wide))
+        return column if isinstance(column, str) else {at: column[at] for at in range(len(group.literals)) if at in column}
 
     return read
+
+
+def _by_spark(spark_read: Callable[..., Any], table: str, mode: OnUnrepresentable) -> dict[str, dict[int, Canonical] | str]:
+    """The columns of a table, each value by its row's id. The sentence of a refusal is that of the column `v`."""
+    try:
+        read = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode).toArrow()
+    except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
+        return {"v": str(error)}
+    rows = rows_of(read)
+    bad = {at: BAD_ROW for at in range(sum(row[0] is None for row in rows))}
+    return {
+        name: {int(row[0]): row[at] for row in rows if row[0] is not None} | bad for at, name in enumerate(read.column_names)
+    }
 
 
 async def in_events(results: Results, dsn: str, filled: Sequence[tuple[RowGroup, list[Any]]]) -> None:

@@ -19,7 +19,7 @@ from typing import Any, Final
 import anyio
 
 from tests.corpus import csv_cases, in_process, json_cases, parquet_cases, results, rows, tables, with_spark
-from tests.corpus.model import Anything, Case, Wide
+from tests.corpus.model import Anything, Case, Group, Reading, Verdict, Wide
 from tests.corpus.postgres_cases import RowGroup
 from tests.corpus.results import Results
 from tests.corpus.with_spark import World, readings
@@ -33,6 +33,18 @@ LARGE: Final = 50_000
 def cases() -> Iterator[Anything]:
     """Every file of the corpus."""
     yield from chain(csv_cases.groups(), csv_cases.cases(), json_cases.groups(), json_cases.cases(), parquet_cases.cases())
+
+
+def alone(group: Group) -> Iterator[tuple[str, str, Verdict, str]]:
+    """The verdicts of a group's texts, each in a file of its own."""
+    readings = [in_process.read(group.alone(at)) for at in range(len(group.tokens))]
+    refused = next((reading.refused for reading in readings if reading.refused), None)
+    together = Reading(
+        rows=[row for reading in readings for row in reading.rows],
+        bad=[record for reading in readings for record in reading.bad],
+        refused=refused,
+    )
+    return group.verdicts(together)
 
 
 @dataclass
@@ -75,6 +87,8 @@ class Corpus:
                     self.results.add(case.input.source, "parser", verdicts)
                     if any(verdict == "different" for _, _, verdict, _ in verdicts):
                         break
+            if isinstance(case, Group):
+                self.results.add(case.input.source, "parser, alone", alone(case))
 
     def by_row_reader(self) -> None:
         rows.try_all(self.results, "rows", rows.in_process(self.dsn), self.filled)

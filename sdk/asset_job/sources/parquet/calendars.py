@@ -80,6 +80,8 @@ class Calendars:
     zone: str | None
     """The time zone in which moments were counted in the old calendar."""
     by_spark: bool
+    is_exact: bool = False
+    """Whether INT96 has nothing but what Spark has, because Spark's own writer wrote the file."""
 
     def rule(self, family: str) -> Callable[[str, pa.Array], pa.Array] | None:
         """What makes a column proleptic, or refuses, for the reason given, what cannot be known. None: nothing does.
@@ -105,12 +107,12 @@ def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     zone = marks.get("org.apache.spark.timeZone")
     if zone is None and "LEGACY" in {options.calendar, options.int96_calendar}:
         zone = options.time_zone
+    writer = next(iter((metadata.created_by or "").lower().split()), "")
     if (version := marks.get("org.apache.spark.version")) is not None:
         parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
         days = _of_spark(parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks)
         int96 = _of_spark(parts < [3, 1] or "org.apache.spark.legacyINT96" in marks)
-        return Calendars(days=days, int96=int96, zone=zone, by_spark=True)
-    writer = next(iter((metadata.created_by or "").lower().split()), "")
+        return Calendars(days=days, int96=int96, zone=zone, by_spark=True, is_exact=writer == "parquet-mr")
     if writer in _UNMARKED and "iceberg.schema" not in marks:
         return Calendars(days=options.calendar, int96=options.int96_calendar, zone=zone, by_spark=False)
     return Calendars(days="CORRECTED", int96="CORRECTED", zone=zone, by_spark=False)

@@ -46,7 +46,7 @@ class ParquetParser:
             for name, at in places.items()
         }
         sources = [fields[at] for at in dict.fromkeys(places.values())]
-        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.by_spark]
+        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.is_exact]
         for rows in content.rows([field.name for field in sources], twice):
             yield from self._parsed(rows, convert, constants)
 
