@@ -2,15 +2,70 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StrictBool,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    WithJsonSchema,
+    field_validator,
+)
 
+from config.models.ddl import column_names
 from config.models.values import ConnectionName, Place, located
+from config.names import did_you_mean
 from config.section import Section
 
+_TEXT: Final = ("encoding", "charset", "lineSep")
+_VALUES: Final = (
+    "mode",
+    "columnNameOfCorruptRecord",
+    "dateFormat",
+    "timestampFormat",
+    "timestampNTZFormat",
+    "timeZone",
+    "multiLine",
+)
+INPUT_OPTIONS: Final[Mapping[str, Sequence[str]]] = {
+    "text": _TEXT,
+    "json": (*_TEXT, *_VALUES),
+    "csv": (
+        *_TEXT,
+        *_VALUES,
+        "sep",
+        "delimiter",
+        "quote",
+        "escape",
+        "header",
+        "nullValue",
+        "emptyValue",
+        "comment",
+        "ignoreLeadingWhiteSpace",
+        "ignoreTrailingWhiteSpace",
+    ),
+    "parquet": ("mode", "columnNameOfCorruptRecord", "datetimeRebaseMode", "int96RebaseMode", "truncate", "timeZone"),
+}
+"""The names of `input_options` by format: a copy of the job SDK's, which a test compares, because `config` cannot import it."""
 BUILTIN: Final = "builtin:"
 INGEST: Final = "builtin:ingest"
+
+
+def _check_share(value: str | int) -> str | int:
+    if isinstance(value, int):
+        fits = value >= 0
+    else:
+        share = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?)%", value)
+        fits = share is not None and float(share[1]) <= 100  # noqa: PLR2004  percent
+    if not fits:
+        raise ValueError("must be a share such as `50%`, or a number of records such as `0` or `1000`")
+    return value
 
 
 class IngestConfig(Section, title="IngestOptions"):
@@ -30,9 +85,21 @@ class IngestConfig(Section, title="IngestOptions"):
     dedupe_key: str | tuple[str, ...] | None = None
     """Columns that identify a row. The table gets only one of several rows with the same values."""
     bad_records: Place | None = None
-    """Folder for rows that do not fit; null is `<target>_bad`."""
+    """Folder for records that cannot be read as the schema says; null is `<target>_bad`."""
+    max_bad_records: Annotated[StrictStr | StrictInt, AfterValidator(_check_share)] = "50%"
+    """The most bad records of a run that succeeds: a share of all its records (which holds from two records on), or a number.
+    A run with more fails without a retry and writes nothing."""
     input_format: Literal["json", "csv", "text", "parquet"] | None = None
     """Format of the files; null derives it from their names."""
+    input_options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
+    """Options of reading files, by Spark's names, such as `{sep: ";"}`. Each applies to the formats that have it."""
+    on_unrepresentable: Annotated[
+        Literal["fail", "bad", "null", "text"],
+        BeforeValidator(lambda word: "null" if word is None else word),
+        WithJsonSchema({"enum": ["fail", "bad", "null", "text", None]}),
+    ] = "bad"
+    """What happens to a row of PostgreSQL with a value that Spark has no value for, such as `infinity`: it fails the run, is a
+    bad record, has null in its place, or the whole column is read as text."""
     missing: Literal["fail", "skip"] = "fail"
     """What happens when a file was deleted or overwritten since it was detected: `fail` fails the run, `skip` ignores the
     file."""
@@ -45,6 +112,34 @@ class IngestConfig(Section, title="IngestOptions"):
     @classmethod
     def _locate(cls, target: str | None, info: ValidationInfo) -> str | None:
         return target if target is None or info.data.get("format") == "iceberg" else located(target, info)
+
+    @field_validator("partition_by", "dedupe_key")
+    @classmethod
+    def _check_columns(cls, names: str | tuple[str, ...] | None, info: ValidationInfo) -> str | tuple[str, ...] | None:
+        # Files may add the column to a schema that grows.
+        schema = None if info.data.get("schema_evolution") == "add_columns" else info.data.get("schema_")
+        known = column_names(schema) if schema else []
+        lower = {name.lower() for name in known}
+        for name in (names,) if isinstance(names, str) else names or ():
+            if known and name.lower() not in lower:
+                raise ValueError(f"`{name}` is no column of the schema; {did_you_mean(name, known)}")
+        return names
+
+    @field_validator("input_options")
+    @classmethod
+    def _check_names(cls, options: dict[str, bool | int | str], info: ValidationInfo) -> dict[str, bool | int | str]:
+        kind = info.data.get("input_format")
+        known = INPUT_OPTIONS[kind] if kind else [name for names in INPUT_OPTIONS.values() for name in names]
+        unknown = [name for name in options if name.lower() not in {each.lower() for each in known}]
+        if unknown:
+            files = f"{kind} files" if kind else "files"
+            raise ValueError(f"`{unknown[0]}` is no option of reading {files}; {did_you_mean(unknown[0], known)}")
+        if any(name.lower() == "mode" and str(value).upper() != "PERMISSIVE" for name, value in options.items()):
+            raise ValueError(
+                "`mode` must be PERMISSIVE: bad records go to the table of bad records, and `max_bad_records: 0` fails a "
+                "run that has one"
+            )
+        return options
 
     @field_validator("schema_evolution")
     @classmethod

@@ -12,7 +12,7 @@ from uuid import uuid4
 from asset_job.backends import WorkerBackend
 from asset_job.background import Background
 from asset_job.client import Transport, now, storable
-from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe
+from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, is_final
 from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
 from asset_job.stores import AssetStores, TaskStore
 
@@ -60,6 +60,9 @@ class Run:
     """The job's `spark.options`."""
     connections: Mapping[str, Mapping[str, Any]]
     """The connections that `spark.connections` names, with their credentials: do not print them."""
+    bad_records: int = 0
+    """The records that the job leaves out of its tables because they cannot be read. Set it before the block ends: a run that
+    succeeds with some raises the alert `bad_records`, until a person resolves them."""
 
     def __init__(
         self, client: Transport, *, connections: Mapping[str, Mapping[str, Any]], background: Sequence[Background] = ()
@@ -105,7 +108,8 @@ class Run:
             self._finish("skipped", str(error), [])
             return True
         try:
-            self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [])
+            final = {"retry": False} if is_final(error) else {}
+            self._finish("failed", describe(error)[:_LONGEST_MESSAGE], [], **final)
         except AssetJobError as unreported:
             log.warning(
                 "the failure could not be reported: %s", unreported
@@ -242,11 +246,13 @@ class Run:
         references = self.task_store.references() if self._clear_on_success else {}
         not_removed = ", ".join(map(str, self._worker.not_removed))
         warnings = [*self._warnings, *([f"values that could not be removed: {not_removed}"] if not_removed else [])]
-        self._finish("success", "; ".join(warnings)[:_LONGEST_MESSAGE], self.outlet_events.to_send())
+        message = "; ".join(warnings)[:_LONGEST_MESSAGE]
+        counted = {"bad_records": self.bad_records} if self.bad_records else {}
+        self._finish("success", message, self.outlet_events.to_send(), **counted)
         self._worker.purge(self.task_store.scope, references.values())
 
-    def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]]) -> None:
-        body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message}
+    def _finish(self, state: str, message: str, outlet_events: list[dict[str, Any]], **more: int) -> None:
+        body = {"state": state, "outlet_events": storable("outlet_events", outlet_events), "message": message, **more}
         self._client.call("POST", "tries/finish", body=body)
 
 

@@ -502,6 +502,8 @@ queued_event = _table(
     Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
 )
 
+HAS_UNRESOLVED_RECORDS: Final = text("bad_records > 0 AND bad_records_resolved_at IS NULL")
+
 run = _table(
     "run",
     Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
@@ -523,9 +525,17 @@ run = _table(
     Column("queued_at", UtcDateTime, nullable=False),
     Column("start_date", UtcDateTime),
     Column("end_date", UtcDateTime),
+    Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
+    Column("bad_records_resolved_at", UtcDateTime),
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id", "state", "dag_id"),
     Index("ix_run_trace_id", "trace_id"),
+    Index(
+        "ix_run_bad_records",
+        "bad_records",
+        postgresql_where=HAS_UNRESOLVED_RECORDS,
+        sqlite_where=HAS_UNRESOLVED_RECORDS,
+    ),
     sqlite_autoincrement=True,
 )
 
@@ -589,7 +599,8 @@ task_try = _table(
     Column("progress", Text),
     Column("cost", Text),  # JSON of numbers by name, as `store.runs.measures.Cost` has them
     Column("exit_code", Integer),
-    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it ended because we stopped it
+    Column("counted", Boolean, nullable=False, server_default=true()),  # false: it used up no retry
+    Column("is_final", Boolean, nullable=False, server_default=false()),  # it failed, and another try would fail alike
     Column("intent_at", UtcDateTime, nullable=False),
     Column("submitted_at", UtcDateTime),
     Column("claimed_at", UtcDateTime),

@@ -249,6 +249,14 @@ class RunRow:
     queued_at: datetime
     start_date: datetime | None
     end_date: datetime | None
+    bad_records: int | None
+    """The bad records of the last success; None: no success of this run has reported any."""
+    bad_records_resolved_at: datetime | None
+
+    @property
+    def has_unresolved_records(self) -> bool:
+        """Whether it succeeded without some bad records, and nobody has resolved them."""
+        return self.state == "success" and bool(self.bad_records) and self.bad_records_resolved_at is None
 
 
 async def latest(

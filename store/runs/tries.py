@@ -26,6 +26,7 @@ from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
 from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef
+from store.runs import bad_records as bad_records_of_runs
 from store.runs.answers import IdempotencyKey
 from store.runs.runs import RunRow, Startable, may_start, move_run, this_run
 from store.runs.try_lock import UNFINISHED, lock_try
@@ -158,6 +159,8 @@ class FinishedTry:
 
     key: TryKey
     run: RunRow | None
+    new_bad_records: int = 0
+    """The bad records of a run that had none before."""
 
 
 async def finish(
@@ -166,24 +169,31 @@ async def finish(
     *,
     finish_state: str,
     message: str | None,
+    is_final: bool = False,
+    bad_records: int = 0,
     request: IdempotencyKey | None = None,
 ) -> FinishedTry | None:
     """Record what the job reports about itself; return None if it reported the same before (a response got lost).
 
     Success and skip are final here and now. A failure is decided when the process is gone, so that two tries never run
-    at once.
+    at once; `is_final` says that another try would fail alike. `bad_records` are those of a success.
     """
     locked = await lock_try(connection, ref, request=request)
     if locked.finish_state == finish_state:
         return None
     key = locked.fenced
     this = update(task_try).where(this_try(key))
-    await connection.execute(this.values(finish_state=finish_state, message=message))
+    is_final = is_final and finish_state == "failed"
+    await connection.execute(this.values(finish_state=finish_state, message=message, is_final=is_final))
     if finish_state == "failed":
         return FinishedTry(key=key, run=None)
     ended = update(task_instance).where(task_instance.c.id == ref.task_instance_id)
     await connection.execute(ended.values(state=finish_state, detail=message, end_date=database_now()))
-    return FinishedTry(key=key, run=await move_run(connection, key.dag_id, key.run_id, "success", reason=message))
+    new = 0
+    if finish_state == "success":
+        new = await bad_records_of_runs.note(connection, key.dag_id, key.run_id, bad_records)
+    ended_run = await move_run(connection, key.dag_id, key.run_id, "success", reason=message)
+    return FinishedTry(key=key, run=ended_run, new_bad_records=new)
 
 
 async def end(

@@ -33,6 +33,8 @@ class OpenTry:
     cancelled: bool
     """Somebody decided the outcome of its run; only the process still has to be stopped."""
     finish_state: str | None
+    is_final: bool
+    """The job reported that another try would fail alike."""
     message: str | None
     definition: JobDefinition
     trace_id: str
@@ -78,7 +80,7 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
     t, a = task_instance.c, task_try.c
     how = (a.nonce.is_not(None).label("claimed"), a.cancelled_at.is_not(None).label("cancelled"))
     statement = (
-        select(*_KEY, a.tag, a.submitter, a.handle, a.home_id, *how, a.finish_state, a.message)
+        select(*_KEY, a.tag, a.submitter, a.handle, a.home_id, *how, a.finish_state, a.is_final, a.message)
         .add_columns(job.c.definition, run.c.trace_id, a.submitted_at, database_now().label("now"))
         .join(task_instance, t.id == a.task_instance_id)
         .join(run, this_run(t.dag_id, t.run_id))
@@ -98,6 +100,7 @@ async def _open(connection: AsyncConnection, which: ColumnElement[bool]) -> Sequ
             claimed=row.claimed,
             cancelled=row.cancelled,
             finish_state=row.finish_state,
+            is_final=row.is_final,
             message=row.message,
             definition=row.definition,
             trace_id=row.trace_id,

@@ -140,6 +140,13 @@ async def cancel(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
     show(cancelled, lambda: table([cancelled], COLUMNS))
 
 
+@command(runs, "resolve")
+async def resolve(api: ApiClient, show: Show, job: Job, run_id: RunId) -> None:
+    """Resolve the bad records of a run, once somebody has looked at them: they are a problem no longer."""
+    resolved = (await api.send("POST", f"{path_of(job, run_id)}/resolve")).json()
+    show(resolved, lambda: table([resolved], COLUMNS))
+
+
 @command(runs, "logs")
 async def show_logs(
     api: ApiClient,

@@ -62,6 +62,7 @@ class Metrics:
         text = "Memory, at its highest, of the largest process of a try"
         self._peak_memory = Summary("watcher_try_peak_memory_bytes", text, ["dag_id"], registry=self.registry)
         self._rows = self._counter("try_rows", "Rows that Spark counted: read, written", "dag_id", "direction")
+        self._bad_records = self._counter("bad_records", "Bad records that runs left out of their tables", "dag_id")
         self._bytes = self._counter("try_bytes", "Bytes that Spark counted: read, written", "dag_id", "direction")
         text = "Drivers that were started ahead: starting, waiting for a try, or used by one"
         self._warm_drivers = Gauge("watcher_warm_drivers", text, ["state"], registry=self.registry)
@@ -77,6 +78,7 @@ class Metrics:
         for dag_id in dag_ids:
             for state in ENDS:
                 self._runs.labels(dag_id, state)
+            self._bad_records.labels(dag_id)
 
     def count_writes(self, kind: AssetStoreWriterKind, writes: int, trace_id: str | None = None) -> None:
         """Count committed writes to asset stores."""
@@ -113,6 +115,11 @@ class Metrics:
         if run.start_date is not None and run.end_date is not None:
             took = run.end_date - run.start_date
             self._run_duration.labels(run.dag_id).observe(_seconds(took), _exemplar(run.trace_id))
+
+    def count_bad_records(self, dag_id: str, records: int) -> None:
+        """Count the bad records of a run that has succeeded for the first time."""
+        if records:
+            self._bad_records.labels(dag_id).inc(records)
 
     def observe_first_action(
         self, dag_id: str, start: Literal["cold", "warm"], since_event: timedelta, trace_id: str | None

@@ -23,6 +23,7 @@ OUR_OWN: Final = frozenset(
             "alerts",
             "asset_age_seconds",
             "asset_late",
+            "bad_records",
             "blocked_seconds",
             "database_up",
             "errors",

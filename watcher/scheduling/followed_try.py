@@ -240,6 +240,7 @@ async def record_end(
             return
         ending = Ending(
             finish_state=current.finish_state,
+            is_final=current.is_final,
             claimed=current.claimed,
             exit_code=status.exit_code,
             reason=status.reason,

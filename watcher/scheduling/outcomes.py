@@ -9,6 +9,7 @@ not success   we stopped it         up_for_retry at once, without using up a ret
 not success   its home is gone      the same, on another home
 not success   its machine restarted the same, when the daemon is back
 failed        ended                 retry or failed
+failed, final ended in any way      failed, without using up a retry: another try would fail alike
 nothing       exited with 0         retry or failed: it exited without reporting a result
 nothing       … after its timeout   retry or failed: it was stopped, and its exit code means nothing
 nothing       … and never claimed   success, with a warning: the job does not use the SDK; its outlets get events
@@ -40,6 +41,8 @@ class Ending:
     finish_state: str | None
     claimed: bool
     exit_code: int | None
+    is_final: bool = False
+    """The job reported that another try would fail alike."""
     reason: str = ""
     message: str | None = None
     stopped: bool = False
@@ -87,8 +90,8 @@ def decide(ending: Ending, retries: Retries) -> TryOutcome:
         case "success" | "skipped" as state:
             warning = None if ending.exit_code == 0 else f"the job finished as {state} and then {_exit(ending)}"
             return TryOutcome(state=state, run_state="success", reason=ending.message, warning=warning)
-        case "failed" if not ending.excuse:
-            return _retry_or_failed(_best_reason(ending) or "the job reported that it failed", retries)
+        case "failed" if ending.is_final or not ending.excuse:
+            return _reported_failure(ending, retries)
     if ending.excuse:
         return _retry_uncounted(ending.excuse)
     if ending.exit_code == 0 and not ending.claimed and not ending.timed_out:
@@ -103,6 +106,15 @@ def decide(ending: Ending, retries: Retries) -> TryOutcome:
             "the job exited with 0 in the middle of `with run()`: let the block end, or raise an exception", retries
         )
     return _retry_or_failed(ending.reason or f"the job {_exit(ending)}", retries)
+
+
+def _reported_failure(ending: Ending, retries: Retries) -> TryOutcome:
+    reason = _best_reason(ending) or "the job reported that it failed"
+    if not ending.is_final:
+        return _retry_or_failed(reason, retries)
+    if retries.used < retries.allowed:
+        reason = f"{reason} (not tried again: another try would fail alike)"
+    return TryOutcome(state="failed", run_state="failed", reason=reason, counted=False)
 
 
 def _best_reason(ending: Ending) -> str:

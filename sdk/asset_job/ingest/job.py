@@ -1,4 +1,4 @@
-"""Run `builtin:ingest`: read, separate bad records, drop duplicates, append, and report."""
+"""Run `builtin:ingest`: read, separate and bound bad records, drop duplicates, append, and report."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from asset_job.errors import AssetJobError, StoreConflict
+from asset_job.errors import StoreConflict
 from asset_job.ingest.plan import (
+    BadRecordSummary,
     IngestDestination,
     IngestInput,
     IngestJobOptions,
+    columns_named,
     destination,
     ingest_inputs,
     watermark,
 )
-from asset_job.ingest.records import check_schema, deduplicated, inferred, invalid, joined, records, valid, widened
+from asset_job.ingest.records import deduplicated, fields_of, inferred, joined, records, widened
 from asset_job.run_context import run
 from asset_job.runs import Run
 from asset_job.tables.parts import AppendedPart, commit, stage
@@ -49,47 +51,54 @@ class Ingest:
         self._load(inputs, to)
 
     def _load(self, inputs: list[IngestInput], to: IngestDestination) -> None:
-        schema, inputs = self._schema(inputs, to)
-        everything = records(self.run, inputs, self.options, schema)
-        good, observation = valid(everything)
-        table = self._staged(self._deduplicated(good, to), self._target(to), self.options.partition_by)
-        records_read, bad = int(observation.get["records"]), int(observation.get["bad"])
-        # A second pass, which is only made if there are bad records: they are rare.
-        connection = None if self.options.format == "iceberg" else self.options.target_connection
-        bad_records = Target(name=to.bad_records, connection=connection)
-        rejected = self._staged(invalid(everything) if bad else None, bad_records)
-        commit([table, rejected], self.run.check_not_superseded)
-        rows = table.rows
-        self._report(to, {"rows_loaded": rows, "bad_records": bad, "duplicates": records_read - bad - rows})
+        schema, inputs, is_new = self._schema(inputs, to)
+        columns = fields_of(self.run, schema).names
+        partition_by = columns_named("partition_by", self.options.partition_by, columns)
+        key = columns_named("dedupe_key", self.options.dedupe_key, columns)
+        with records(self.run, inputs, self.options, schema) as read:
+            counts = read.counts()
+            if counts.bad_rows:
+                self._tell(read.summary(counts), to)
+            if is_new:
+                self.run.asset_store[to.outlet].set("schema", schema)
+            rows = self._deduplicated(read.good, key, partition_by, to)
+            table = self._staged(rows, self._target(to), partition_by)
+            rejected = self._staged(read.bad if counts.bad_rows else None, self._bad_target(to))
+            counts.check_written(table.rows, rejected.rows, may_drop=bool(key))
+            commit([table, rejected], self.run.check_not_superseded)
+        summary = {"rows_loaded": table.rows, "bad_records": counts.bad, "duplicates": counts.good - table.rows}
+        if self.options.on_unrepresentable == "null":
+            summary["nulled_values"] = counts.nulled
+        self._report(to, summary)
 
-    def _schema(self, inputs: list[IngestInput], to: IngestDestination) -> tuple[str, list[IngestInput]]:
-        """The schema to read with, and the inputs. A schema that differs from the configuration's is kept in the asset store."""
-        store, options = self.run.asset_store[to.outlet], self.options
-        stored = store.get("schema")
-        schema = options.schema or stored or inferred(self.run, inputs, options)
-        check_schema(self.run, schema)
+    def _tell(self, summary: BadRecordSummary, to: IngestDestination) -> None:
+        """Report the bad records with the run. Raises `NoRetry` if they are too many."""
+        summary.check(self.options.max_bad_records)
+        self.run.bad_records = summary.bad
+        self.run.warn(f"{summary}; they are in {to.bad_records}")
+
+    def _schema(self, inputs: list[IngestInput], to: IngestDestination) -> tuple[str, list[IngestInput], bool]:
+        """The schema to read with, the inputs, and whether the asset store is to keep the schema from now on."""
+        options, stored = self.options, self.run.asset_store[to.outlet].get("schema")
+        schema = options.schema or stored or inferred(self.run, inputs[0], options)
         if options.schema_evolution == "add_columns":
             before = joined(self.run, schema, stored)
             schema, inputs = widened(self.run, inputs, options, before)
-            changed = schema != before or not (stored or options.schema)
-        else:
-            changed = not (stored or options.schema)
-        if changed:
-            store.set("schema", schema)
-        return schema, inputs
+            return schema, inputs, schema != before or not (stored or options.schema)
+        return schema, inputs, not (stored or options.schema)
 
-    def _deduplicated(self, good: DataFrame, to: IngestDestination) -> DataFrame:
-        key = self.options.dedupe_key
-        missing = [name for name in key if name not in good.columns]
-        if missing:
-            raise AssetJobError(
-                f"dedupe_key names {', '.join(missing)}, but the columns are {', '.join(good.columns)}: correct dedupe_key"
-            )
+    def _deduplicated(
+        self, good: DataFrame, key: Sequence[str], partition_by: Sequence[str], to: IngestDestination
+    ) -> DataFrame:
         if not key:
             return good
         table = self.run.table(self._target(to))
         types = {name: good.schema[name].dataType.simpleString() for name in key}
-        return deduplicated(good, table.rows_of_other_runs(self.run.spark, types, self.options.partition_by), key)
+        return deduplicated(good, table.rows_of_other_runs(self.run.spark, types, partition_by), key)
+
+    def _bad_target(self, to: IngestDestination) -> Target:
+        connection = None if self.options.format == "iceberg" else self.options.target_connection
+        return Target(name=to.bad_records, connection=connection)
 
     def _target(self, to: IngestDestination) -> Target:
         options = self.options

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import reduce
 from typing import Any, Literal
 
-from asset_job.errors import AssetJobError
+from asset_job.errors import AssetJobError, NoRetry
 from asset_job.events import AssetEvent
 from asset_job.sources.request import format_by_name
 from asset_job.tables.columns import SchemaEvolution
@@ -26,7 +27,10 @@ class IngestJobOptions:
     partition_by: tuple[str, ...] = ()
     dedupe_key: tuple[str, ...] = ()
     bad_records: str | None = None
+    max_bad_records: str | int = "50%"
     input_format: str | None = None
+    input_options: Mapping[str, Any] = field(default_factory=dict)
+    on_unrepresentable: Literal["fail", "bad", "null", "text"] = "bad"
     missing: Literal["fail", "skip"] = "fail"
     connection: str | None = None
     target_connection: str | None = None
@@ -42,7 +46,10 @@ class IngestJobOptions:
             partition_by=_names(content.get("partition_by")),
             dedupe_key=_names(content.get("dedupe_key")),
             bad_records=content.get("bad_records"),
+            max_bad_records=cls.max_bad_records if (most := content.get("max_bad_records")) is None else most,
             input_format=content.get("input_format"),
+            input_options=content.get("input_options") or {},
+            on_unrepresentable=content.get("on_unrepresentable") or "bad",
             missing=content.get("missing") or "fail",
             connection=content.get("connection"),
             target_connection=content.get("target_connection"),
@@ -140,6 +147,73 @@ def _format(file: Mapping[str, Any], input_format: str | None) -> str:
     if chosen is None:
         raise AssetJobError(f"name the format of {name} by spark.options.input_format: json, csv, text or parquet")
     return chosen
+
+
+def columns_named(option: str, names: Sequence[str], columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that an option names, as the schema writes them. Raises `NoRetry` for a name that is none of them."""
+    exact = {name.lower(): name for name in columns} | {name: name for name in columns}
+    missing = [name for name in names if name not in exact and name.lower() not in exact]
+    if missing:
+        raise NoRetry(
+            f"{option} names {', '.join(missing)}, but the columns are {', '.join(columns)}: correct {option}"
+        )
+    return tuple(exact.get(name) or exact[name.lower()] for name in names)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordCounts:
+    """What one read of the inputs has shown."""
+
+    good: int
+    bad_rows: int
+    """The rows of the table of bad records. One of them may stand for several records."""
+    bad: int
+    nulled: int
+    """Values that became null, because Spark has no value for them."""
+
+    def check_written(self, good: int, bad_rows: int, *, may_drop: bool) -> None:
+        """Raise `AssetJobError` if other rows were written than counted: an executor was lost, and a table has changed since.
+
+        `may_drop`: duplicates were dropped.
+        """
+        is_same = good <= self.good if may_drop else good == self.good
+        if not is_same or bad_rows != self.bad_rows:
+            raise AssetJobError(
+                f"{self.good} rows and {self.bad_rows} bad records were read and {good} and {bad_rows} were to be written: the "
+                "source has changed while it was read: retry the run"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadRecordSummary:
+    """What is to be said about the bad records of a run."""
+
+    bad: int
+    records: int
+    """All records, good and bad."""
+    reason: str
+    """The commonest reason."""
+    times: int
+    places: Sequence[str]
+    """File and place of the first ones."""
+
+    def __str__(self) -> str:
+        times = "once" if self.times == 1 else f"{self.times} times"
+        places = ", ".join(self.places)
+        return f"{self.bad} of {self.records} records are bad: {self.reason} ({times}; the first: {places})"
+
+    def check(self, limit: str | int) -> None:
+        """Raise `NoRetry` if these are more than `max_bad_records` allows. A share has no meaning for a single record."""
+        text = str(limit)
+        if text.endswith("%"):
+            is_allowed = self.records == 1 or self.bad * 100 <= Decimal(text[:-1]) * self.records
+        else:
+            is_allowed = self.bad <= int(text)
+        if not is_allowed:
+            raise NoRetry(
+                f"nothing was loaded, because max_bad_records is {limit} and {self}; correct the source or the "
+                "options, or raise max_bad_records, and retry the run"
+            )
 
 
 def watermark(events: Mapping[str, Sequence[AssetEvent]], before: Any) -> Any:

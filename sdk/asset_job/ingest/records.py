@@ -1,55 +1,47 @@
-"""Read records, and separate those that fit the schema from those that do not."""
+"""Read good rows and bad records in one go, and count, describe and separate them."""
 
 from __future__ import annotations
 
-import bz2
-import csv
-import gzip
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import reduce
-from pathlib import PurePosixPath
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
+from pyspark import StorageLevel
 from pyspark.errors import PySparkException
-from pyspark.sql import Observation
 from pyspark.sql import functions as sql
-from pyspark.sql.types import DataType, StructField, StructType
+from pyspark.sql.types import StructType
 
-from asset_job.errors import AssetJobError
-from asset_job.ingest.plan import IngestInput, IngestJobOptions
-from asset_job.sources.request import quoted
+from asset_job.errors import NoRetry
+from asset_job.ingest.plan import BadRecordSummary, IngestInput, IngestJobOptions, RecordCounts
+from asset_job.sources.options import NAMES
+from asset_job.sources.readers import inferred_schema, read_with_bad
+from asset_job.sources.request import ReadRequest, bad_column, quoted
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
     from asset_job.runs import Run
 
-RECORD = "_record"
-"""The name of the column that holds the text of a record that does not fit, and is null for one that does."""
-_SEPARATORS = ";\t|"
-_OPENERS: Mapping[str, Callable[..., IO[Any]]] = {".gz": gzip.open, ".bz2": bz2.open}
+_SHOWN = 3
+"""How many bad records a sentence names."""
+_LONGEST_REASON = 300
 
 
-def inferred(run: Run, inputs: Sequence[IngestInput], options: IngestJobOptions) -> str:
-    """The schema of the first input, as Spark's DDL. Raises `AssetJobError`."""
-    columns = _columns(run, inputs[0], options)
-    if not columns:
-        raise AssetJobError(
-            "no record of these files can be parsed: name their format by input_format, or give a schema"
-        )
-    return StructType(columns).toDDL()
+def inferred(run: Run, given: IngestInput, options: IngestJobOptions) -> str:
+    """The schema of an input, as Spark's DDL. Raises `AssetJobError`."""
+    return inferred_schema(_request(run, given, options, None), given.items)
 
 
 def widened(
     run: Run, inputs: Sequence[IngestInput], options: IngestJobOptions, schema: str
 ) -> tuple[str, list[IngestInput]]:
     """The schema with the columns that only the inputs have added at its end, and the inputs with their own columns."""
-    fields, with_columns = list(_fields(run, schema)), []
+    fields, with_columns = list(fields_of(run, schema)), []
     for each in inputs:
-        own = _columns(run, each, options)
+        own = fields_of(run, inferred(run, each, options))
         known = {field.name.lower() for field in fields}
         fields += [field for field in own if field.name.lower() not in known]
         with_columns.append(replace(each, columns=tuple(field.name for field in own)))
@@ -58,124 +50,122 @@ def widened(
 
 def joined(run: Run, schema: str, stored: str | None) -> str:
     """A schema with the columns that only the stored schema has added at its end."""
-    fields = list(_fields(run, schema))
+    fields = list(fields_of(run, schema))
     known = {field.name.lower() for field in fields}
-    more = [field for field in _fields(run, stored) if field.name.lower() not in known] if stored else []
+    more = [field for field in fields_of(run, stored) if field.name.lower() not in known] if stored else []
     return StructType(fields + more).toDDL()
 
 
-def _fields(run: Run, schema: str) -> StructType:
-    return run.spark.createDataFrame([], schema).schema
-
-
-def _columns(run: Run, given: IngestInput, options: IngestJobOptions) -> list[StructField]:
-    """The inferred columns of an input. Raises `AssetJobError`."""
-    frame = _read(run, given, options, None)
-    if given.format == "csv":
-        _check_header(given.items, frame.columns)
-    return [field for field in frame.schema if field.name != "_corrupt_record"]
-
-
-def _check_header(files: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Raise `AssetJobError` if a name comes twice in a CSV header, or its fields are not separated by commas.
-
-    `columns` are the inferred ones. In the columns of local files Spark renames names that come twice, so the first line of
-    the file itself is checked.
-    """
-    for file in files:
-        if "path" not in file and file.get("size"):
-            return _check_names(columns, f"s3://{file['bucket']}/{file['key']}")
-        with suppress(KeyError, OSError, EOFError):  # Spark reports it better
-            if names := _header_names(file["path"]):
-                return _check_names(names, file["path"])
-    return None
-
-
-def _check_names(names: Sequence[str], file: str) -> None:
-    twice = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    if twice:
-        raise AssetJobError(f"{file} has the column {twice[0]!r} more than once: rename it in the first line")
-    separator = next((mark for mark in _SEPARATORS if mark in "".join(names[:1])), None)
-    if len(names) == 1 and separator:
-        raise AssetJobError(
-            f"{file} has the single column {names[0]!r}: write the file with commas, or read it in a job of your own by "
-            f"r.read(…, sep={separator!r})"
-        )
-
-
-def _header_names(path: str) -> list[str]:
-    """The names in a file's first line that is not blank; none if there is no such line."""
-    opener = _OPENERS.get(PurePosixPath(path).suffix.lower(), open)
-    with opener(path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
-        line = next((line for line in lines if line.strip()), "")
-    return [name.strip() for name in next(csv.reader([line.rstrip("\r\n")]), [])]
-
-
-def check_schema(run: Run, schema: str) -> None:
-    """Raise `AssetJobError` if a schema is not Spark's DDL."""
+def fields_of(run: Run, schema: str) -> StructType:
+    """The columns of a schema. Raises `NoRetry` if it is not Spark's DDL, or has names that Spark cannot tell apart."""
     try:
-        run.spark.createDataFrame([], schema)
+        fields = run.spark.createDataFrame([], schema).schema
     except PySparkException as error:
-        reason = str(error).splitlines()[0]
-        raise AssetJobError(
-            f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {reason}"
-        ) from None
+        reason = " ".join(str(error).split())[:_LONGEST_REASON]
+        raise NoRetry(f"the schema {schema!r} is not Spark's DDL, such as `id long, amount double`: {reason}") from None
+    is_exact = str(run.spark.conf.get("spark.sql.caseSensitive")).lower() == "true"
+    counts = Counter(name if is_exact else name.lower() for name in fields.names)
+    if twins := [name for name in fields.names if counts[name if is_exact else name.lower()] > 1]:
+        raise NoRetry(f"the schema has the columns {', '.join(twins)}, which Spark cannot tell apart: rename one")
+    return fields
 
 
-def records(run: Run, inputs: Sequence[IngestInput], options: IngestJobOptions, schema: str) -> DataFrame:
-    """All records, in the columns of the schema and `RECORD` as the last."""
-    frames = [_read(run, each, options, _own_part(run, each, schema)) for each in inputs]
-    names = [*_fields(run, schema).names, RECORD]
-    whole = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-    missing = {
-        name: sql.lit(None).cast(kind) for name, kind in _types(run, schema).items() if name not in whole.columns
-    }
-    return whole.withColumns(missing).select(*(sql.col(quoted(name)) for name in names))
+@dataclass(frozen=True, kw_only=True)
+class Records:
+    """The good rows and bad records of a run's inputs, which are kept on the executors' disks."""
 
+    frame: DataFrame
+    """The columns of the schema, then what is wrong with a bad record, and the number of a row's values that became null."""
 
-def _own_part(run: Run, given: IngestInput, schema: str) -> str:
-    """The part of the schema that an input has itself. A JSON input takes the whole schema: its members may be missing."""
-    if given.columns is None or given.format == "json":
-        return schema
-    fields = {field.name.lower(): field for field in _fields(run, schema)}
-    return StructType([fields[name.lower()] for name in given.columns]).toDDL()
+    @property
+    def _bad(self) -> Column:
+        return sql.col(quoted(self.frame.columns[-2]))
 
+    @property
+    def good(self) -> DataFrame:
+        """The rows, in the columns of the schema."""
+        return self.frame.where(self._bad.isNull()).select(*(sql.col(quoted(name)) for name in self.frame.columns[:-2]))
 
-def _types(run: Run, schema: str) -> dict[str, DataType]:
-    return {field.name: field.dataType for field in _fields(run, schema)}
+    @property
+    def bad(self) -> DataFrame:
+        """The records that cannot be read as the schema says: the text, the file, the place in it and the reason."""
+        names = ("_record", "_file", "_at", "_reason")
+        return self.frame.where(self._bad.isNotNull()).select(*(self._bad[name].alias(name) for name in names))
 
+    def counts(self) -> RecordCounts:
+        """Read the inputs and count."""
+        is_bad, nulled = self._bad.isNotNull(), sql.col(quoted(self.frame.columns[-1]))
+        counts = (sql.count_if(~is_bad), sql.count_if(is_bad), sql.sum(self._bad["_count"]), sql.sum(nulled))
+        good, bad_rows, bad, nulls = (int(count or 0) for count in self.frame.agg(*counts).collect()[0])
+        return RecordCounts(good=good, bad_rows=bad_rows, bad=bad, nulled=nulls)
 
-def _read(run: Run, given: IngestInput, options: IngestJobOptions, schema: str | None) -> DataFrame:
-    """An input with the columns of a schema and `RECORD`; without a schema, with the columns that are inferred."""
-    if given.format is None:
-        frame = run.read(given.items, schema=schema, connection=options.connection)
-    elif schema is not None and given.format in {"json", "csv"}:
-        return run.read(
-            given.items,
-            format=given.format,
-            schema=f"{schema}, {RECORD} string",
-            connection=options.connection,
-            missing=options.missing,
-            columnNameOfCorruptRecord=RECORD,
+    def summary(self, counts: RecordCounts) -> BadRecordSummary:
+        """What is to be said about the bad records. Reasons that differ in quoted values only are one reason."""
+        told = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
+        kind = sql.regexp_replace("_reason", """'[^']*'|"[^"]*\"""", "''")
+        by_kind = told.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
+        [common] = by_kind.orderBy(sql.desc("times"), "reason").limit(1).collect()
+        number = sql.expr(r"try_cast(regexp_extract(_at, '(\\d+)', 1) AS bigint)")
+        places = told.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
+        return BadRecordSummary(
+            bad=counts.bad,
+            records=counts.good + counts.bad,
+            reason=str(common["reason"])[:_LONGEST_REASON],
+            times=int(common["times"]),
+            places=[str(row[0]) for row in places.collect()],
         )
-    else:
-        frame = run.read(
-            given.items, format=given.format, schema=schema, connection=options.connection, missing=options.missing
-        )
-    return frame if schema is None else frame.withColumn(RECORD, sql.lit(None).cast("string"))
 
 
-def valid(frame: DataFrame) -> tuple[DataFrame, Observation]:
-    """The records that fit, and an observation that counts all `records` and the `bad` ones while the frame is written."""
-    observation = Observation()
-    bad = sql.count_if(sql.col(RECORD).isNotNull())
-    counted = frame.observe(observation, sql.count(sql.lit(1)).alias("records"), bad.alias("bad"))
-    return counted.where(sql.col(RECORD).isNull()).drop(RECORD), observation
+@contextmanager
+def records(run: Run, inputs: Sequence[IngestInput], options: IngestJobOptions, schema: str) -> Iterator[Records]:
+    """Read all inputs once, whatever is done with the records. The disks are freed at the end. Raises `AssetJobError`."""
+    fields = fields_of(run, schema)
+    frames = [_in_columns(_read(run, each, options, fields), fields) for each in inputs]
+    kept = reduce(lambda one, other: one.union(other), frames).persist(StorageLevel.DISK_ONLY)
+    try:
+        yield Records(frame=kept)
+    finally:
+        kept.unpersist()
 
 
-def invalid(frame: DataFrame) -> DataFrame:
-    """The records that do not fit, with all columns as far as they could be read, which shows what did not fit."""
-    return frame.where(sql.col(RECORD).isNotNull())
+def _read(run: Run, given: IngestInput, options: IngestJobOptions, fields: StructType) -> DataFrame:
+    """An input with those columns of the schema that it has. A JSON input has all: its members may be missing."""
+    if given.columns is not None and given.format != "json":
+        known = {field.name.lower(): field for field in fields}
+        fields = StructType([known[name.lower()] for name in given.columns])
+    return read_with_bad(_request(run, given, options, fields), given.items)
+
+
+def _in_columns(frame: DataFrame, fields: StructType) -> DataFrame:
+    """The frame with all columns of the schema, those that it lacks as nulls, and its own last two."""
+    *names, bad, nulled = frame.columns
+    own = {name.lower(): sql.col(quoted(name)) for name in names} | {name: sql.col(quoted(name)) for name in names}
+    columns = [
+        own.get(field.name, own.get(field.name.lower(), sql.lit(None).cast(field.dataType))).alias(field.name)
+        for field in fields
+    ]
+    names_of_last = (bad_column(fields.names), bad_column(fields.names, "nulled"))
+    last = [sql.col(quoted(name)).alias(other) for name, other in zip((bad, nulled), names_of_last, strict=True)]
+    return frame.select(*columns, *last)
+
+
+def _request(run: Run, given: IngestInput, options: IngestJobOptions, schema: Any) -> ReadRequest:
+    return ReadRequest(
+        spark=run.spark,
+        connections=run.connections,
+        format=given.format,
+        schema=schema,
+        connection=options.connection,
+        missing=options.missing,
+        on_unrepresentable=options.on_unrepresentable,
+        options=_options_of(given.format, options.input_options),
+    )
+
+
+def _options_of(kind: str | None, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Those options that a format has; rows have none."""
+    names = {name.lower() for name in NAMES.get(kind or "", ())}
+    return {name: value for name, value in given.items() if name.lower() in names}
 
 
 def deduplicated(frame: DataFrame, existing: DataFrame | None, key: Sequence[str]) -> DataFrame:

@@ -15,6 +15,8 @@ from asset_job.sources.shares import chunks, merged, split_ranges
 _MOST_IDS = 250_000
 _MOST_RANGES = 10_000
 _MOST_KEYS = 50_000
+_RANGES = "ranges_of_asset_watcher"
+"""A name that no table has."""
 _MOST_PREDICATES = 200
 """Ranges in one condition of a JDBC read."""
 
@@ -24,13 +26,13 @@ WITH RECURSIVE base(attnum, oid, typmod) AS (
     UNION ALL SELECT b.attnum, t.typbasetype, t.typtypmod FROM base b JOIN pg_type t ON t.oid = b.oid WHERE t.typtype = 'd')
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), format_type(b.oid, b.typmod), b.oid <> 'varchar'::regtype AND EXISTS (
            SELECT FROM pg_cast WHERE castsource = b.oid AND casttarget = 'text'::regtype AND castmethod <> 'i'),
-       COALESCE(k.place, 0)::int
+       COALESCE(k.place, 0)::int, getdatabaseencoding() = 'SQL_ASCII'
 FROM pg_attribute a JOIN base b ON b.attnum = a.attnum JOIN pg_type t ON t.oid = b.oid AND t.typtype <> 'd'
 LEFT JOIN (SELECT i.indrelid, u.attnum, u.place FROM pg_index i,
            LATERAL unnest(i.indkey::int2[]) WITH ORDINALITY u(attnum, place) WHERE i.indisprimary) k
   ON k.indrelid = a.attrelid AND k.attnum = a.attnum
 WHERE a.attrelid = {table}::regclass AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum"""
-"""Selects what `TableColumn` holds: a column's name, type, base type, `has_cast`, and place in the primary key."""
+"""Selects what `TableColumn` holds: a column's name, type, base type, `has_cast`, `key_place` and `is_unchecked`."""
 
 _SETTINGS = {
     "client_encoding": "UTF8",
@@ -62,6 +64,11 @@ _BEYOND_SPARK = {
     "timestamp without time zone": "'294247-01-10 04:00:54.775807' < {value} OR '-infinity' = {value}",
 }
 """When a value is outside of Spark's type: its moments are 64-bit microseconds from 1970 on, PostgreSQL's from 2000 on."""
+_UTF8 = (
+    "^([0-7].|(c[2-9a-f]|d.)[89ab].|e0[ab].[89ab].|e[1-9abcef]([89ab].){2}|ed[89].[89ab].|f0[9ab].([89ab].){2}"
+    "|f[1-3]([89ab].){3}|f48.([89ab].){2})*$"
+)
+"""Bytes of UTF-8 in hexadecimal."""
 _LARGEST_DECIMAL = 38
 
 
@@ -78,6 +85,8 @@ class TableColumn:
     """Whether the type has a cast to text of its own, which may write another text: that of `char(n)` drops blanks."""
     key_place: int
     """The place in the primary key, from 1; 0: not part of it."""
+    is_unchecked: bool = False
+    """Whether the database takes all bytes for text (SQL_ASCII), so that they may not be UTF-8."""
     as_text: bool = False
     """Whether the values are sent as text although Spark has the type."""
 
@@ -103,11 +112,13 @@ class TableColumn:
         name, counterpart = quoted(self.name), self._counterpart
         if self.spark.startswith("decimal"):
             return f"{name} = 'NaN'"
-        beyond = _BEYOND_SPARK.get(self._plain.removesuffix("[]"), "") if counterpart else ""
-        if counterpart and self._plain.endswith("[]"):
-            shape = f"array_ndims({name}) > 1 OR array_lower({name}, 1) <> 1"
-            return f"{shape} OR {beyond.format(value=f'ANY ({name})')}" if beyond else shape
-        return beyond.format(value=name) or None
+        is_array = counterpart and self._plain.endswith("[]")
+        conditions = [f"array_ndims({name}) > 1 OR array_lower({name}, 1) <> 1"] if is_array else []
+        if counterpart and (beyond := _BEYOND_SPARK.get(self._plain.removesuffix("[]"))):
+            conditions.append(beyond.format(value=f"ANY ({name})" if is_array else name))
+        if self.is_unchecked and "string" in self.sent:
+            conditions.append(f"encode(convert_to({self.text}, 'SQL_ASCII'), 'hex') !~ '{_UTF8}'")
+        return " OR ".join(conditions) or None
 
     @property
     def sent(self) -> str:
@@ -177,8 +188,9 @@ def _in_ranges(select: str, column: str, share: Sequence[tuple[int, int]]) -> st
     if len(share) == 1:
         return f"{select} WHERE {between(column, share[0])}"
     lows, highs = (",".join(map(str, ends)) for ends in zip(*share, strict=True))
-    ranges = f"unnest('{{{lows}}}'::int8[], '{{{highs}}}'::int8[]) AS r(low, high)"
-    return f"SELECT w.* FROM {ranges} CROSS JOIN LATERAL ({select} WHERE {column} BETWEEN r.low AND r.high) AS w"  # noqa: S608
+    ranges = f"unnest('{{{lows}}}'::int8[], '{{{highs}}}'::int8[]) AS {_RANGES}(low, high)"
+    within = f"{select} WHERE {column} BETWEEN {_RANGES}.low AND {_RANGES}.high"
+    return f"SELECT w.* FROM {ranges} CROSS JOIN LATERAL ({within}) AS w"  # noqa: S608
 
 
 def between(column: str, limits: tuple[int, int]) -> str:
@@ -189,7 +201,7 @@ def between(column: str, limits: tuple[int, int]) -> str:
 
 def _is_among(keys: Sequence[Any], columns: Sequence[TableColumn]) -> str:
     key = key_of(columns)
-    values = json.dumps([list(each) if isinstance(each, tuple) else [each] for each in keys])
+    values = json.dumps([list(each) if isinstance(each, tuple) else [each] for each in keys], ensure_ascii=False)
     of_table = ", ".join(quoted(column.name) for column in key)
     of_json = ", ".join(f"(k.value->>{at})::{column.postgres}" for at, column in enumerate(key))
     return f"({of_table}) IN (SELECT {of_json} FROM json_array_elements({literal(values)}::json) AS k)"  # noqa: S608

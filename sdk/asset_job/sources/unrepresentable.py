@@ -21,7 +21,10 @@ def nulled_values(columns: Sequence[TableColumn]) -> str:
 
 
 def bad_rows(rows: RowSelection, columns: Sequence[TableColumn]) -> str | None:
-    """The expression that is null for a row that Spark can hold, and otherwise JSON for `bad_row`. None: Spark can hold each."""
+    """The expression that is null for a row that Spark can hold, and otherwise JSON for `bad_row`. None: Spark can hold each.
+
+    It is sent as bytes, because a database that takes all bytes for text would refuse to send some as text.
+    """
     key = key_of(columns) or [column for column in columns if column.name == rows.column]
     place = "".join(f", {literal(column.name)}, left({column.text}, {_MOST_SHOWN})" for column in key)
     row = f"left(row_to_json({table_sql(rows.table)}.*)::text, {LONGEST_BAD})"
@@ -30,12 +33,16 @@ def bad_rows(rows: RowSelection, columns: Sequence[TableColumn]) -> str | None:
         for number, column in enumerate(columns)
         if column.unrepresentable
     )
-    return f"(CASE {cases} END)::text" if cases else None
+    encoding = "SQL_ASCII" if any(column.is_unchecked for column in columns) else "UTF8"
+    return f"convert_to((CASE {cases} END)::text, '{encoding}')" if cases else None
 
 
-def bad_row(report: str, table: str, columns: Sequence[TableColumn]) -> Mapping[str, Any]:
+def bad_row(report: bytes, table: str, columns: Sequence[TableColumn]) -> Mapping[str, Any]:
     """The bad record, as a value of the type `BAD`, that a value of `bad_rows` stands for."""
-    number, value, record, *place = json.loads(report)
+    number, *texts = json.loads(report.decode("utf-8", "surrogateescape"))
+    value, record, *place = (
+        text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace") for text in texts
+    )
     column = columns[number]
     key = ", ".join(f"{name}={text}" for name, text in zip(place[::2], place[1::2], strict=True))
     reason = f"the column {column.name} holds {value}, which Spark's type {column.spark} cannot hold"

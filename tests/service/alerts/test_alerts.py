@@ -24,7 +24,7 @@ from store.database.schema import alert, outbox, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
 from store.keys import JobDefinition
-from store.runs import decisions, runs
+from store.runs import bad_records, decisions, runs
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
@@ -139,6 +139,25 @@ async def test_a_failing_watcher_is_alerted_once_when_it_begins_and_once_when_it
     assert resolved["id"] != firing["id"]
     assert hook.headers[0]["Authorization"] == "Bearer s3cret"
     assert 'watcher_alerts_total{result="sent"} 2.0' in generate_latest(world.metrics.registry).decode()
+
+
+async def test_bad_records_are_alerted_until_a_person_resolves_them(database: Database, hook: Hook) -> None:
+    async with alerting(database, {"on": ["bad_records"], "to": {"webhook": {"url": hook.url}}}) as world:
+        async with database.transaction() as connection:
+            await runs.create_run(connection, "load", "r1", "load", triggered_by="test", conf="{}", note=None)
+            await bad_records.note(connection, "load", "r1", 2)
+            await runs.move_run(connection, "load", "r1", "success", reason="2 of a.csv")
+        await world.look()
+        await world.look()
+        await until(lambda: len(hook.bodies) == 1)
+        async with database.transaction() as connection:
+            await bad_records.resolve(connection, "load", "r1")
+        await world.look()
+        await until(lambda: len(hook.bodies) == 2)
+    firing, resolved = hook.bodies
+    assert (firing["alert"], firing["state"], resolved["state"]) == ("bad_records", "firing", "resolved")
+    assert firing["subject"] == {"dag_id": "load", "run_id": "r1"}
+    assert firing["message"].startswith("the run r1 of load has left out 2 bad records: 2 of a.csv")
 
 
 async def test_a_server_that_was_down_gets_the_alert_later_with_the_same_id(database: Database, hook: Hook) -> None:

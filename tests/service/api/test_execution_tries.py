@@ -230,6 +230,36 @@ async def test_finishing_again_changes_nothing(api: Api) -> None:
     assert (await api.get("/api/v2/dags/load_orders/dagRuns/manual__1"))["state"] == "success"
 
 
+async def test_bad_records_are_counted_once_and_stay_a_problem_until_an_operator_resolves_them(api: Api) -> None:
+    one = await claimed(api)
+    for _ in range(2):
+        await one.done("POST", "tries/finish", body={"state": "success", "bad_records": 3, "message": "3 of a.csv"})
+
+    of_run = "/api/v2/dags/load_orders/dagRuns/manual__1"
+    assert 'watcher_bad_records_total{dag_id="load_orders"} 3.0' in (await api.client.get("/metrics")).text
+    assert ((await api.get(of_run))["bad_records"], (await api.get(of_run))["bad_records_resolved_at"]) == (3, None)
+    (warning,) = (await api.client.get("/readyz")).json()["warnings"]
+    assert warning == (
+        "the run manual__1 of load_orders has left out 3 bad records: 3 of a.csv; look at them, then "
+        "`watcher runs resolve load_orders manual__1`"
+    )
+    for _ in range(2):
+        resolved = await api.client.post(f"{of_run}/resolve")
+        assert resolved.json()["bad_records_resolved_at"] is not None
+    assert (await api.client.get("/readyz")).json()["warnings"] == []
+    audit = (await api.get("/api/v2/audit"))["audit"]
+    assert [entry["target"] for entry in audit if entry["action"] == "run.resolve"] == ["load_orders"]
+    assert (await api.client.post(f"{of_run}0/resolve")).status_code == 404
+
+
+async def test_the_end_takes_only_a_number_of_bad_records(api: Api) -> None:
+    one = await claimed(api)
+    for wrong in (-1, "3", 1.5, 2**63):
+        assert (
+            await one.call("POST", "tries/finish", body={"state": "success", "bad_records": wrong})
+        ).status_code == 422
+
+
 async def test_one_event_for_each_asset_and_extra(api: Api) -> None:
     one = await claimed(api)
     outlet_events = [{"asset": "orders", "extra": {"n": n}} for n in (1, 1, 2)]

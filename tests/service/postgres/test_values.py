@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pytest
 from psycopg import sql
 
-from asset_job.errors import BadRecordFound, SourceInvalid, is_final
+from asset_job.errors import BadRecordFound, is_final
 from asset_job.sources.pgrows import PgRowsReader, Postgres, rows_reader
 from asset_job.sources.request import OnUnrepresentable, RowSelection
 from tests.effort import SEED, effort
@@ -379,17 +380,33 @@ def test_a_bad_record_has_at_most_a_megabyte_of_its_row(database: PostgresDataba
     assert record["_at"] == "public.many id=7"
 
 
+def test_names_of_tables_and_columns_do_not_matter(database: PostgresDatabase) -> None:
+    names = ["r", "low", "high", "w", "last", "v", "V", "it's", "{value}", 'a "q"', "public", "bad"]
+    columns = ", ".join(f"{sql.Identifier(name).as_string()} date" for name in names)
+    with connected(database) as connection:
+        for table in ("r", 'odd "table {0}'):
+            name = sql.Identifier(table).as_string()
+            connection.execute(f'CREATE TABLE {name} (id bigint, {columns}, PRIMARY KEY ("it\'s", id))')
+            values = ", ".join(f"({id_}, {', '.join(['%s'] * len(names))})" for id_ in (1, 3, 5))
+            dates = ["2026-01-01"] * len(names)
+            connection.execute(f"INSERT INTO {name} VALUES {values}", [*dates, *dates[:-1], "infinity", *dates])
+            rows = RowSelection(table=f"public.{table}", column="id", ranges=((1, 1), (3, 4)))
+            several = read(rows_reader(Postgres(uri=database.dsn), rows, mode="bad", tasks=1))
+            by_key = RowSelection(table=f"public.{table}", column="at", keys=(("2026-01-01", 1), ("2026-01-01", 3)))
+            assert sorted(map(str, several.to_pylist())) == sorted(
+                map(str, read(rows_reader(Postgres(uri=database.dsn), by_key, mode="bad", tasks=1)).to_pylist())
+            )
+            assert column_of(several, 0).to_pylist() == [1, None]
+            [_, record] = column_of(several, len(names) + 1).to_pylist()
+            assert record["_at"] == f"public.{table} it's=2026-01-01, id=3"
+            assert list(json.loads(record["_record"])) == ["id", *names]
+
+
 @pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
-async def test_texts_of_other_encodings_are_the_same_characters_or_refused(
+async def test_texts_of_other_encodings_are_the_same_characters(
     postgres_database: PostgresDatabase, encoding: str
 ) -> None:
-    name = f"{postgres_database.name}_{encoding}".lower()
-    with psycopg.connect(postgres_database.dsn, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
-    try:
-        other = PostgresDatabase(
-            name=name, dsn=postgres_database.dsn.replace(postgres_database.name, name), sqlalchemy_url=""
-        )
+    with in_encoding(postgres_database, encoding) as other:
         with connected(other) as connection:
             connection.execute("CREATE TABLE many (id bigserial PRIMARY KEY, note text, day date)")
             connection.execute("INSERT INTO many (note, day) VALUES ('\u00e4', 'infinity'), ('b', NULL)")
@@ -400,16 +417,59 @@ async def test_texts_of_other_encodings_are_the_same_characters_or_refused(
             [event] = host.committed.events
         assert event.payload["rows"] == [{"note": "\u00e4"}, {"note": "b"}]
 
-        if encoding == "SQL_ASCII":
-            with connected(other) as connection:
-                connection.execute("INSERT INTO many (note) VALUES (convert_from('\\xe4', 'SQL_ASCII'))")
+        keys = RowSelection(table="public.many", column="day", keys=("\u00e4",))
+        with connected(other) as connection:
+            connection.execute("ALTER TABLE many DROP CONSTRAINT many_pkey, ADD PRIMARY KEY (note)")
+        reader = rows_reader(Postgres(uri=other.dsn), keys, mode="null", tasks=1)
+        assert column_of(read(reader), 1).to_pylist() == ["\u00e4"]
+
+
+def test_bytes_that_are_no_text_are_bad_records_or_null_or_refused(postgres_database: PostgresDatabase) -> None:
+    not_utf8 = ["\\xe4", "\\xc080", "\\xeda080", "\\xf4908080", "\\xf8888080", "\\xc3", "\\x61ff62", "\\x80"]
+    utf8 = ["", "a\n\\", "\u00e4\u07ff", "\u0800\ud7ff\ue000\uffff", "\U00010000\U0010ffff\U000fffff"]
+    with in_encoding(postgres_database, "SQL_ASCII") as other:
+        with connected(other) as connection:
+            connection.execute(
+                "CREATE TABLE many (id bigserial PRIMARY KEY, note text, notes text[], short varchar(9))"
+            )
+            for text in utf8:
+                connection.execute("INSERT INTO many (note, notes, short) VALUES (%s, ARRAY[%s], 'a')", [text, text])
+            for column in ("note", "short"):
+                for text in not_utf8:
+                    connection.execute(
+                        f"INSERT INTO many ({column}) VALUES (convert_from(%s::bytea, 'SQL_ASCII'))", [text]
+                    )
+            connection.execute("INSERT INTO many (notes) VALUES (ARRAY[convert_from('\\xe4', 'SQL_ASCII'), NULL])")
+        of_id, note, notes, _, bad = (column.to_pylist() for column in read(reader_of(other, "bad")).columns)
+        assert note == utf8 + [None] * 17
+        assert notes == [[text] for text in utf8] + [None] * 17
+        assert of_id == [1, 2, 3, 4, 5] + [None] * 17
+        assert [record is None for record in bad] == [True] * 5 + [False] * 17
+        assert json.loads(bad[5]["_record"].replace("\\", "\\\\")) == {
+            "id": 6,
+            "note": "\\xe4",
+            "notes": None,
+            "short": None,
+        }
+        assert bad[11]["_reason"] == "the column note holds a\\xffb, which Spark's type string cannot hold"
+        nulled = read(reader_of(other, "null"))
+        assert column_of(nulled, 4).to_pylist() == [0] * 5 + [1] * 17
+        for mode in ("fail", "text"):
             with pytest.raises(
-                SourceInvalid, match=r"the table public\.many holds a text that is not valid: .*0xe4"
-            ) as refused:
-                read(reader_of(other, "null"))
-            assert is_final(refused.value)
-    finally:
-        with psycopg.connect(postgres_database.dsn, autocommit=True) as connection:
+                BadRecordFound, match=r"the column note holds \\xe4, .*, in the row public\.many id=6: "
+            ):
+                read(reader_of(other, mode))
+
+
+@contextmanager
+def in_encoding(database: PostgresDatabase, encoding: str) -> Iterator[PostgresDatabase]:
+    """A database beside `database` with another encoding."""
+    name = f"{database.name}_{encoding}".lower()
+    with psycopg.connect(database.dsn, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name} ENCODING '{encoding}' LOCALE 'C' TEMPLATE template0")
+        try:
+            yield PostgresDatabase(name=name, dsn=database.dsn.replace(database.name, name), sqlalchemy_url="")
+        finally:
             connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

@@ -106,7 +106,7 @@ def cases_of(landing: Landing, folder: Path) -> dict[str, Case]:
         "keyed again": ("r:2", of_files(one, same), keyed),
         "keyed, repeated": ("r:1", of_files(one), keyed),
         "bad": ("r:1", of_files(wrong), {"target": f"s3://{landing.bucket}/bad", "schema": SCHEMA}),
-        "local": ("r:1", of_files({"path": str(local)}), {"schema": SCHEMA}),
+        "local": ("r:1", of_files({"path": str(local)}), {"schema": SCHEMA, "max_bad_records": "70%"}),
         "rows": ("r:2", of_rows("shop", ranges=[[1, 3], [9, 99]]), {"schema": SCHEMA}),
         "rows by key": ("r:3", of_rows("shop", keys=[5, 500]), {"schema": SCHEMA}),
         "inferred": ("r:4", of_files(one), {}),

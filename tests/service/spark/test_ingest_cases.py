@@ -57,6 +57,8 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
     parquet.write_table(pa.table({"id": [1, 2, 3]}), table)
     drifted = b'{"id": 20, "colour": "red"}\n{"id": "many"}\n{"id": 21\n'
     orders, schema, amounts = b"id,amount\n1,2.5\n", {"schema": "id long"}, {"schema": "id long, amount double"}
+    names = b'{"a.b": 1, "t`k": 2, "_record": 7, "bad": 8}\n{"a.b": 1, "t`k": 3}\n{"a.b": "no"}\n'
+    odd = {"schema": "`a.b` long, `t``k` int, _record int, bad int", "dedupe_key": "A.B", "partition_by": "t`k"}
     return {
         "semicolons": ("r:8", local("semicolons.csv", b"\nid;amount\n1;2.5\n"), {}),
         "semicolons on S3": ("r:8", of_files(landing.put("semicolons.csv", "id;amount", "1;2.5")), {}),
@@ -72,7 +74,26 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
         "no gz": ("r:8", local("no.csv.gz", orders), amounts),
         "cut Parquet": ("r:8", local("cut.parquet", table.getvalue().to_pybytes()[:-9]), schema),
         "empty": ("r:8", local("empty.csv", b""), {}),
-        "drifted": ("r:9", local("drifted.json", drifted), {**schema, "target": str(folder / "drifted")}),
+        "semicolons, sep": (
+            "r:11",
+            local("sep.csv", b"id;amount\n1;2.5\n"),
+            {**amounts, "input_options": {"sep": ";"}},
+        ),
+        "too many": ("r:9", local("too_many.json", drifted), {**schema, "target": str(folder / "drifted")}),
+        "not one": ("r:9", local("not_one.json", drifted), {**schema, "max_bad_records": 1}),
+        "names": ("r:12", local("names.json", names), {"target": str(folder / "named"), **odd}),
+        "names again": (
+            "r:13",
+            local("again.json", b'{"a.b": 1}\n{"a.b": 2}'),
+            {"target": str(folder / "named"), **odd},
+        ),
+        "twins": ("r:8", local("twins.json", b'{"a": 1}'), {"schema": "a int, A int"}),
+        "no gz, skipped": ("r:14", local("skipped.csv.gz", orders), {**amounts, "missing": "skip"}),
+        "drifted": (
+            "r:9",
+            local("drifted.json", drifted),
+            {**schema, "target": str(folder / "drifted"), "max_bad_records": 2},
+        ),
     }
 
 
@@ -94,6 +115,14 @@ def more_cases(landing: Landing) -> dict[str, Case]:
         "no DDL": ("r:7", of_files(one), {"schema": "id lung"}),
         "nothing": ("r:7", {"job": [event(1, "job", "2026-11-20T09:00:00Z", row_count=1)]}, {}),
     }
+
+
+def told_of(part: Path) -> list[tuple[str, str, str]]:
+    """Where the bad records of a run's part are from, and why they are bad."""
+    table = pa.concat_tables(parquet.read_table(file) for file in part.glob("*.parquet"))
+    assert table.column_names == ["_record", "_file", "_at", "_reason"]
+    rows = table.to_pylist()
+    return sorted(("/".join(Path(row["_file"]).parts[-2:]), row["_at"], row["_reason"]) for row in rows)
 
 
 async def test_ingestions_load_put_aside_and_say_what_they_should(
@@ -125,6 +154,11 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "good instead": (2, 0, 0),
         "gone, skipped": (2, 0, 0),
         "drifted": (1, 2, 0),
+        "semicolons, sep": (1, 0, 0),
+        "names": (1, 1, 1),
+        "names again": (1, 0, 1),
+        "no gz, skipped": (0, 1, 0),
+        "rows do not fit": (0, 1, 0),
     }
     check(landing, tmp_path, entries)
     remote = landing.store()
@@ -132,29 +166,39 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     assert rows_of(remote, "good_bad") == rows_of(remote, "broken") == {}
     assert rows_of(LocalStore(tmp_path), "drifted_bad") == {"run=r.9": ['{"id": "many"}', '{"id": 21']}
     orders = rows_of(LocalStore(tmp_path), "orders")
-    assert orders.pop("run=r.6") == [1, 2]
+    assert (orders.pop("run=r.6"), orders.pop("run=r.11")) == ([1, 2], [1])
+    assert told_of(tmp_path / "drifted_bad" / "run=r.9") == [
+        ("landing/drifted.json", "line 2", "the column id has the type bigint, and 'many' is no whole number"),
+        ("landing/drifted.json", "line 3", "it is no JSON: expecting ',' delimiter at character 11 of the value"),
+    ]
+    assert sorted(part.name for part in (tmp_path / "named").glob("run=*/t*")) == [
+        "t`k=2",
+        "t`k=__HIVE_DEFAULT_PARTITION__",
+    ]
     assert len(orders) == 5, "who fails writes nothing"
     sentences = {
         "gone": f"s3://{bucket}/gone.json was deleted since it was detected; put it back and retry the run",
-        "broken": f"s3://{bucket}/broken.json.gz cannot be read: Truncated compressed stream",
-        "rows do not fit": "a value of the table public.other does not fit the schema: ",
+        "broken": f"s3://{bucket}/broken.json.gz cannot be unpacked: Truncated compressed stream; correct the file",
         "no such column": "the table public.other has no column colour: correct the schema",
-        "not Parquet": f"s3://{bucket}/a.json cannot be read: ",
+        "not Parquet": f"s3://{bucket}/a.json is not a Parquet file",
         "which format": "AssetJobError: name the format of x.dat by spark.options.input_format: json, csv, text or parquet",
-        "no key": "AssetJobError: dedupe_key names colour, but the columns are id, amount, day: correct dedupe_key",
-        "no DDL": "AssetJobError: the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
+        "no key": "dedupe_key names colour, but the columns are id, amount, day: correct dedupe_key",
+        "no DDL": "the schema 'id lung' is not Spark's DDL, such as `id long, amount double`: ",
         "nothing": "AssetJobSkip: the events of this run name neither files nor rows",
-        "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or read it",
+        "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or name its separator by the option sep: ';'",
         "semicolons on S3": f"s3://{bucket}/semicolons.csv has the single column 'id;amount'",
-        "semicolons, schema": "Number of column in CSV header is not equal to number of fields in the schema",
+        "semicolons, schema": "semicolons2.csv has the columns id;amount where id, amount are expected: correct the file, its sep",
+        "too many": "nothing was loaded, because max_bad_records is 50% and 2 of 3 records are bad: it is no JSON",
+        "not one": "nothing was loaded, because max_bad_records is 1 and 2 of 3 records are bad",
+        "twins": "the schema has the columns a, A, which Spark cannot tell apart: rename one",
         "same name": f"{tmp_path}/landing/twice.csv has the column 'amount' more than once: rename it in the first line",
         "same name on S3": f"s3://{bucket}/twice.csv has the column 'amount' more than once",
-        "wider": f"Header length: 2, schema size: 1 CSV file: file://{tmp_path}/landing/wider.csv",
-        "cut gz": f"EOFException: Unexpected end of input stream, in file://{tmp_path}/landing/cut.csv.gz",
-        "no gz": f"IOException: not a gzip file, in file://{tmp_path}/landing/no.csv.gz",
-        "cut Parquet": f"file:{tmp_path}/landing/cut.parquet is not a Parquet file",
-        "empty": "no record of these files can be parsed: name their format by input_format, or give a schema",
+        "wider": f"{tmp_path}/landing/wider.csv has the columns id, colour where id are expected: correct the file",
+        "cut gz": f"{tmp_path}/landing/cut.csv.gz cannot be unpacked: Truncated compressed stream; correct the file",
+        "no gz": f"{tmp_path}/landing/no.csv.gz is packed by gzip by its name, and not packed by its first bytes: rename the file",
+        "cut Parquet": f"{tmp_path}/landing/cut.parquet is not a Parquet file, or it is incomplete: write it again",
+        "empty": "none of the files has a line: give a schema",
     }
-    for name, sentence in sentences.items():
-        assert sentence in said[name], name
-        assert "\n" not in said[name]
+    others = {name: said[name] for name, sentence in sentences.items() if sentence not in said[name]}
+    assert others == {}
+    assert "\n" not in "".join(said[name] for name in sentences)

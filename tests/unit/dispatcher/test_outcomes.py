@@ -42,6 +42,23 @@ def test_the_table_of_endings(ending, state, run_state):
     assert (outcome.state, outcome.run_state) == (state, run_state)
 
 
+def test_a_final_failure_uses_no_retry_whatever_happened_to_the_process():
+    retries = Retries(allowed=3, delay=timedelta(seconds=30), used=0)
+    for ending in (
+        ended("failed", 1, message="a.csv has no header", is_final=True),
+        ended("failed", 143, message="a.csv has no header", is_final=True, stopped=True),
+        ended("failed", None, message="a.csv has no header", is_final=True, home_gone=True),
+    ):
+        outcome = decide(ending, retries)
+        assert (outcome.state, outcome.run_state, outcome.counted) == ("failed", "failed", False)
+        assert outcome.retry_in is None
+        assert outcome.reason == "a.csv has no header (not tried again: another try would fail alike)"
+
+
+def test_a_final_failure_without_retries_says_no_more_than_its_reason():
+    assert decide(ended("failed", 1, message="no header", is_final=True), NONE_LEFT).reason == "no header"
+
+
 def test_an_accepted_success_is_final_and_a_bad_exit_is_a_warning():
     assert decide(ended("success"), NONE_LEFT).warning is None
     assert decide(ended("success", 1), NONE_LEFT).warning == "the job finished as success and then exited with 1"

@@ -13,6 +13,7 @@ from asset_job import (
     Fenced,
     Forbidden,
     NoContext,
+    NoRetry,
     Unreachable,
     run,
 )
@@ -87,6 +88,28 @@ def test_a_failure_that_cannot_be_reported_does_not_hide_the_jobs_error(
     with pytest.raises(ZeroDivisionError), submitted_run(daemon.context()):
         1 / 0  # noqa: B018
     assert "the failure could not be reported: Try 2 was superseded by try 3." in caplog.text
+
+
+@pytest.mark.parametrize("error", [NoRetry("a.csv has no header"), RuntimeError("FileInvalid: a.csv has no header")])
+def test_a_final_failure_asks_for_no_retry(daemon: ExecutionServer, error: Exception) -> None:
+    with pytest.raises(type(error)), submitted_run(daemon.context()):
+        raise error
+    assert [(finish["state"], finish["retry"]) for finish in daemon.finished] == [("failed", False)]
+
+
+def test_any_other_failure_leaves_the_retry_to_the_daemon(daemon: ExecutionServer) -> None:
+    with pytest.raises(ZeroDivisionError), submitted_run(daemon.context()):
+        1 / 0  # noqa: B018
+    assert "retry" not in daemon.finished[0]
+
+
+@pytest.mark.parametrize(("number", "reported"), [(0, None), (3, 3)])
+def test_a_success_reports_its_bad_records_if_there_are_any(
+    daemon: ExecutionServer, number: int, reported: int | None
+) -> None:
+    with submitted_run(daemon.context()) as r:
+        r.bad_records = number
+    assert [finish.get("bad_records") for finish in daemon.finished] == [reported]
 
 
 # Past events

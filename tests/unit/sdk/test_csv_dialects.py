@@ -71,7 +71,7 @@ class StateMachine:
             except BrokenField as broken:
                 end, behind = (len(self.text),) * 2 if broken.is_open else self.behind_line(broken.at)
                 record = self.text[begin:end].removesuffix(self.line_end) if broken.is_open else self.text[begin:end]
-                self.refuse(begin, record, record.count(self.line_end) + 1 if broken.is_open else 1)
+                self.refuse(begin, record, record.count(self.line_end[-1]) + 1 if broken.is_open else 1)
                 return behind
             values.append(value)
             if not self.text.startswith(self.separator, at):
@@ -151,9 +151,7 @@ DIALECTS = st.fixed_dictionaries(
 LINE_ENDS = st.sampled_from(["\n", "\r\n", "\r"])
 
 
-def check(  # noqa: PLR0913 - each is drawn
-    parts: list[str], line_end: str, fields: int, options: dict[str, Any], longest: int, *, broken: bool
-) -> None:
+def check(parts: list[str], line_end: str, fields: int, options: dict[str, Any], longest: int, *, broken: bool) -> None:
     """Compare the parser with the state machine. `E`, `S` and `Q` stand for line end, separator and quote."""
     separator, quote = options.get("sep", ","), options.get("quote", '"')
     header = separator.join("abc"[:fields]) + line_end
@@ -191,7 +189,7 @@ PARTS = st.sampled_from(
     broken=st.booleans(),
 )
 @settings(max_examples=400, deadline=None)
-def test_every_dialect_is_read_as_the_state_machine_reads_it(  # noqa: PLR0913 - each is drawn
+def test_every_dialect_is_read_as_the_state_machine_reads_it(
     parts: list[str], line_end: str, fields: int, options: dict[str, Any], longest: int, *, broken: bool
 ) -> None:
     check(parts, line_end, fields, options, longest, broken=broken)

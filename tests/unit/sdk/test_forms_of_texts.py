@@ -173,6 +173,9 @@ def micros(text: str) -> int:
                 "2024-01-01T10:30:00.1234567",
                 "2024-01-01T25:00",
                 "2024-02-30T10:00",
+                "2024-01-01 00:00:000",
+                "2024-01-01 00:000",
+                "2024-01-01T10:30:00.12345601",
                 "1704105000",
             ],
         ),
@@ -228,6 +231,9 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_option() -> None:
     assert value("2024-07-01T10:00Z", MOMENT, berlin) == micros("2024-07-01T10:00")
     assert value("2024-03-31T02:30", MOMENT, berlin) is BAD, "that hour was skipped"
     assert value("2024-10-27T02:30", MOMENT, berlin) == micros("2024-10-27T00:30"), "the earlier of two"
+    assert value("0001-01-01T00:00", MOMENT, berlin) == micros("0001-01-01T00:00") - (53 * 60 + 28) * 1_000_000
+    assert value("9999-12-31T23:00", MOMENT, berlin) == micros("9999-12-31T22:00")
+    assert value("0000-01-01T00:00", MOMENT, berlin) is BAD
     with pytest.raises(AssetJobError, match="timeZone"):
         ReadOptions.of("csv", {"timeZone": "Europe/Nowhere"})
 
@@ -250,6 +256,8 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_option() -> None:
             {"2024-01-01T10:00:00.250+02:00": "2024-01-01T08:00:00.250"},
             ["2024-01-01T10:00:00+02:00"],
         ),
+        ("dd.MM.yyyy", {"31.12.2024": "2024-12-31T00:00"}, ["2024-12-31", "31.12.2024 10:00"]),
+        ("dd.MM.yyyy[ HH]", {"31.12.2024": "2024-12-31T00:00", "31.12.2024 07": "2024-12-31T07:00"}, ["31.12.2024 24"]),
         ("yyyyMMddHHmmss", {"20240101103000": "2024-01-01T10:30:00"}, ["2024010110300"]),
         (
             "yyyy-MM-dd HH:mm:ss[.SSS]",
@@ -280,6 +288,9 @@ def test_a_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
 
 def test_a_date_has_a_pattern_too() -> None:
     assert value("31.12.2024", pa.date32(), ReadOptions.of("csv", {"dateFormat": "dd.MM.yyyy"})) == date(2024, 12, 31)
+    with_time = ReadOptions.of("csv", {"dateFormat": "dd.MM.yyyy HH:mm"})
+    assert value("31.12.2024 00:00", pa.date32(), with_time) == date(2024, 12, 31)
+    assert value("31.12.2024 10:00", pa.date32(), with_time) is BAD
 
 
 def test_random_numbers_are_what_python_says() -> None:

@@ -4,9 +4,18 @@ from typing import Any
 
 import pytest
 
-from asset_job import AssetJobError
+from asset_job import AssetJobError, NoRetry
 from asset_job.events import TriggeringAssetEvents
-from asset_job.ingest.plan import IngestDestination, IngestJobOptions, destination, ingest_inputs, watermark
+from asset_job.ingest.plan import (
+    BadRecordSummary,
+    IngestDestination,
+    IngestJobOptions,
+    RecordCounts,
+    columns_named,
+    destination,
+    ingest_inputs,
+    watermark,
+)
 from tests.unit.sdk.execution_server import event
 
 OUTLETS = {"orders": "s3://lake/tables/orders/", "more": "file:///data/more", "plain": "plain"}
@@ -91,3 +100,72 @@ def test_each_format_and_each_table_is_a_separate_input():
 def test_the_watermark_never_goes_back(before, ends, after):
     of_run = events(*((name, {"watermark": {"from": None, "to": end}}) for name, end in ends))
     assert watermark(of_run, before) == after
+
+
+def test_bounds_of_bad_records_and_options_of_reading_come_as_the_daemon_sends_them():
+    sent = {"max_bad_records": 0, "input_options": {"sep": ";"}, "on_unrepresentable": "null"}
+    options = IngestJobOptions.from_json(sent)
+    assert (options.max_bad_records, options.input_options, options.on_unrepresentable) == (0, {"sep": ";"}, "null")
+    assert IngestJobOptions.from_json({"max_bad_records": None}).max_bad_records == "50%"
+
+
+def summary(bad: int, records: int) -> BadRecordSummary:
+    return BadRecordSummary(bad=bad, records=records, reason="no number", times=2, places=["a.csv line 3"])
+
+
+@pytest.mark.parametrize(
+    ("limit", "bad", "records", "is_allowed"),
+    [
+        ("50%", 1, 1, True),  # one record has no share
+        ("0%", 1, 1, True),
+        ("50%", 1, 2, True),
+        ("50%", 2, 2, False),
+        ("50%", 2, 3, False),
+        ("50%", 500_000, 1_000_000, True),
+        ("50%", 500_001, 1_000_000, False),
+        ("0.1%", 1, 1000, True),
+        ("0.1%", 2, 1999, False),
+        ("100%", 9, 9, True),
+        ("0%", 1, 10**9, False),
+        (0, 1, 1, False),
+        ("0", 1, 10**9, False),
+        (3, 3, 3, True),
+        (3, 4, 10**9, False),
+    ],
+)
+def test_the_bound_of_bad_records(limit, bad, records, is_allowed):
+    if is_allowed:
+        summary(bad, records).check(limit)
+    else:
+        with pytest.raises(NoRetry, match=f"max_bad_records is {limit} and {bad} of {records} "):
+            summary(bad, records).check(limit)
+
+
+def test_too_many_bad_records_are_one_sentence_with_the_commonest_reason_and_the_first_places():
+    told = BadRecordSummary(bad=5, records=8, reason="no number", times=4, places=["a.csv line 3", "b.csv line 1"])
+    with pytest.raises(NoRetry) as raised:
+        told.check("50%")
+    assert str(raised.value) == (
+        "nothing was loaded, because max_bad_records is 50% and 5 of 8 records are bad: no number (4 times; the "
+        "first: a.csv line 3, b.csv line 1); correct the source or the options, or raise max_bad_records, and retry the run"
+    )
+
+
+def test_what_is_written_must_be_what_was_counted():
+    counted = RecordCounts(good=5, bad_rows=2, bad=7, nulled=0)
+    counted.check_written(5, 2, may_drop=False)
+    counted.check_written(3, 2, may_drop=True)
+    for good, bad, may_drop in ((4, 2, False), (6, 2, False), (6, 2, True), (5, 1, False), (5, 3, True)):
+        with pytest.raises(AssetJobError, match="changed while it was read: retry the run") as raised:
+            counted.check_written(good, bad, may_drop=may_drop)
+        assert not isinstance(raised.value, NoRetry)
+
+
+def test_columns_are_named_as_spark_names_them_or_refused():
+    columns = ["id", "a.b", "Day", "tick`ed"]
+    assert columns_named("dedupe_key", ["ID", "a.b", "tick`ed"], columns) == ("id", "a.b", "tick`ed")
+    assert columns_named("partition_by", ["a", "A"], ["A", "a"]) == ("a", "A")
+    with pytest.raises(
+        NoRetry, match=r"dedupe_key names b, but the columns are id, a\.b, Day, tick`ed: correct dedupe_key"
+    ):
+        columns_named("dedupe_key", ["id", "b"], columns)

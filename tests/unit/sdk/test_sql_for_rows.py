@@ -63,10 +63,11 @@ def test_ranges_become_conditions_on_the_index():
     one = RowSelection(table="public.orders", column="id", ranges=((5, 5), (1, 3)))
     columns = [column("id", "bigint", 1)]
     table = 'SELECT "id" FROM "public"."orders" WHERE "id" BETWEEN '
-    several = "SELECT w.* FROM unnest('{}'::int8[], '{}'::int8[]) AS r(low, high) CROSS JOIN LATERAL ({}) AS w"
-    inner = f"{table}r.low AND r.high"
-    assert queries(one, columns, tasks=1) == [several.format("{1,5}", "{3,5}", inner)]
-    assert queries(one, columns, tasks=2) == [f"{table}1 AND 2", several.format("{3,5}", "{3,5}", inner)]
+    several = "SELECT w.* FROM unnest('{}'::int8[], '{}'::int8[]) AS {}(low, high) CROSS JOIN LATERAL ({}) AS w"
+    alias = "ranges_of_asset_watcher"
+    inner = f"{table}{alias}.low AND {alias}.high"
+    assert queries(one, columns, tasks=1) == [several.format("{1,5}", "{3,5}", alias, inner)]
+    assert queries(one, columns, tasks=2) == [f"{table}1 AND 2", several.format("{3,5}", "{3,5}", alias, inner)]
     assert predicates(one, tasks=1) == ['"id" BETWEEN 1 AND 3 OR "id" = 5']
 
 

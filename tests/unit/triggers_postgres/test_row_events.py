@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from triggers.base import TriggerEvent
 from triggers.postgres.batches import IdRanges, PrimaryKeys, events_of
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.values import ValueType
 
 WATERMARK = {"from": 10, "to": 19}
 
@@ -60,6 +62,14 @@ def test_numbers_beyond_floats_stay_text() -> None:
 
     payload: Any = event.payload
     assert payload["rows"] == [{"a": [1, 2.5, "1e999", "-1e999"], "b": None, "c": "9" * 5000}]
+
+
+def test_a_negative_zero_keeps_its_sign() -> None:
+    row = Row(id=1, row='{"a": -0, "b": [-0, 0], "c": {"d": -0}}')
+    types = {"c": ValueType(fields={"d": ValueType(), "e": ValueType(is_numeric=True)})}
+    for known in ({}, types):
+        [event] = events_of(IdRanges, [row], options(columns=["a"]), WATERMARK, known)
+        assert json.dumps(event.payload["rows"]) == '[{"a": -0.0, "b": [-0.0, 0], "c": {"d": -0.0}}]'
 
 
 def test_a_poll_without_rows_makes_no_event() -> None:

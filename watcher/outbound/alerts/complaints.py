@@ -15,7 +15,8 @@ from store.catalog.watchers import WatcherRow
 from store.keys import Condition, JobDefinition
 from store.processes import alerts
 from store.processes.alerts import FailedRun
-from store.runs import waiting
+from store.runs import bad_records, waiting
+from store.runs.runs import RunRow
 from store.runs.waiting import QueueOfAsset
 from watcher.outbound.alerts.changes import Complaint
 from watcher.scheduling.conditions import Resolved, is_met, names_alias
@@ -30,11 +31,14 @@ async def read_complaints(connection: AsyncConnection, alerting_since: datetime,
     failing = [complaint for row in await watchers.listed(connection) if (complaint := of_watcher(row))]
     late = [of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late]
     failed = await alerts.failed_runs(connection, max(alerting_since, now - REMEMBERED))
-    around = {dag_id: await _around(connection, dag_id) for dag_id in sorted({run.dag_id for run in failed})}
+    unresolved = await bad_records.unresolved(connection)
+    dag_ids = sorted({run.dag_id for run in failed} | {run.dag_id for run in unresolved})
+    around = {dag_id: await _around(connection, dag_id) for dag_id in dag_ids}
     return [
         *failing,
         *late,
         *(of_failed_run(run, around[run.dag_id]) for run in failed),
+        *(of_bad_records(run, around[run.dag_id]) for run in unresolved),
         *await _waiting_too_long(connection, now),
     ]
 
@@ -79,6 +83,17 @@ def of_failed_run(run: FailedRun, assets_around: frozenset[str]) -> Complaint:
         alert="run_failed",
         subject={"dag_id": run.dag_id, "run_id": run.run_id},
         message=f"the run {run.run_id} of {run.dag_id} has failed: {run.reason or 'nobody knows why'}",
+        assets=assets_around,
+        dag_id=run.dag_id,
+        since=run.end_date,
+    )
+
+
+def of_bad_records(run: RunRow, assets_around: frozenset[str]) -> Complaint:
+    return Complaint(
+        alert="bad_records",
+        subject={"dag_id": run.dag_id, "run_id": run.run_id},
+        message=bad_records.sentence(run),
         assets=assets_around,
         dag_id=run.dag_id,
         since=run.end_date,

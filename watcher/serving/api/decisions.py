@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from store.catalog import assets
 from store.errors import Conflict, NotFound
 from store.processes import audit
-from store.runs import decisions, jobs, runs
+from store.runs import bad_records, decisions, jobs, runs
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext
@@ -89,6 +89,13 @@ async def settle(context: ApiContext, actor: Actor, dag_id: str, run_id: str, st
         context.process.metrics.count_end(ended)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=frozenset({dag_id})))
+
+
+async def resolve(context: ApiContext, actor: Actor, dag_id: str, run_id: str) -> None:
+    """Resolve the bad records of a run, if it has any that are unresolved. Raises `NotFound`."""
+    async with context.database.transaction() as connection:
+        if await bad_records.resolve(connection, dag_id, run_id):
+            await audit.record(connection, actor.name, "run.resolve", dag_id, {"run_id": run_id}, new_write_id())
 
 
 async def annotate(context: ApiContext, actor: Actor, dag_id: str, run_id: str, note: str | None) -> None:

@@ -89,6 +89,7 @@ AnyMapIndex = Annotated[int, Field(ge=-1, le=BIGGEST_SMALL)]
 """A map index in a path or a body."""
 Version = Annotated[int | None, Field(ge=0, le=BIGGEST)]
 VersionNumber = Annotated[int, Field(ge=0, le=BIGGEST)]
+Count = Annotated[int, Field(ge=0, le=BIGGEST)]
 SmallNumber = Annotated[int, Field(ge=0, le=BIGGEST_SMALL)]
 
 

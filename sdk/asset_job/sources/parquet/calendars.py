@@ -1,4 +1,4 @@
-"""The calendar of a Parquet file's days and moments, and how those of the old calendar become what Spark 3 means by them.
+"""The calendar of a Parquet file's days and moments, and what those of the old calendar are in Spark's new one.
 
 Spark before version 3, and later ones in the mode LEGACY, count in the Julian calendar before 1582-10-15. The same local date
 and time are meant in the proleptic Gregorian calendar. Spark's own table has the differences for moments, by time zone.
@@ -25,7 +25,6 @@ from asset_job.sources.options import Calendar, ReadOptions
 FIRST_DAY: Final = -141_427
 """1582-10-15, from which on both calendars agree."""
 DAY: Final = 86_400_000_000
-FIRST_NTZ: Final = FIRST_DAY * DAY
 FIRST_MOMENT: Final = -2_208_988_800_000_000
 """1900-01-01, from which on Spark's old and new time zones agree, everywhere."""
 _JULIAN_YEAR_0: Final = -719_470
@@ -39,7 +38,15 @@ _CENTURIES: Final = 13
 _TABLE: Final = "julian-gregorian-rebase-micros.json"
 _UNMARKED: Final = ("", "parquet-mr", "impala", "hive")
 """The writers, as files name them, whose calendar depends on their version and settings."""
-_MICROS: Final = pa.timestamp("us")
+
+
+class ValueRefused(pa.ArrowInvalid):  # type: ignore[misc] # pyarrow has no types
+    """A value does not fit, for the reason that is the message."""
+
+
+def refuse_if(holds: bool, reason: str) -> None:
+    if holds:
+        raise ValueRefused(reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,9 +63,8 @@ class _Differences:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> _Differences:
         """The differences in a record of Spark's table. Before 1582, they are those of the days in all its zones."""
-        since = list(zip(record["switches"], record["diffs"], strict=True))
-        (begin, difference), later = since[0], since[_CENTURIES:]
-        return cls(offset=_YEAR_1 - begin, local=difference - 172_800, later=tuple(later))
+        (begin, difference), *since = zip(record["switches"], record["diffs"], strict=True)
+        return cls(offset=_YEAR_1 - begin, local=difference - 172_800, later=tuple(since[_CENTURIES - 1 :]))
 
 
 _IN_UTC: Final = _Differences(offset=0, local=0, later=((FIRST_DAY * 86_400, 0),))
@@ -69,68 +75,69 @@ class Calendars:
     """What a file says about its calendars. None: it does not say."""
 
     days: Calendar | None
-    """Of days, and of moments that are not stored as INT96."""
+    """The calendar of days, and of moments that are not stored as INT96."""
     int96: Calendar | None
     zone: str | None
     """The time zone in which moments were counted in the old calendar."""
     by_spark: bool
+    is_exact: bool = False
+    """Whether INT96 has nothing but what Spark has, because Spark's own writer wrote the file."""
+
+    def rule(self, family: str) -> Callable[[str, pa.Array], pa.Array] | None:
+        """What makes a column proleptic, or refuses, for the reason given, what cannot be known. None: nothing does.
+
+        `family` is `day`, or one of moments in microseconds: `moment`, `int96`, or `local` for those without time zone, which
+        Spark never counted in the old calendar.
+        """
+        calendar = self.int96 if family == "int96" else self.days
+        if calendar == "CORRECTED" or (family == "local" and self.by_spark):
+            return None
+        if family == "day":
+            return _rebased_days if calendar else partial(_known, FIRST_DAY, pa.int32())
+        zone = "UTC" if family == "local" else self.zone
+        if calendar and zone and (differences := _differences(zone)):
+            return partial(_rebased_moments, differences)
+        return partial(_known, FIRST_DAY * DAY if family == "local" else FIRST_MOMENT, pa.int64())
 
 
 def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     """What the marks in a file's footer say, or else its writer, or else the options."""
-    marks = {key.decode(): value.decode("utf-8", "replace") for key, value in (metadata.metadata or {}).items()}
-    version = marks.get("org.apache.spark.version")
+    items = (metadata.metadata or {}).items()
+    marks = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in items}
     zone = marks.get("org.apache.spark.timeZone")
-    if "LEGACY" in {options.calendar, options.int96_calendar}:
-        zone = zone or options.time_zone
-    if version is not None:
-        parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
-        return Calendars(
-            days="LEGACY" if parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks else "CORRECTED",
-            int96="LEGACY" if parts < [3, 1] or "org.apache.spark.legacyINT96" in marks else "CORRECTED",
-            zone=zone,
-            by_spark=True,
-        )
+    if zone is None and "LEGACY" in {options.calendar, options.int96_calendar}:
+        zone = options.time_zone
     writer = next(iter((metadata.created_by or "").lower().split()), "")
+    if (version := marks.get("org.apache.spark.version")) is not None:
+        parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
+        days = _of_spark(parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks)
+        int96 = _of_spark(parts < [3, 1] or "org.apache.spark.legacyINT96" in marks)
+        return Calendars(days=days, int96=int96, zone=zone, by_spark=True, is_exact=writer == "parquet-mr")
     if writer in _UNMARKED and "iceberg.schema" not in marks:
         return Calendars(days=options.calendar, int96=options.int96_calendar, zone=zone, by_spark=False)
     return Calendars(days="CORRECTED", int96="CORRECTED", zone=zone, by_spark=False)
 
 
-def days_rule(calendar: Calendar | None) -> Callable[[pa.Array], pa.Array] | None:
-    """What makes a column of days proleptic. It raises `ArrowInvalid` for days that cannot be known. None: nothing does."""
-    return None if calendar == "CORRECTED" else _rebased_days if calendar else partial(_known, FIRST_DAY, pa.int32())
+def _of_spark(legacy: bool) -> Calendar:
+    return "LEGACY" if legacy else "CORRECTED"
 
 
-def moments_rule(calendar: Calendar | None, zone: str | None) -> Callable[[pa.Array], pa.Array] | None:
-    """The same for a column of moments in microseconds, without time zone."""
-    if calendar == "CORRECTED":
-        return None
-    differences = _differences(zone) if calendar and zone else None
-    return partial(_known, FIRST_MOMENT, pa.int64()) if differences is None else partial(_rebased_moments, differences)
-
-
-def local_rule(calendar: Calendar | None, *, by_spark: bool) -> Callable[[pa.Array], pa.Array] | None:
-    """The same for moments that have no time zone. As in Spark, these were never counted in the old calendar by Spark."""
-    if by_spark or calendar == "CORRECTED":
-        return None
-    return partial(_rebased_moments, _IN_UTC) if calendar else partial(_known, FIRST_NTZ, pa.int64())
-
-
-def _known(first: int, kind: pa.DataType, array: pa.Array) -> pa.Array:
-    lowest = pc.min(array.cast(kind)).as_py()
-    if lowest is not None and lowest < first:
-        raise pa.ArrowInvalid
+def _known(first: int, kind: pa.DataType, reason: str, array: pa.Array) -> pa.Array:
+    refuse_if(_is_before(first, array.cast(kind)), reason)
     return array
 
 
-def _rebased_days(array: pa.Array) -> pa.Array:
-    days = array.cast(pa.int32())
-    lowest = pc.min(days).as_py()
-    if lowest is None or lowest >= FIRST_DAY:
+def _is_before(first: int, numbers: pa.Array) -> bool:
+    lowest = pc.min(numbers).as_py()
+    return lowest is not None and lowest < first
+
+
+def _rebased_days(_: str, array: pa.Array) -> pa.Array:
+    days = array.cast(pa.int32()).cast(pa.int64())
+    if not _is_before(FIRST_DAY, days):
         return array
-    rebased = pc.subtract(days.cast(pa.int64()), _lead(days.cast(pa.int64())))
-    return pc.if_else(pc.less(days, FIRST_DAY), rebased, days).cast(pa.int32()).cast(pa.date32())
+    rebased = pc.if_else(pc.less(days, FIRST_DAY), pc.subtract(days, _lead(days)), days)
+    return rebased.cast(pa.int32()).cast(pa.date32())
 
 
 def _lead(days: pa.Array) -> pa.Array:
@@ -140,16 +147,15 @@ def _lead(days: pa.Array) -> pa.Array:
     return pc.subtract(pc.subtract(centuries, pc.divide(centuries, 4)), 2 + 3 * _PERIODS)
 
 
-def _rebased_moments(zone: _Differences, array: pa.Array) -> pa.Array:
+def _rebased_moments(zone: _Differences, _: str, array: pa.Array) -> pa.Array:
     micros = array.cast(pa.int64())
-    lowest = pc.min(micros).as_py()
-    if lowest is None or lowest >= FIRST_MOMENT:
+    if not _is_before(FIRST_MOMENT, micros):
         return array
     days = floor_divided(pc.add_checked(micros, zone.offset * 1_000_000), DAY)
     seconds = pc.subtract(zone.local, pc.multiply(_lead(days), 86_400))
     for begin, difference in zone.later:
         seconds = pc.if_else(pc.less(micros, begin * 1_000_000), seconds, difference)
-    return pc.add_checked(micros, pc.multiply(seconds, 1_000_000)).cast(_MICROS)
+    return pc.add_checked(micros, pc.multiply(seconds, 1_000_000)).cast(array.type)
 
 
 def floor_divided(numbers: pa.Array, by: int) -> pa.Array:

@@ -6,19 +6,16 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
 from pyarrow import parquet
 
 from asset_job.errors import FileInvalid
+from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
-INT96: Final = pa.timestamp("ns", "INT96")
-"""The type that stands for a moment which the file stores as INT96."""
-UUID: Final = pa.uuid()
-INTERVAL: Final = pa.month_day_nano_interval()
 _BATCH_ROWS: Final = 65_536
 _TOGETHER: Final = 32 << 20
 """Bytes of row groups that are fetched at once, unless a single row group is larger."""
@@ -71,26 +68,26 @@ class ParquetContent:
         if footer > len(tail):
             stored.seek(size - footer)
             tail = stored.read()
-        whole = len(tail) == size
-        with _broken(file.name):
-            return cls(
-                name=file.name,
-                size=size,
-                part=file.part,
-                source=pa.BufferReader(tail) if whole else pa.PythonFile(stored, mode="r"),
-                metadata=parquet.read_metadata(pa.BufferReader(tail[-footer:])),
-            )
+        with broken(file.name):
+            metadata = parquet.read_metadata(pa.BufferReader(tail[-footer:]))
+            if sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)) != metadata.num_rows:
+                raise pa.ArrowInvalid("its row groups have another number of rows than the file")
+            source = pa.BufferReader(tail) if len(tail) == size else pa.PythonFile(stored, mode="r")
+            return cls(name=file.name, size=size, part=file.part, source=source, metadata=metadata)
 
     def fields(self) -> list[pa.Field]:
         """The columns in their order, with types that say what the file means."""
-        with _broken(self.name):
+        with broken(self.name):
             opened = self._opened("us")
-            leaves = (opened.schema.column(at) for at in range(self.metadata.num_columns))
-            return [field.with_type(_meant(field.type, leaves)) for field in opened.schema_arrow]
+            leaves = map(opened.schema.column, range(self.metadata.num_columns))
+            return [
+                field.with_type(mapped(field.type, lambda kind: _meant(next(leaves), kind)))
+                for field in opened.schema_arrow
+            ]
 
     def rows(self, names: Sequence[str], int96: Sequence[str]) -> Iterator[RowsRead]:
         """The rows of the part's row groups, of the columns `names`. Those in `int96` are read twice, to be exact."""
-        with _broken(self.name):
+        with broken(self.name):
             opened, again = self._opened("s" if int96 else "us"), self._opened("ns") if int96 else None
             counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
             firsts = list(accumulate(counts, initial=0))
@@ -130,54 +127,44 @@ class ParquetContent:
             yield together
 
     def _groups(self) -> Iterator[tuple[int, int]]:
-        """The part's row groups, each with its size in bytes. As in Spark, a group belongs to the part with its middle."""
-        begins = [_begin_of(self.metadata.row_group(group)) for group in range(self.metadata.num_row_groups)]
-        for group, (begin, end) in enumerate(pairwise([*begins, self.size])):
-            middle = min(max(begin + end, 0), 2 * self.size - 1) // 2
+        """The part's row groups, each with its size in bytes. A group belongs to the part with its middle.
+
+        The places are estimated from the sizes, because pyarrow ends the process where a broken footer has other places.
+        """
+        sizes = [
+            max(self.metadata.row_group(group).total_byte_size, 1) for group in range(self.metadata.num_row_groups)
+        ]
+        ends = list(accumulate(sizes))
+        for group, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+            middle = self.size * (2 * end - size) // (2 * ends[-1])
             if self.part is None or self.part[0] <= middle < self.part[1]:
-                yield group, end - begin
+                yield group, size
 
 
 @contextmanager
-def _broken(name: str) -> Iterator[None]:
+def broken(name: str) -> Iterator[None]:
     """Turn what pyarrow says of a broken file into `FileInvalid`. What the file's storage raises passes."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
             raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise FileInvalid(f"{name} is a broken Parquet file: {reason}; write it again") from None
 
 
-def _begin_of(group: Any) -> int:
-    if group.num_columns == 0:
-        return 0
-    chunk = group.column(0)
-    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
-
-
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:
     return pa.record_batch([pa.concat_arrays(column.chunks) for column in rows.columns], rows.schema.names)
 
 
-def _meant(kind: pa.DataType, leaves: Iterator[Any]) -> pa.DataType:
-    """A type without what only Arrow distinguishes, and with what only the file knows."""
-    if isinstance(kind, pa.BaseExtensionType):
-        kind = kind.storage_type
-    if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_meant(field.type, leaves)) for field in kind])
-    if pa.types.is_map(kind):
-        return pa.map_(*(field.with_type(_meant(field.type, leaves)) for field in (kind.key_field, kind.item_field)))
-    if pa.types.is_nested(kind):
-        return pa.list_(kind.value_field.with_type(_meant(kind.value_type, leaves)))
-    leaf = next(leaves)
-    if leaf.physical_type == "INT96":
-        return INT96
-    if leaf.logical_type.type == "UUID":
-        return UUID
-    if leaf.converted_type == "INTERVAL":
-        return INTERVAL
-    if leaf.logical_type.type in _TEXTS:
-        return pa.string()
-    return kind.value_type if pa.types.is_dictionary(kind) else kind
+def _meant(leaf: Any, kind: pa.DataType) -> pa.DataType:
+    """The type of a column without members, as the file means it."""
+    logical = leaf.logical_type.type
+    meanings = {
+        INT96: leaf.physical_type == "INT96",
+        UUID: logical == "UUID",
+        INTERVAL: leaf.converted_type == "INTERVAL",
+        pa.string(): logical in _TEXTS,
+    }
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return next((meaning for meaning, holds in meanings.items() if holds), plain)

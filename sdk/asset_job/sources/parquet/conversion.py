@@ -1,42 +1,31 @@
-"""Convert columns of Parquet files to the schema's types. What does not fit is marked, row by row; nothing is changed in silence."""
+"""Convert columns of Parquet files to the schema's types. A value that does not fit makes its row bad; none changes in silence."""
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
-from uuid import UUID as Uuid
+from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.parquet.calendars import Calendars, days_rule, floor_divided, local_rule, moments_rule
-from asset_job.sources.parquet.content import INT96, UUID
-from asset_job.sources.parquet.sparktypes import spark_type
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.parquet.calendars import Calendars, ValueRefused, floor_divided, refuse_if
+from asset_job.sources.parquet.sparktypes import INT96, LOCAL, UUID, spark_type
 
-Misfit: TypeAlias = "tuple[pa.Array, str]"
-"""Which rows do not fit, and why."""
-Convert: TypeAlias = Callable[[Sequence[pa.Array], list[Misfit]], pa.Array]
-"""Converts a column, read once or (with INT96) twice. What does not fit is null in the result, and added to the misfits."""
-_MICROS: Final = pa.timestamp("us")
-_UTC: Final = pa.timestamp("us", "UTC")
+Bad: TypeAlias = dict[int, str]
+"""The rows that do not fit, each with its reason, in which `VALUE` stands for the value."""
+Convert: TypeAlias = Callable[[Sequence[pa.Array], Bad], pa.Array]
+"""Converts a column that was read once or, with INT96, twice. What does not fit is null in the result."""
 VALUE: Final = "\0"
-"""What stands in a reason for the value."""
-_FITS_NOT: Final = "does not fit"
 _NANOSECONDS: Final = "has nanoseconds, which Spark has not: read with truncate=True to cut them off"
 _CALENDAR: Final = (
     "is so early that its calendar or time zone matters, and the file does not say it: read with datetimeRebaseMode and "
     "int96RebaseMode, 'CORRECTED' or (with timeZone) 'LEGACY'"
 )
-
-
-class _Step(NamedTuple):
-    apply: Callable[..., pa.Array]
-    """Converts all values, or raises `ArrowInvalid` if any does not fit."""
-    kind: pa.DataType
-    reason: str = _FITS_NOT
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,155 +34,99 @@ class Conversions:
 
     file: str
     calendars: Calendars
-    truncate: bool
-    time_zone: str
-    """The zone of moments that are stored without one and read as `timestamp`."""
+    options: ReadOptions
+
+    def places(self, in_file: pa.DataType, names: Sequence[str], where: str) -> dict[str, int]:
+        """The place in the file of each name that it has. Case matters only where it distinguishes two names."""
+        known, places = [field.name for field in in_file], dict[str, int]()
+        for name in names:
+            same = [at for at, each in enumerate(known) if each == name]
+            same = same or [at for at, each in enumerate(known) if each.lower() == name.lower()]
+            if len(same) > 1:
+                several = ", ".join(known[at] for at in same)
+                raise FileInvalid(f"{self.file}: {where} has several of the name {name}: {several}; rename all but one")
+            places |= {name: same[0]} if same else {}
+        return places
 
     def of(self, source: pa.DataType, target: pa.DataType, path: str) -> Convert:
         """The conversion of the column or member called `path`. Raises `FileInvalid` if there is none."""
-        if pa.types.is_null(source):
+        types = pa.types
+        if types.is_null(source):
             return lambda arrays, _: pa.nulls(len(arrays[0]), target)
-        if pa.types.is_struct(source) and pa.types.is_struct(target):
-            return self._structs(source, target, path)
-        if pa.types.is_map(source) and pa.types.is_map(target):
-            keys = self.of(source.key_type, target.key_type, f"{path}.key")
-            return partial(_maps, target, keys, self.of(source.item_type, target.item_type, f"{path}.value"))
-        if pa.types.is_list(source) and pa.types.is_list(target):
-            return partial(_lists, target, self.of(source.value_type, target.value_type, f"{path}.element"))
-        return partial(
-            _stepwise, self._steps(source, target, path), f"the column {path} has the type {spark_type(target)}"
-        )
+        if types.is_struct(source) and types.is_struct(target):
+            places = self.places(source, [field.name for field in target], f"the column {path}")
+            members = {
+                name: (at, self.of(source.field(at).type, target.field(name).type, f"{path}.{name}"))
+                for name, at in places.items()
+            }
+            return partial(_struct, target, members)
+        if types.is_map(source) and types.is_map(target):
+            return partial(_map, target, self.of(_entries(source), _entries(target), path))
+        if types.is_list(source) and types.is_list(target):
+            return partial(_list, target, self.of(source.value_type, target.value_type, f"{path}.element"))
+        subject = f"the column {path} has the type {spark_type(target)}, and {VALUE}"
+        return partial(_leaf, self._steps(source, target, path), target, subject)
 
-    def _structs(self, source: pa.DataType, target: pa.DataType, path: str) -> Convert:
-        names = self.names([field.name for field in source], [field.name for field in target], f"the column {path}")
-        members: list[tuple[int, Convert] | None] = []
-        for field in target:
-            at = names.get(field.name)
-            convert = None if at is None else self.of(source.field(at).type, field.type, f"{path}.{field.name}")
-            members.append(None if at is None or convert is None else (at, convert))
-        return partial(_struct, target, members)
-
-    def names(self, in_file: Sequence[str], names: Sequence[str], where: str) -> dict[str, int]:
-        """The place in the file of each name that it has. Case matters only where it distinguishes two names."""
-        places: dict[str, int] = {}
-        for name in names:
-            same = [at for at, each in enumerate(in_file) if each == name]
-            same = same or [at for at, each in enumerate(in_file) if each.lower() == name.lower()]
-            if len(same) > 1:
-                several = ", ".join(in_file[at] for at in same)
-                raise FileInvalid(f"{self.file}: {where} has several of the name {name}: {several}; rename all but one")
-            if same:
-                places[name] = same[0]
-        return places
-
-    def _steps(self, source: pa.DataType, target: pa.DataType, path: str) -> list[_Step]:
-        family, wanted_family = _family(source), _family(target)
-        if family == "day" and wanted_family in {"day", "moment", "local"}:
-            rule = days_rule(self.calendars.days)
-            days = [_Step(lambda days: days.cast(pa.date32()), pa.date32()), *_ruled(rule, pa.date32())]
-            return days if wanted_family == "day" else [*days, _cast(_MICROS), *self._moments("local", wanted_family)]
-        if family in {"moment", "local", "int96"} and (steps := self._moments(family, wanted_family)):
-            return [self._micros(source), *_ruled(self._rule(family), _MICROS), *steps]
-        change = _CASTS.get((family, wanted_family))
-        if change is None or (family == "float" and source.bit_width > target.bit_width):
-            change = _narrowed if change else None
-        if change is None:
-            seen = spark_type(source) or f"{source}, which Spark has not"
+    def _steps(self, source: pa.DataType, target: pa.DataType, path: str) -> list[Callable[..., pa.Array]]:
+        one, other = _family(source), _family(target)
+        cast = _CASTS.get((one, other))
+        if cast is None:
             raise FileInvalid(
-                f"{self.file}: the column {path} has the type {seen} and cannot be read as {spark_type(target)}: "
-                "correct the schema, or leave the column out of it"
+                f"{self.file}: the column {path} has the type {spark_type(source)} and cannot be read as "
+                f"{spark_type(target)}: correct the schema, or leave the column out of it"
             )
-        return [] if source == target and family in _EXACT else [_Step(partial(change, target), target)]
-
-    def _micros(self, source: pa.DataType) -> _Step:
-        """The step from any unit to microseconds without zone."""
-        if source == INT96:
-            return _Step(partial(_of_int96, self.truncate), _MICROS, _NANOSECONDS)
-        if source.unit == "ns":
-            return _Step(_cut if self.truncate else partial(_unzoned, _MICROS), _MICROS, _NANOSECONDS)
-        return _Step(partial(_unzoned, _MICROS), _MICROS, "is outside the years of Spark's microseconds")
-
-    def _rule(self, family: str) -> Callable[[pa.Array], pa.Array] | None:
-        known = self.calendars
-        if family == "local":
-            return local_rule(known.days, by_spark=known.by_spark)
-        return moments_rule(known.int96 if family == "int96" else known.days, known.zone)
-
-    def _moments(self, family: str, wanted_family: str) -> list[_Step]:
-        """The steps from microseconds without zone to the wanted type; none if it cannot be."""
-        if wanted_family == "day":
-            return [_Step(_midnights, pa.date32(), "has a time of day")]
-        if wanted_family == "moment":
-            local = family == "local" and self.time_zone != "UTC"
-            if not local:
-                return [_cast(_UTC)]
-            reason = f"is no moment, or two, in {self.time_zone}"
-            return [_Step(lambda each: pc.assume_timezone(each, self.time_zone).cast(_UTC), _UTC, reason)]
-        return [_cast(_MICROS)] if (family, wanted_family) == ("local", "local") else []
+        steps: list[Callable[..., pa.Array]] = []
+        if pa.types.is_timestamp(source):
+            steps.append(partial(_of_int96 if source == INT96 else _of_any_unit, self.options.truncate))
+        if one in _IN_TIME and (rule := self.calendars.rule(one)):
+            steps.append(partial(rule, _CALENDAR))
+        if one in {"local", "day"} and other == "moment" and self.options.time_zone != "UTC":
+            cast = partial(_in_zone, self.options.time_zone)
+        return steps if source == target and one in _EXACT else [*steps, partial(cast, target)]
 
 
-def _cast(kind: pa.DataType) -> _Step:
-    return _Step(lambda array: array.cast(kind), kind)
-
-
-def _ruled(rule: Callable[[pa.Array], pa.Array] | None, kind: pa.DataType) -> list[_Step]:
-    return [] if rule is None else [_Step(rule, kind, _CALENDAR)]
-
-
-def _unzoned(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    return array.cast(pa.timestamp(array.type.unit)).cast(kind)
-
-
-def _cut(array: pa.Array) -> pa.Array:
-    return floor_divided(array.cast(pa.int64()), 1000).cast(_MICROS)
+def _of_any_unit(truncate: bool, array: pa.Array) -> pa.Array:
+    unzoned = array.cast(pa.timestamp(array.type.unit))
+    if truncate and array.type.unit == "ns":
+        return floor_divided(unzoned.cast(pa.int64()), 1000).cast(LOCAL)
+    try:
+        return unzoned.cast(LOCAL)
+    except pa.ArrowInvalid:
+        raise ValueRefused(_NANOSECONDS if array.type.unit == "ns" else "is outside the years that Spark has") from None
 
 
 def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = None) -> pa.Array:
     """Microseconds from what was read in microseconds or, to be exact, in seconds and in nanoseconds modulo 2**64."""
     if nanoseconds is None:
-        return first.cast(_MICROS)
+        return first.cast(LOCAL)
     seconds = first.cast(pa.int64())
     parts = pc.subtract(nanoseconds.cast(pa.int64()), pc.multiply(seconds, 1_000_000_000))
     micros = pc.divide(parts, 1_000)
-    if not truncate and not parts.equals(pc.multiply(micros, 1_000)):
-        raise pa.ArrowInvalid
-    return pc.add_checked(pc.multiply_checked(seconds, 1_000_000), micros).cast(_MICROS)
+    refuse_if(not truncate and not parts.equals(pc.multiply(micros, 1_000)), _NANOSECONDS)
+    return pc.add_checked(pc.multiply_checked(seconds, 1_000_000), micros).cast(LOCAL)
 
 
-def _midnights(array: pa.Array) -> pa.Array:
-    days = array.cast(pa.date32())
-    if not days.cast(_MICROS).equals(array):
-        raise pa.ArrowInvalid
-    return days
-
-
-def _family(kind: pa.DataType) -> str:
-    types = pa.types
-    if kind == UUID:
-        return "uuid"
-    if types.is_timestamp(kind):
-        return "int96" if kind == INT96 else "moment" if kind.tz else "local"
-    families = {
-        "integer": types.is_integer,
-        "float": types.is_floating,
-        "decimal": types.is_decimal,
-        "boolean": types.is_boolean,
-        "day": types.is_date,
-        "text": lambda each: types.is_string(each) or types.is_large_string(each) or types.is_string_view(each),
-        "bytes": lambda each: "binary" in str(each),
-    }
-    return next((name for name, holds in families.items() if holds(kind)), "")
+def _in_zone(zone: str, kind: pa.DataType, array: pa.Array) -> pa.Array:
+    try:
+        return pc.assume_timezone(array.cast(LOCAL), zone).cast(kind)
+    except pa.ArrowInvalid:
+        raise ValueRefused(f"is no moment, or two, in {zone}") from None
 
 
 def _safely(kind: pa.DataType, array: pa.Array) -> pa.Array:
     return array.cast(kind)
 
 
-def _narrowed(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    narrow = array.cast(kind)
-    if not pc.all(pc.or_(pc.equal(narrow.cast(array.type), array), pc.is_nan(array))).as_py() and len(array):
-        raise pa.ArrowInvalid
-    return narrow
+def _midnights(kind: pa.DataType, array: pa.Array) -> pa.Array:
+    days = array.cast(kind)
+    refuse_if(not days.cast(LOCAL).equals(array), "has a time of day")
+    return days
+
+
+def _floats(kind: pa.DataType, array: pa.Array) -> pa.Array:
+    numbers = array.filter(pc.is_finite(array)) if kind.bit_width < array.type.bit_width else array.slice(0, 0)
+    refuse_if(not numbers.cast(kind).cast(array.type).equals(numbers), "has more digits")
+    return array.cast(kind)
 
 
 def _decimals_of_integers(kind: pa.DataType, array: pa.Array) -> pa.Array:
@@ -201,118 +134,118 @@ def _decimals_of_integers(kind: pa.DataType, array: pa.Array) -> pa.Array:
 
 
 def _texts(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    return array.cast(pa.large_binary() if kind == pa.large_string() else pa.binary()).cast(kind)
+    return array.cast(pa.binary()).cast(kind)  # a cast from bytes sees what is no UTF-8
 
 
 def _texts_of_uuids(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    return pa.array([None if each is None else str(Uuid(bytes=each)) for each in _storage(array).to_pylist()], kind)
+    return pa.array([each and str(uuid.UUID(bytes=each)) for each in array.to_pylist()], kind)
 
 
-def _bytes(kind: pa.DataType, array: pa.Array) -> pa.Array:
-    return _storage(array).cast(kind)
-
-
-def _storage(array: pa.Array) -> pa.Array:
-    return array.storage if isinstance(array, pa.ExtensionArray) else array
+def _family(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_timestamp(kind):
+        return "int96" if kind == INT96 else "moment" if kind.tz else "local"
+    families = {
+        "": types.is_nested,
+        "uuid": UUID.equals,
+        "integer": types.is_integer,
+        "float": types.is_floating,
+        "decimal": types.is_decimal,
+        "boolean": types.is_boolean,
+        "day": types.is_date,
+        "text": lambda each: "string" in str(each),
+        "bytes": lambda each: "binary" in str(each),
+    }
+    return next((name for name, holds in families.items() if holds(kind)), "")
 
 
 _EXACT: Final = {"integer", "float", "decimal", "boolean", "bytes"}
+_IN_TIME: Final = {"day", "local", "moment", "int96"}
 _CASTS: Final[Mapping[tuple[str, str], Callable[[pa.DataType, pa.Array], pa.Array]]] = {
-    ("integer", "integer"): _safely,
-    ("integer", "float"): _safely,
-    ("integer", "decimal"): _decimals_of_integers,
-    ("integer", "text"): _safely,
-    ("float", "float"): _safely,
+    **dict.fromkeys([("integer", each) for each in ("integer", "float", "text")], _safely),
+    **dict.fromkeys([("decimal", each) for each in ("integer", "decimal", "text")], _safely),
+    **dict.fromkeys([("boolean", each) for each in ("boolean", "text")], _safely),
+    **dict.fromkeys([("day", each) for each in ("day", "local", "moment")], _safely),
+    **dict.fromkeys([(each, "bytes") for each in ("text", "bytes", "uuid")], _safely),
+    **dict.fromkeys([(each, "moment") for each in ("local", "moment", "int96")], _safely),
+    **dict.fromkeys([(each, "day") for each in ("local", "moment", "int96")], _midnights),
+    ("local", "local"): _safely,
     ("float", "integer"): _safely,
-    ("decimal", "decimal"): _safely,
-    ("decimal", "integer"): _safely,
-    ("decimal", "text"): _safely,
-    ("boolean", "boolean"): _safely,
-    ("boolean", "text"): _safely,
-    ("text", "text"): _texts,
-    ("text", "bytes"): _bytes,
-    ("bytes", "text"): _texts,
-    ("bytes", "bytes"): _bytes,
+    ("float", "float"): _floats,
+    ("integer", "decimal"): _decimals_of_integers,
     ("uuid", "text"): _texts_of_uuids,
-    ("uuid", "bytes"): _bytes,
+    ("text", "text"): _texts,
+    ("bytes", "text"): _texts,
 }
 """The families of types of which the one can be read as the other, and how. No cast rounds, cuts or wraps a value."""
 
 
-def _stepwise(steps: Sequence[_Step], subject: str, arrays: Sequence[pa.Array], misfits: list[Misfit]) -> pa.Array:
-    readings = [
-        each.dictionary_decode() if pa.types.is_dictionary(each.type) else each for each in map(_storage, arrays)
-    ]
-    for step in steps:
-        fitting, bad = _tried(step, readings)
-        if any(map(len, bad)) and (mask := pa.concat_arrays(bad)).true_count:
-            misfits.append((mask, f"{subject}, and {VALUE} {step.reason}"))
-        readings = [pa.concat_arrays(fitting) if len(fitting) > 1 else fitting[0]]
-    return readings[0]
+def plain(array: pa.Array) -> pa.Array:
+    """An array without what only Arrow distinguishes: extensions, dictionaries, kinds of lists and dates; maps are lists."""
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    types, kind = pa.types, array.type
+    if types.is_dictionary(kind):
+        return array.dictionary_decode()
+    if types.is_date64(kind) or types.is_decimal32(kind) or types.is_decimal64(kind):
+        return array.cast(pa.date32() if types.is_date64(kind) else pa.decimal128(kind.precision, kind.scale))
+    if types.is_map(kind):
+        return array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
+    lists = types.is_nested(kind) and not types.is_struct(kind)
+    return array.cast(pa.list_(kind.value_field)) if lists and not types.is_list(kind) else array
 
 
-def _tried(step: _Step, arrays: Sequence[pa.Array]) -> tuple[list[pa.Array], list[pa.Array]]:
-    """The converted values in pieces, and for each piece which values do not fit, which are null."""
-    count = len(arrays[0])
+def _leaf(
+    steps: Sequence[Callable[..., pa.Array]],
+    target: pa.DataType,
+    subject: str,
+    arrays: Sequence[pa.Array],
+    bad: Bad,
+    at: int = 0,
+) -> pa.Array:
+    """The values from the row `at` on. Halves are tried until the values are alone that a step refuses by `ArrowInvalid`."""
+    values, count = list(map(plain, arrays)), len(arrays[0])
     try:
-        return [step.apply(*arrays)], [pa.repeat(pa.scalar(False), count)]
-    except pa.ArrowInvalid:
+        for step in steps:
+            values = [step(*values)]
+    except pa.ArrowInvalid as error:
         if count == 1:
-            return [pa.nulls(1, step.kind)], [pa.array([True])]
-    half = count // 2
-    first, behind = (_tried(step, [each.slice(*limits) for each in arrays]) for limits in ((0, half), (half,)))
-    return first[0] + behind[0], first[1] + behind[1]
+            bad[at] = f"{subject} {error if isinstance(error, ValueRefused) else 'does not fit'}"
+            return pa.nulls(1, target)
+    else:
+        return values[0]
+    limits = ((0, count // 2), (count // 2, count))
+    halves = [
+        _leaf(steps, target, subject, [each[slice(*part)] for each in arrays], bad, at + part[0]) for part in limits
+    ]
+    return pa.concat_arrays(halves)
 
 
 def _struct(
-    target: pa.DataType,
-    members: Sequence[tuple[int, Convert] | None],
-    arrays: Sequence[pa.Array],
-    misfits: list[Misfit],
+    target: pa.DataType, members: Mapping[str, tuple[int, Convert]], arrays: Sequence[pa.Array], bad: Bad
 ) -> pa.Array:
-    arrays = [_storage(each) for each in arrays]
-    children = [each.flatten() for each in arrays]
-    values = [
-        pa.nulls(len(arrays[0]), field.type)
-        if member is None
-        else member[1]([each[member[0]] for each in children], misfits)
-        for field, member in zip(target, members, strict=True)
-    ]
-    return pa.StructArray.from_arrays(values, fields=list(target), mask=arrays[0].is_null())
+    structs = list(map(plain, arrays))
+    children = [each.flatten() for each in structs]
+    values = {name: convert([each[at] for each in children], bad) for name, (at, convert) in members.items()}
+    columns = [values.get(field.name, pa.nulls(len(structs[0]), field.type)) for field in target]
+    return pa.StructArray.from_arrays(columns, fields=list(target), mask=structs[0].is_null())
 
 
-def _lists(target: pa.DataType, convert: Convert, arrays: Sequence[pa.Array], misfits: list[Misfit]) -> pa.Array:
-    lists = [_plain_list(each) for each in arrays]
-    inner: list[Misfit] = []
+def _list(target: pa.DataType, convert: Convert, arrays: Sequence[pa.Array], bad: Bad) -> pa.Array:
+    lists = list(map(plain, arrays))
+    first, inner = lists[0], Bad()
     values = convert([each.flatten() for each in lists], inner)
-    misfits += [(_rows_of(lists[0], mask), reason) for mask, reason in inner]
-    return pa.ListArray.from_arrays(_offsets(lists[0]), values, type=target, mask=lists[0].is_null())
+    if inner:
+        parents = pc.list_parent_indices(first)
+        bad.update({parents[at].as_py(): why for at, why in inner.items()})
+    ends = pc.cumulative_sum(pc.fill_null(pc.list_value_length(first), 0)).cast(pa.int32())
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, values, type=target, mask=first.is_null())
 
 
-def _maps(
-    target: pa.DataType, keys: Convert, items: Convert, arrays: Sequence[pa.Array], misfits: list[Misfit]
-) -> pa.Array:
-    lists = [_plain_list(each) for each in arrays]
-    entries = [each.flatten().flatten() for each in lists]
-    inner: list[Misfit] = []
-    first, second = (convert([each[at] for each in entries], inner) for at, convert in enumerate((keys, items)))
-    misfits += [(_rows_of(lists[0], mask), reason) for mask, reason in inner]
-    return pa.MapArray.from_arrays(_offsets(lists[0]), first, second, type=target, mask=lists[0].is_null())
+def _entries(kind: pa.DataType) -> pa.DataType:
+    return pa.list_(pa.struct([pa.field("key", kind.key_type, nullable=False), pa.field("value", kind.item_type)]))
 
 
-def _plain_list(array: pa.Array) -> pa.Array:
-    array, kind = _storage(array), _storage(array).type
-    if pa.types.is_map(kind):
-        return array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
-    return array if pa.types.is_list(kind) else array.cast(pa.list_(kind.value_field))
-
-
-def _offsets(lists: pa.Array) -> pa.Array:
-    lengths = pc.fill_null(pc.list_value_length(lists), 0)
-    return pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths).cast(pa.int32())])
-
-
-def _rows_of(lists: pa.Array, mask: pa.Array) -> pa.Array:
-    """The lists that have an element which the mask marks."""
-    parents = pc.list_parent_indices(lists).filter(mask)
-    return pc.is_in(pa.array(range(len(lists)), parents.type), value_set=parents)
+def _map(target: pa.DataType, entries: Convert, arrays: Sequence[pa.Array], bad: Bad) -> pa.Array:
+    lists = entries(arrays, bad)
+    return pa.MapArray.from_arrays(lists.offsets, *lists.values.flatten(), type=target, mask=lists.is_null())

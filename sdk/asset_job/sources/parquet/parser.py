@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from typing import Any, Final
 
 import pyarrow as pa
@@ -13,8 +12,9 @@ import pyarrow.compute as pc
 
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import calendars_of
-from asset_job.sources.parquet.content import INT96, ParquetContent, RowsRead
-from asset_job.sources.parquet.conversion import VALUE, Conversions, Convert, Misfit
+from asset_job.sources.parquet.content import ParquetContent, RowsRead, broken
+from asset_job.sources.parquet.conversion import VALUE, Bad, Conversions, Convert
+from asset_job.sources.parquet.sparktypes import INT96
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
 from asset_job.tables.layout import partition_values
 
@@ -35,94 +35,67 @@ class ParquetParser:
         """The rows of the file's part, in batches, and its bad rows. Raises `FileInvalid`."""
         content = ParquetContent.of(file)
         constants = {name: value for name, value in partition_values(file.name).items() if name in self.from_path}
-        calendars = calendars_of(content.metadata, self.options)
-        conversions = Conversions(
-            file=file.name,
-            calendars=calendars,
-            truncate=self.options.truncate,
-            time_zone=self.options.time_zone,
-        )
+        with broken(file.name):
+            calendars = calendars_of(content.metadata, self.options)
+        conversions = Conversions(file=file.name, calendars=calendars, options=self.options)
         fields = content.fields()
         names = [name for name in self.columns.names if name not in constants]
-        places = conversions.names([field.name for field in fields], names, "the file")
+        places = conversions.places(pa.struct(fields), names, "the file")
         convert = {
             name: (fields[at].name, conversions.of(fields[at].type, self.columns.field(name).type, name))
             for name, at in places.items()
         }
         sources = [fields[at] for at in dict.fromkeys(places.values())]
-        twice = [field.name for field in sources if not calendars.by_spark and _has_int96(field.type)]
+        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.is_exact]
         for rows in content.rows([field.name for field in sources], twice):
-            yield from self._rows(rows, convert, constants)
+            yield from self._parsed(rows, convert, constants)
 
-    def _rows(
+    def _parsed(
         self, rows: RowsRead, convert: Mapping[str, tuple[str, Convert]], constants: Mapping[str, str | None]
     ) -> Iterator[Parsed]:
-        count, columns, misfits = rows.batch.num_rows, [], list[tuple[Misfit, str]]()
+        columns, bad, count = [], dict[int, tuple[str, str]](), rows.batch.num_rows
         for field in self.columns:
+            source, own = "", Bad()
             if field.name in constants:
                 column = pa.array([constants[field.name]], pa.string()).take(pa.repeat(0, count)).cast(field.type)
             elif field.name in convert:
-                (name, change), own = convert[field.name], list[Misfit]()
-                column = change(rows.readings(name), own)
-                misfits += [(misfit, name) for misfit in own]
+                source, change = convert[field.name]
+                column = change(rows.readings(source), own)
             else:
                 column = pa.nulls(count, field.type)
             if not field.nullable and column.null_count:
-                missing = (column.is_null(), f"the column {field.name} is NOT NULL, and its value is {VALUE}")
-                misfits.append((missing, convert[field.name][0] if field.name in convert else ""))
+                missing = pc.indices_nonzero(column.is_null()).to_pylist()
+                own = dict.fromkeys(missing, f"the column {field.name} is NOT NULL, and its value is {VALUE}") | own
+            bad |= {at: (why, source) for at, why in own.items()}
             columns.append(column)
         batch = pa.record_batch(columns, schema=self.columns)
-        if not misfits:
-            yield batch
-            return
-        bad = reduce(pc.or_, [mask for (mask, _), _ in misfits])
-        if (good := batch.filter(pc.invert(bad))).num_rows:
+        good = batch.filter(pa.array([at not in bad for at in range(count)])) if bad else batch
+        if good.num_rows:
             yield good
-        for at in pc.indices_nonzero(bad).to_pylist():
-            yield _bad_record(rows, at, next((reason, name) for (mask, reason), name in misfits if mask[at].as_py()))
+        for at in sorted(bad):
+            yield _bad_record(rows, at, *bad[at])
 
 
-def _has_int96(kind: pa.DataType) -> bool:
-    if pa.types.is_map(kind):
-        return _has_int96(kind.key_type) or _has_int96(kind.item_type)
-    return kind == INT96 or (pa.types.is_nested(kind) and any(_has_int96(each.type) for each in _members(kind)))
-
-
-def _members(kind: pa.DataType) -> list[pa.Field]:
-    return [kind.field(at) for at in range(kind.num_fields)]
-
-
-def _bad_record(rows: RowsRead, at: int, why: tuple[str, str]) -> BadRecord:
+def _bad_record(rows: RowsRead, at: int, reason: str, column: str) -> BadRecord:
     """The bad record of a row, as JSON of what was read."""
-    reason, column = why
-    row = {name: _shown([each[at] for each in rows.readings(name)]) for name in rows.batch.schema.names}
+    row = {name: _shown([each.slice(at, 1) for each in rows.readings(name)]) for name in rows.batch.schema.names}
     value = json.dumps(row.get(column), ensure_ascii=False)
     shown = value if len(value) <= _LONGEST_VALUE else f"{value[:_LONGEST_VALUE]}…"
-    return BadRecord(
-        record=json.dumps(row, ensure_ascii=False),
-        at=f"row {rows.before + at + 1}",
-        reason=reason.replace(VALUE, shown),
-    )
+    record = json.dumps(row, ensure_ascii=False)
+    return BadRecord(record=record, at=f"row {rows.before + at + 1}", reason=reason.replace(VALUE, shown))
 
 
-def _shown(scalars: Sequence[pa.Scalar]) -> Any:
-    """A value for JSON: texts where JSON has no such type. A moment that was read twice is shown with its nanoseconds."""
-    first = scalars[0]
-    types, kind = pa.types, first.type
-    if not first.is_valid:
-        return None
-    if isinstance(first, (pa.ExtensionScalar, pa.DictionaryScalar)):
-        return _shown([first.value])
-    if types.is_struct(kind):
-        return {field.name: _shown([each[at] for each in scalars]) for at, field in enumerate(kind)}
-    if types.is_map(kind) or types.is_nested(kind):
-        return [_shown(each) for each in zip(*(scalar.values for scalar in scalars), strict=True)]
-    if types.is_boolean(kind) or types.is_integer(kind):
-        return first.as_py()
-    if "binary" in str(kind) or "string" in str(kind):
-        return first.as_buffer().to_pybytes().decode("utf-8", "backslashreplace")
-    text = str(first.as_py()) if types.is_floating(kind) or types.is_decimal(kind) else first.cast(pa.string()).as_py()
-    if len(scalars) == 1:
-        return first.as_py() if types.is_floating(kind) and text not in {"nan", "inf", "-inf"} else text
-    parts = (scalars[1].value - first.value * 1_000_000_000) % (1 << 64)
-    return f"{text}.{parts:09}"
+def _shown(readings: Sequence[pa.Array]) -> Any:
+    """The only value of an array, for JSON. A moment that was read twice is shown with its nanoseconds."""
+    first, *more = readings
+    try:
+        shown = json.loads(json.dumps(first[0].as_py(), default=_text, allow_nan=False))
+    except (ValueError, OverflowError):  # it is beyond Python's types, or no number
+        shown = first.to_string(skip_new_lines=True)[1:-1].strip()
+    if more and shown and pa.types.is_timestamp(first.type):
+        return f"{shown}.{(more[0][0].value - first[0].value * 1_000_000_000) % (1 << 64):09}"
+    return shown
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "backslashreplace") if isinstance(value, bytes) else str(value)

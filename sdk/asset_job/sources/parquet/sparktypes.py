@@ -1,25 +1,33 @@
-"""Spark's types for those of Parquet files: what a type is read as without a schema, and what holds the values of two types."""
+"""The types of Parquet files as Spark has them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pyarrow as pa
 
-from asset_job.sources.parquet.content import INT96, UUID
 from asset_job.sources.request import quoted
 
-_UNSIGNED: Final = {
+INT96: Final = pa.timestamp("ns", "INT96")
+"""The type that stands for a moment which the file stores as INT96."""
+UUID: Final = pa.uuid()
+INTERVAL: Final = pa.month_day_nano_interval()
+LOCAL: Final = pa.timestamp("us")
+MOMENT: Final = pa.timestamp("us", "UTC")
+_OTHERS: Final = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
     pa.uint32(): pa.int64(),
     pa.uint64(): pa.decimal128(20, 0),
     pa.float16(): pa.float32(),
-    INT96: pa.timestamp("us", "UTC"),
+    pa.string_view(): pa.string(),
+    pa.large_string(): pa.string(),
     UUID: pa.string(),
+    INT96: MOMENT,
 }
 _NAMES: Final = {
-    pa.null(): "void",
+    pa.null(): "string",  # no file has a value
     pa.bool_(): "boolean",
     pa.int8(): "tinyint",
     pa.int16(): "smallint",
@@ -28,52 +36,55 @@ _NAMES: Final = {
     pa.float32(): "float",
     pa.float64(): "double",
     pa.string(): "string",
-    pa.large_string(): "string",
     pa.binary(): "binary",
-    pa.large_binary(): "binary",
     pa.date32(): "date",
-    pa.timestamp("us"): "timestamp_ntz",
-    pa.timestamp("us", "UTC"): "timestamp",
+    LOCAL: "timestamp_ntz",
+    MOMENT: "timestamp",
 }
-_DIGITS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-"""The decimal digits of integers, from narrow to wide."""
+_INTEGERS: Final = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+"""Integers and their decimal digits, from narrow to wide."""
+_NARROWER: Final = {
+    **{kind: [each for each in _INTEGERS if _INTEGERS[each] <= digits] for kind, digits in _INTEGERS.items()},
+    pa.float32(): [pa.int8(), pa.int16(), pa.float32()],
+    pa.float64(): [pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()],
+}
+"""The types of which a type has all values, from narrow to wide."""
 _MOST_DIGITS: Final = 38
 
 
-def in_spark(kind: pa.DataType) -> pa.DataType | None:
-    """The Arrow type of Spark that has every value of a type; None: Spark has none. `null` stays."""
-    types = pa.types
-    if kind in _UNSIGNED or types.is_timestamp(kind):
-        return _UNSIGNED.get(kind) or pa.timestamp("us", "UTC" if kind.tz else None)
-    if types.is_decimal(kind):
-        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= _MOST_DIGITS else None
-    if types.is_date(kind):
-        return pa.date32()
-    if "binary" in str(kind):
-        return pa.binary()
-    if types.is_nested(kind):
-        inner = (
-            [in_spark(kind.field(at).type) for at in range(kind.num_fields)]
-            if not types.is_map(kind)
-            else [in_spark(kind.key_type), in_spark(kind.item_type)]
-        )
-        return None if None in inner else _nested(kind, inner)
-    if types.is_string_view(kind) or types.is_large_string(kind):
-        return pa.string()
-    return kind if kind in _NAMES else None
-
-
-def _nested(kind: pa.DataType, inner: list[pa.DataType]) -> pa.DataType:
+def mapped(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """A type whose innermost types are changed by `leaf`, in the order of a file's columns, and whose lists are all alike."""
+    kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) and kind != UUID else kind
     if pa.types.is_struct(kind):
-        return pa.struct([pa.field(field.name, each) for field, each in zip(kind, inner, strict=True)])
-    return pa.map_(*inner) if pa.types.is_map(kind) else pa.list_(*inner)
+        return pa.struct([pa.field(field.name, mapped(field.type, leaf)) for field in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(mapped(kind.key_type, leaf), mapped(kind.item_type, leaf))
+    return pa.list_(mapped(kind.value_type, leaf)) if pa.types.is_nested(kind) else leaf(kind)
+
+
+def in_spark(kind: pa.DataType) -> pa.DataType:
+    """The type of Spark that has all values of a type; a type without values stays null. Raises `TypeError`: there is none."""
+    return mapped(kind, _in_spark)
+
+
+def _in_spark(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_timestamp(kind) and kind != INT96:
+        return MOMENT if kind.tz else LOCAL
+    if types.is_decimal(kind) and kind.precision <= _MOST_DIGITS:
+        return pa.decimal128(kind.precision, kind.scale)
+    known = pa.binary() if "binary" in str(kind) else pa.date32() if types.is_date(kind) else _OTHERS.get(kind, kind)
+    if known not in _NAMES and kind not in _OTHERS:
+        raise TypeError
+    return known
 
 
 def spark_type(kind: pa.DataType) -> str:
-    """The name of a type in Spark's DDL; the empty text if Spark has none for it."""
-    known = in_spark(kind)
-    if known is None:
-        return str(kind) if pa.types.is_duration(kind) or pa.types.is_interval(kind) else ""
+    """A type in Spark's DDL, or as Arrow names it where Spark has none."""
+    try:
+        known = in_spark(kind)
+    except TypeError:
+        return str(kind)
     if pa.types.is_decimal(known):
         return f"decimal({known.precision},{known.scale})"
     if pa.types.is_struct(known):
@@ -83,51 +94,38 @@ def spark_type(kind: pa.DataType) -> str:
     return f"array<{spark_type(known.value_type)}>" if pa.types.is_list(known) else _NAMES[known]
 
 
-def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The type of Spark that has all values of two types of Spark; None: there is none."""
-    types = pa.types
-    if one == other or types.is_null(other):
-        return one
-    if types.is_null(one):
+def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type of Spark that has all values of two of its types. Raises `TypeError` if there is none."""
+    if pa.types.is_null(one):
         return other
-    if types.is_struct(one) and types.is_struct(other):
-        return _joined_structs(one, other)
-    if types.is_list(one) and types.is_list(other):
-        inner = [joined(one.value_type, other.value_type)]
-    elif types.is_map(one) and types.is_map(other):
-        inner = [joined(one.key_type, other.key_type), joined(one.item_type, other.item_type)]
-    else:
-        return _joined_numbers(one, other)
-    return None if None in inner else _nested(one, inner)
+    if one == other or pa.types.is_null(other):
+        return one
+    alike = one.id == other.id
+    if alike and pa.types.is_struct(one):
+        return _joined_members(one, other)
+    if alike and pa.types.is_map(one):
+        return pa.map_(joined(one.key_type, other.key_type), joined(one.item_type, other.item_type))
+    if alike and pa.types.is_list(one):
+        return pa.list_(joined(one.value_type, other.value_type))
+    known = next((kind for kind, narrower in _NARROWER.items() if {one, other} <= {*narrower}), None)
+    return known or _decimal(one, other)
 
 
-def _joined_structs(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The members of both. Case does not distinguish two."""
+def _joined_members(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     fields = {field.name.lower(): field for field in one}
     for field in other:
-        known = fields.setdefault(field.name.lower(), field)
-        kind = joined(known.type, field.type)
-        if kind is None:
-            return None
-        fields[field.name.lower()] = known.with_type(kind)
+        known = fields.get(field.name.lower(), field)
+        fields[field.name.lower()] = known.with_type(joined(known.type, field.type))
     return pa.struct(list(fields.values()))
 
 
-def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    if pa.types.is_floating(one) or pa.types.is_floating(other):
-        exact = {pa.float64(): [pa.int8(), pa.int16(), pa.int32(), pa.float32()], pa.float32(): [pa.int8(), pa.int16()]}
-        if pa.float32() in (one, other) and pa.int32() in (one, other):
-            return pa.float64()
-        return next((kind for kind, narrow in exact.items() if {one, other} <= {kind, *narrow}), None)
-    if one in _DIGITS and other in _DIGITS:
-        return max(one, other, key=_DIGITS.__getitem__)
-    sizes = [(_DIGITS[kind], 0) if kind in _DIGITS else _size(kind) for kind in (one, other)]
-    if None in sizes:
-        return None
-    whole = max(digits - scale for digits, scale in sizes if digits is not None)
-    scale = max(scale for _, scale in sizes)
-    return pa.decimal128(whole + scale, scale) if whole + scale <= _MOST_DIGITS else None
-
-
-def _size(kind: pa.DataType) -> tuple[int, int] | None:
-    return (kind.precision, kind.scale) if pa.types.is_decimal(kind) else None
+def _decimal(*kinds: pa.DataType) -> pa.DataType:
+    """The decimal that has all values of decimals and integers. Raises `TypeError`."""
+    decimals = [pa.decimal128(_INTEGERS[kind], 0) if kind in _INTEGERS else kind for kind in kinds]
+    if not all(map(pa.types.is_decimal, decimals)):
+        raise TypeError
+    scale = max(kind.scale for kind in decimals)
+    digits = scale + max(kind.precision - kind.scale for kind in decimals)
+    if digits > _MOST_DIGITS:
+        raise TypeError
+    return pa.decimal128(digits, scale)

@@ -29,7 +29,7 @@ DATE: Final = r"\d{4}-\d\d-\d\d"
 CLOCK: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
 _MIDNIGHT: Final = r"(?:[T ]00:00(?::00(?:\.0+)?)?)?"
 _OFFSET: Final = r"Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?"
-_MOMENT: Final = rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})0*(?P<offset>{_OFFSET})?$"
+_MOMENT: Final = rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})(?P<offset>{_OFFSET})?$"
 _ZONED: Final = rf"^{DATE}[T ]{CLOCK}(?:{_OFFSET})$"
 _LOCAL: Final = rf"^{DATE}[T ]{CLOCK}$"
 """Time stamps, all with an offset or all without, that Arrow casts as they are."""
@@ -126,7 +126,7 @@ def _moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
         return _cast(texts, lambda some: some.cast(kind))
     if pc.all(pc.match_substring_regex(texts, _LOCAL)).as_py():
         return _local_moments(texts, kind, zone)
-    parts = pc.extract_regex(texts, _MOMENT)
+    parts = pc.extract_regex(pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1"), _MOMENT)
     offsets = pc.if_else(pc.is_valid(parts), pc.struct_field(parts, "offset"), None)
     local = pc.binary_join_element_wise(pc.struct_field(parts, "day"), pc.struct_field(parts, "clock"), "T")
     local = pc.if_else(pc.equal(offsets, ""), local, None)
@@ -149,6 +149,7 @@ def _local_moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.A
 
 def _in_zone(local: pa.Array, zone: str, kind: pa.DataType) -> pa.Array:
     """The moments of local times; of a time that comes twice the earlier, and of one that was skipped none."""
+    local = pc.if_else(pc.greater_equal(local, _FIRST_BY_PYTHON), local, None)
     known = pc.and_(pc.greater_equal(local, _FIRST_BY_ARROW), pc.less(local, _LAST_BY_ARROW))
     moments = _cast(
         pc.if_else(known, local, None), lambda some: pc.assume_timezone(some, zone, ambiguous="earliest").cast(kind)
@@ -163,19 +164,20 @@ def _moment_in(local: datetime | None, zone: ZoneInfo) -> int | None:
     """The microseconds of a local time; None if there was no such time."""
     if local is None:
         return None
-    here = local.replace(tzinfo=zone)
-    moment = here.replace(tzinfo=None) - here.utcoffset()  # type: ignore[operator]  # a zone always has one
-    back = (
-        moment.replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None) if _YEARS[0] <= moment <= _YEARS[1] else local
-    )
-    return (moment - _EPOCH) // timedelta(microseconds=1) if back == local else None
+    offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
+    moment = (local - _EPOCH - offset) // timedelta(microseconds=1)
+    if not _YEARS[0] <= local <= _YEARS[1]:
+        return moment
+    back = (local - offset).replace(tzinfo=UTC).astimezone(zone).replace(tzinfo=None)
+    return moment if back == local else None
 
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times
 _YEARS: Final = (datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - of which Python can compute every zone
+_FIRST_BY_PYTHON: Final = pa.scalar(datetime(1, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _FIRST_BY_ARROW: Final = pa.scalar(datetime(1902, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
-"""From here on Arrow knows no daylight saving."""
+"""The local times of which Arrow knows the daylight saving."""
 _SHORTENED: Final = 100
 
 

@@ -22,7 +22,7 @@ from store.runs import answers, tries
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.execution.identity import Call, forbidden
-from watcher.serving.api.parameters import Body, Text
+from watcher.serving.api.parameters import Body, Count, Text, example
 
 log = structlog.get_logger()
 _NO_EVENTS: Final[tuple[AppendedEvents, Mapping[str, int]]] = (AppendedEvents(rows=(), dag_ids=frozenset()), {})
@@ -44,20 +44,29 @@ class OutletEvent(Body):
     extra: dict[str, Any] = Field(default_factory=dict)
 
 
-async def finish(
-    call: Call,
-    state: Literal["success", "failed", "skipped"],
-    outlet_events: Sequence[OutletEvent],
-    message: str | None,
-) -> None:
+class Finish(Body):
+    model_config = example(state="success", outlet_events=[{"asset": "orders", "extra": {"rows": 42}}])
+
+    state: Literal["success", "failed", "skipped"]
+    outlet_events: list[OutletEvent] = Field(default_factory=list)
+    message: Text | None = None
+    retry: bool = True
+    """False: the try failed, and another one would fail alike, so the run fails without using up a retry."""
+    bad_records: Count = 0
+    """The records that a successful try has left out of its tables because they cannot be read as their schemas say."""
+
+
+async def finish(call: Call, body: Finish) -> None:
     """Commit the end that the job reports. Repeating an accepted report changes nothing. Raises `TryFenced`, 403, `ReplayedResponse`."""
-    context = call.context
+    context, state = call.context, body.state
     async with context.database.transaction() as connection:
         finished = await tries.finish(
             connection,
             call.ref,
             finish_state=state,
-            message=message or None,
+            message=body.message or None,
+            is_final=not body.retry,
+            bad_records=body.bad_records,
             request=call.request,
         )
         await answers.keep(connection, call.ref.task_instance_id, call.request, "{}")
@@ -67,7 +76,7 @@ async def finish(
         appended, created = _NO_EVENTS
         if state == "success" and run is not None:
             appended, created = await _append(
-                connection, try_key, run.trace_id, outlet_events, context.database.dialect
+                connection, try_key, run.trace_id, body.outlet_events, context.database.dialect
             )
         if state == "success" and context.jobs.clear_on_success:
             await context.entries.clear_task(connection, try_key.instance)
@@ -76,6 +85,7 @@ async def finish(
     log.info("try.finished", state=state, events=len(appended.rows), **try_key.bindings)
     if run is not None:
         context.process.metrics.count_end(run)
+        context.process.metrics.count_bad_records(try_key.dag_id, finished.new_bad_records)
     context.hint(Hint(what="tries"))
     context.hint(Hint(what="queues", names=appended.dag_ids | {try_key.dag_id}))
     if appended.fills_outbox:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import structlog
 from fastapi import APIRouter, Response
@@ -20,9 +20,9 @@ from store.runs import consumption, jobs, measures, runs, tries
 from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.execution.finishing import OutletEvent, finish
+from watcher.serving.api.execution.finishing import Finish, finish
 from watcher.serving.api.execution.identity import Identity, OwnTry, Writing, fenced, renewed, stored_answer
-from watcher.serving.api.parameters import BIGGEST, Body, Moment, SmallNumber, Text, example
+from watcher.serving.api.parameters import Body, Count, Moment, SmallNumber, Text, example
 from watcher.serving.api.shapes.base import JsonObject, Shape
 
 router = APIRouter(prefix="/execution/tries", tags=["Execution: tries"], dependencies=[OwnTry])
@@ -60,9 +60,6 @@ class TryContext(Shape):
     clear_on_success: bool
 
 
-Count = Annotated[int, Field(ge=0, le=BIGGEST)]
-
-
 STORED_PROGRESS: Final = {"stages", "tasks", "tasks_done", "application_id"}
 """The members of `Progress` that are stored as reported."""
 
@@ -92,14 +89,6 @@ class Progress(Body):
             rows_written=self.rows_written,
             bytes_written=self.bytes_written,
         )
-
-
-class Finish(Body):
-    model_config = example(state="success", outlet_events=[{"asset": "orders", "extra": {"rows": 42}}])
-
-    state: Literal["success", "failed", "skipped"]
-    outlet_events: list[OutletEvent] = Field(default_factory=list)
-    message: Text | None = None
 
 
 @router.post("/claim", response_model=TryContext)
@@ -172,7 +161,7 @@ class Finished(Shape):
 @router.post("/finish", response_model=Finished)
 async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     """Report the end of the try. It is final, and repeating the same report changes nothing."""
-    await finish(call, body.state, body.outlet_events, body.message)
+    await finish(call, body)
     return {}
 
 

@@ -22,7 +22,7 @@ from store.runs.runs import RunRow
 from store.runs.task_instances import TaskInstance
 from watcher.serving.api.bulk import BulkBody, BulkCreateAction, BulkDeleteAction, BulkResponse, apply_each
 from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, trigger
+from watcher.serving.api.decisions import Note, RunRequest, annotate, change, clear, delete_run, resolve, trigger
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import DAGRunsBatchBody, RunQuery
 from watcher.serving.api.parameters import Body, Moment, Text, cursor_window, example, window_of_body
@@ -191,6 +191,13 @@ async def clear_run(
     if body.dry_run:
         return all_of(cleared)
     await _clear(context, actor, dag_id, run_id, body, cleared)
+    return await get_run(context, actor, dag_id, run_id)
+
+
+@router.post("/dagRuns/{run_id}/resolve")
+async def resolve_run(context: Context, actor: Operator, dag_id: str, run_id: str) -> DAGRunResponse:
+    """Resolve the bad records of a run: they are a problem no longer. Repeating it changes nothing."""
+    await resolve(context, actor, dag_id, run_id)
     return await get_run(context, actor, dag_id, run_id)
 
 

@@ -18,6 +18,7 @@ from store.detection import outbox
 from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
+from store.runs import bad_records
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
 from watcher.host.metrics_snapshot import MetricsSnapshot
@@ -32,6 +33,8 @@ from watcher.serving.api.sign_in.auth import Viewer
 _OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
 }
+_MOST_WARNINGS: Final = 10
+"""The runs with bad records that `/readyz` names."""
 router = APIRouter(prefix="/api/v2", tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
 log = structlog.get_logger()
@@ -146,7 +149,20 @@ async def readyz(context: Context, response: Response) -> Readiness:
     if reasons:
         response.status_code = 503
     status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
-    return Readiness(status=status, reasons=reasons, warnings=context.process.health.warnings())
+    warnings = [*context.process.health.warnings(), *([] if reasons else await _stored_warnings(context))]
+    return Readiness(status=status, reasons=reasons, warnings=warnings)
+
+
+async def _stored_warnings(context: ApiContext) -> list[str]:
+    """Return what people have to look at, from the database: bad records that nobody has resolved."""
+    try:
+        async with context.database.reading(PROBE_DEADLINE) as connection:
+            unresolved = await bad_records.unresolved(connection)
+    except (SchemaOutdated, *UNAVAILABLE):
+        return []  # the next answer's reasons say why
+    more = len(unresolved) - _MOST_WARNINGS
+    sentences = [bad_records.sentence(run) for run in unresolved[:_MOST_WARNINGS]]
+    return [*sentences, *([f"{more} more runs have bad records that nobody has resolved"] if more > 0 else [])]
 
 
 async def _reasons(context: ApiContext) -> list[str]:

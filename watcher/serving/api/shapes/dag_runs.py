@@ -1,4 +1,4 @@
-"""Runs in Airflow's shape. `reason`, `warning` and `trace_id` are additional fields."""
+"""Runs in Airflow's shape. `reason`, `warning`, `trace_id` and `bad_records…` are additional fields."""
 
 from __future__ import annotations
 
@@ -37,6 +37,9 @@ class DAGRunResponse(Shape):
     reason: str | None
     warning: str | None
     trace_id: str
+    bad_records: int | None
+    """The bad records of the run's last success; null if no success of it has reported any."""
+    bad_records_resolved_at: datetime | None
 
 
 class DAGRunCollectionResponse(Shape):

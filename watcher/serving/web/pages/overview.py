@@ -13,8 +13,9 @@ from store.catalog import assets, watchers
 from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection import activity
-from store.runs import runs, waiting
+from store.runs import bad_records, runs, waiting
 from store.runs.queues import ACTIVE
+from store.runs.runs import RunRow
 from watcher.host.health import Health
 from watcher.serving.web.addresses import path
 from watcher.serving.web.parts import FEW, ROWS
@@ -87,6 +88,7 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
         rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
         expected = await assets.expected(connection)
         failed = await waiting.failed_runs(connection)
+        unresolved = await bad_records.unresolved(connection)
         active = await runs.latest(connection, limit=FEW, states=ACTIVE)
         recent = await runs.latest(connection, limit=FEW)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
@@ -97,6 +99,7 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
         *_of_watchers(rows),
         *_of_assets(expected),
         *_of_jobs(failed),
+        *_of_bad_records(unresolved),
     ]
     return view.page(
         "overview.html",
@@ -139,6 +142,11 @@ def _of_assets(expected: Sequence[AssetRow]) -> Iterator[Attention]:
             )
             sentence = f"{last}; one is expected every {duration(asset.expect_every)}"
             yield Attention(name=asset.name, sentence=sentence, page=path("assets", asset.id))
+
+
+def _of_bad_records(unresolved: Sequence[RunRow]) -> Iterator[Attention]:
+    for run in unresolved[:FEW]:
+        yield Attention(name=run.dag_id, sentence=bad_records.sentence(run), page=path("runs", run.dag_id, run.run_id))
 
 
 def _of_jobs(failed: Mapping[str, int]) -> Iterator[Attention]:

@@ -107,6 +107,12 @@ async def retry(request: Request, context: Context, actor: Operator, dag_id: str
     return go_to(request, "runs", dag_id, run_id)
 
 
+@router.post("/{dag_id}/{run_id}/resolve")
+async def resolve(request: Request, context: Context, actor: Operator, dag_id: str, run_id: str) -> Response:
+    await api.resolve(context, actor, dag_id, run_id)
+    return go_to(request, "runs", dag_id, run_id)
+
+
 @router.post("/{dag_id}/{run_id}/cancel")
 async def cancel(request: Request, context: Context, actor: Operator, dag_id: str, run_id: str) -> Response:
     await api.settle(context, actor, dag_id, run_id, "failed")
