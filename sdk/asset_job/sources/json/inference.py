@@ -50,19 +50,21 @@ class JsonShape:
         if isinstance(value, Number):
             self.numbers.append(value)
         elif levels and isinstance(value, dict):
-            self.members = {} if self.members is None else self.members
-            for name, item in value.items():
-                if name not in self.members:
-                    self.members[name] = JsonShape()
-                self.members[name].add(item, levels - 1)
+            self._add_members(value, levels)
         elif levels and isinstance(value, list):
             self.items = self.items or JsonShape()
             for item in value:
                 self.items.add(item, levels - 1)
-        elif isinstance(value, bool):
-            self.boolean = True
         elif value is not None:
-            self.text = True
+            self.boolean |= isinstance(value, bool)
+            self.text |= not isinstance(value, bool)
+
+    def _add_members(self, members: dict[str, Any], levels: int) -> None:
+        self.members = {} if self.members is None else self.members
+        for name, item in members.items():
+            if name not in self.members:
+                self.members[name] = JsonShape()
+            self.members[name].add(item, levels - 1)
 
     def count(self) -> None:
         """Regard what waits in the values and below."""
