@@ -304,6 +304,21 @@ INFERRED = {
 }
 
 
+def test_what_is_nested_deep_is_inferred_as_a_text() -> None:
+    inference = JsonInference(options=OPTIONS)
+    body = b"[" * 400 + b"]" * 400
+    ddl = inference.schema([inference.inferred(InMemory(b'{"a": ' + body + b"}"))])
+    assert ddl == "`a` " + "array<" * 49 + "string" + ">" * 49
+    kind = pa.string()
+    for _ in range(49):
+        kind = pa.list_(kind)
+    ((row,), bad) = read(b'{"a": ' + body + b"}", pa.schema([("a", kind)]))
+    text = row["a"]
+    for _ in range(49):
+        (text,) = text
+    assert (text, bad) == ((b"[" * 351 + b"]" * 351).decode(), [])
+
+
 @pytest.mark.parametrize("name", INFERRED)
 def test_columns_are_inferred(name: str) -> None:
     body, expected = INFERRED[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -18,6 +18,11 @@ from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
 from asset_job.sources.texts.inference import ShownType
 
+_MANY: Final = 10_000
+"""Objects after which their numbers are regarded."""
+_LEVELS: Final = 50
+"""The objects and arrays inside one another that columns show. What is in them is a text."""
+
 
 @dataclass
 class JsonShape:
@@ -29,7 +34,10 @@ class JsonShape:
     items: JsonShape | None = None
     """The elements of arrays; None: there is no array."""
     numbers: list[Number] = field(default_factory=list)
-    """Numbers of which `scalars` does not yet know."""
+    """The numbers that are not yet in `scalars`."""
+    text: bool = False
+    """Whether there is a text, which may not yet be in `scalars`."""
+    boolean: bool = False
 
     @classmethod
     def of(cls, shape: dict[str, Any]) -> JsonShape:
@@ -37,26 +45,33 @@ class JsonShape:
         members = None if shape["members"] is None else {name: cls.of(each) for name, each in shape["members"].items()}
         return cls(replace(ShownType(), **shape["scalars"]), members, shape["items"] and cls.of(shape["items"]))
 
-    def add(self, value: Any) -> None:
-        """Regard one more value. Null shows nothing."""
+    def add(self, value: Any, levels: int = _LEVELS) -> None:
+        """Regard one more value. Null shows nothing; what has more levels is a text."""
         if isinstance(value, Number):
             self.numbers.append(value)
-        elif isinstance(value, dict):
-            self.members = {} if self.members is None else self.members
-            for name, item in value.items():
-                self.members.setdefault(name, JsonShape()).add(item)
-        elif isinstance(value, list):
+        elif levels and isinstance(value, dict):
+            self._add_members(value, levels)
+        elif levels and isinstance(value, list):
             self.items = self.items or JsonShape()
             for item in value:
-                self.items.add(item)
+                self.items.add(item, levels - 1)
         elif value is not None:
-            self.scalars = self.scalars.joined(_TEXT if isinstance(value, str) else _BOOLEAN)
+            self.boolean |= isinstance(value, bool)
+            self.text |= not isinstance(value, bool)
+
+    def _add_members(self, members: dict[str, Any], levels: int) -> None:
+        self.members = {} if self.members is None else self.members
+        for name, item in members.items():
+            if name not in self.members:
+                self.members[name] = JsonShape()
+            self.members[name].add(item, levels - 1)
 
     def count(self) -> None:
-        """Regard the numbers that wait."""
+        """Regard what waits in the values and below."""
         if self.numbers:
             self.scalars = self.scalars.joined(ShownType.of_numbers(pa.array(self.numbers, pa.string())))
             self.numbers = []
+        self.scalars = self.scalars.joined(ShownType(text=self.text, boolean=self.boolean))
         for each in [*(self.members or {}).values(), *([self.items] if self.items else [])]:
             each.count()
 
@@ -90,9 +105,6 @@ class JsonShape:
         return ["`" + name.replace("`", "``") + f"`{between}{each.ddl}" for name, each in members]
 
 
-_TEXT, _BOOLEAN = ShownType(text=True), ShownType(boolean=True)
-
-
 @dataclass(frozen=True, kw_only=True)
 class JsonInference:
     """Infers the columns of JSON from all values that are objects."""
@@ -121,7 +133,3 @@ class JsonInference:
                 "none of the files has an object with a name: give a schema, or skip empty files by the watcher's min_size"
             )
         return ", ".join(shape.fields(" "))
-
-
-_MANY = 10_000
-"""Objects after which their numbers are regarded."""
