@@ -25,7 +25,6 @@ from tests.corpus.results import Results
 from tests.corpus.with_spark import World
 from tests.unit.sdk.execution_server import event
 
-UTC: Final = UTC
 LONG: Final = [0, 1, -1, 2**63 - 1, -(2**63)]
 MOMENTS: Final = [
     datetime(1970, 1, 1),

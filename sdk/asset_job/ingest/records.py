@@ -18,7 +18,7 @@ from asset_job.errors import NoRetry
 from asset_job.ingest.plan import BadRecordSummary, IngestInput, IngestJobOptions
 from asset_job.sources.options import NAMES
 from asset_job.sources.readers import inferred_schema, read_with_bad
-from asset_job.sources.records import bad_column
+from asset_job.sources.request import bad_column
 from asset_job.sources.request import ReadRequest, quoted
 
 if TYPE_CHECKING:
