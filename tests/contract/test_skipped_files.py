@@ -161,3 +161,18 @@ def test_rows_are_found_by_partitions_of_any_value(tmp_path: Path, kind: str, pa
     names = ["id", "v", "w", "run"]
     assert table.by_library().select(names).sort_by("id").to_pylist() == expected
     assert table.by_duckdb().select(names).sort_by("id").to_pylist() == expected
+
+
+def test_structs_arrays_and_maps_that_are_null_are_found(tmp_path: Path) -> None:
+    kind = delta_in(str(tmp_path / "t"))
+    for number in range(2):
+        nested = {
+            "struct": pa.array([{"x": 1}, None]),
+            "array": pa.array([[1], None]),
+            "map": pa.array([[("a", 1)], None], pa.map_(pa.string(), pa.int64())),
+        }
+        append(kind.table(f"manual__{number}", 1), pa.table({"id": [number, number + 10], **nested}))
+    whole = kind.open().to_pyarrow_dataset()
+    for name in ("struct", "array", "map"):
+        assert sorted(whole.to_table(filter=pc.field(name).is_null())["id"].to_pylist()) == [10, 11]
+        assert sorted(whole.to_table(filter=pc.field(name).is_valid())["id"].to_pylist()) == [0, 1]

@@ -56,18 +56,19 @@ class Ingest:
         partition_by = columns_named("partition_by", self.options.partition_by, columns)
         key = columns_named("dedupe_key", self.options.dedupe_key, columns)
         with records(self.run, inputs, self.options, schema) as read:
-            good, bad, nulled = read.counts()
-            if bad:
-                self._tell(read.summary(good, bad), to)
+            counts = read.counts()
+            if counts.bad_rows:
+                self._tell(read.summary(counts), to)
             if is_new:
                 self.run.asset_store[to.outlet].set("schema", schema)
             rows = self._deduplicated(read.good, key, partition_by, to)
             table = self._staged(rows, self._target(to), partition_by)
-            rejected = self._staged(read.bad if bad else None, self._bad_target(to))
+            rejected = self._staged(read.bad if counts.bad_rows else None, self._bad_target(to))
+            counts.check_written(table.rows, rejected.rows, may_drop=bool(key))
             commit([table, rejected], self.run.check_not_superseded)
-        summary = {"rows_loaded": table.rows, "bad_records": bad, "duplicates": good - table.rows}
+        summary = {"rows_loaded": table.rows, "bad_records": counts.bad, "duplicates": counts.good - table.rows}
         if self.options.on_unrepresentable == "null":
-            summary["nulled_values"] = nulled
+            summary["nulled_values"] = counts.nulled
         self._report(to, summary)
 
     def _tell(self, summary: BadRecordSummary, to: IngestDestination) -> None:

@@ -161,6 +161,30 @@ def columns_named(option: str, names: Sequence[str], columns: Sequence[str]) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordCounts:
+    """What one read of the inputs has shown."""
+
+    good: int
+    bad_rows: int
+    """The rows of the table of bad records. One of them may stand for several records."""
+    bad: int
+    nulled: int
+    """Values that became null, because Spark has no value for them."""
+
+    def check_written(self, good: int, bad_rows: int, *, may_drop: bool) -> None:
+        """Raise `AssetJobError` if other rows were written than counted: an executor was lost, and a table has changed since.
+
+        `may_drop`: duplicates were dropped.
+        """
+        is_same = good <= self.good if may_drop else good == self.good
+        if not is_same or bad_rows != self.bad_rows:
+            raise AssetJobError(
+                f"{self.good} rows and {self.bad_rows} bad records were read and {good} and {bad_rows} were to be written: the "
+                "source has changed while it was read: retry the run"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class BadRecordSummary:
     """What is to be said about the bad records of a run."""
 

@@ -15,11 +15,10 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from asset_job.errors import NoRetry
-from asset_job.ingest.plan import BadRecordSummary, IngestInput, IngestJobOptions
+from asset_job.ingest.plan import BadRecordSummary, IngestInput, IngestJobOptions, RecordCounts
 from asset_job.sources.options import NAMES
 from asset_job.sources.readers import inferred_schema, read_with_bad
-from asset_job.sources.request import bad_column
-from asset_job.sources.request import ReadRequest, quoted
+from asset_job.sources.request import ReadRequest, bad_column, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -93,16 +92,14 @@ class Records:
         names = ("_record", "_file", "_at", "_reason")
         return self.frame.where(self._bad.isNotNull()).select(*(self._bad[name].alias(name) for name in names))
 
-    def counts(self) -> tuple[int, int, int]:
-        """The number of good rows, of bad records, and of values that became null. This reads the inputs."""
-        nulled = sql.col(quoted(self.frame.columns[-1]))
-        [row] = self.frame.agg(
-            sql.count_if(self._bad.isNull()), sql.sum(self._bad["_count"]), sql.sum(nulled)
-        ).collect()
-        good, bad, nulls = (int(count or 0) for count in row)
-        return good, bad, nulls
+    def counts(self) -> RecordCounts:
+        """Read the inputs and count."""
+        is_bad, nulled = self._bad.isNotNull(), sql.col(quoted(self.frame.columns[-1]))
+        counts = (sql.count_if(~is_bad), sql.count_if(is_bad), sql.sum(self._bad["_count"]), sql.sum(nulled))
+        good, bad_rows, bad, nulls = (int(count or 0) for count in self.frame.agg(*counts).collect()[0])
+        return RecordCounts(good=good, bad_rows=bad_rows, bad=bad, nulled=nulls)
 
-    def summary(self, good: int, bad: int) -> BadRecordSummary:
+    def summary(self, counts: RecordCounts) -> BadRecordSummary:
         """What is to be said about the bad records. Reasons that differ in quoted values only are one reason."""
         told = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
         kind = sql.regexp_replace("_reason", """'[^']*'|"[^"]*\"""", "''")
@@ -111,8 +108,8 @@ class Records:
         number = sql.expr(r"try_cast(regexp_extract(_at, '(\\d+)', 1) AS bigint)")
         places = told.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
         return BadRecordSummary(
-            bad=bad,
-            records=good + bad,
+            bad=counts.bad,
+            records=counts.good + counts.bad,
             reason=str(common["reason"])[:_LONGEST_REASON],
             times=int(common["times"]),
             places=[str(row[0]) for row in places.collect()],

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import obstore
 import pyarrow as pa
 from obstore.store import LocalStore
-from pyarrow import parquet
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
@@ -40,8 +37,6 @@ class DataFile:
     """The values of the columns that the table is partitioned by, in their order; None is null."""
     bounds: Mapping[str, Bounds]
     """Column -> its bounds. A decimal in them is a text when the file comes from JSON."""
-    footer: str = field(repr=False)
-    """Parquet's own metadata, in Base64."""
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> DataFile:
@@ -52,13 +47,7 @@ class DataFile:
             rows=content["rows"],
             values=content["values"],
             bounds={name: Bounds.from_json(each) for name, each in content["bounds"].items()},
-            footer=content["footer"],
         )
-
-    @cached_property
-    def metadata(self) -> Any:
-        """Parquet's own metadata, as pyarrow represents it."""
-        return parquet.read_metadata(pa.BufferReader(base64.b64decode(self.footer)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,18 +126,4 @@ class DataFileWriter(DataSourceArrowWriter):
             self.storage.put(name, file.path)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise TargetFailed(f"{self.storage.location} cannot be written: {first_line(error)}") from None
-        return data_file(file.path, name, file.values, file.bounds)
-
-
-def data_file(path: Path, name: str, values: Sequence[str | None], bounds: Mapping[str, Bounds]) -> DataFile:
-    """Describe a complete Parquet file."""
-    metadata, footer = parquet.read_metadata(path), pa.BufferOutputStream()
-    metadata.write_metadata_file(footer)
-    return DataFile(
-        name=name,
-        size=path.stat().st_size,
-        rows=metadata.num_rows,
-        values=list(values),
-        bounds=bounds,
-        footer=base64.b64encode(footer.getvalue()).decode(),
-    )
+        return DataFile(name=name, size=file.size, rows=file.rows, values=file.values, bounds=file.bounds)

@@ -13,6 +13,7 @@ from asset_job.tables.bounds import Bounds
 from asset_job.tables.data_files import DataFile
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written only where the type has one
+_STRUCT = '{"type": "struct"'
 _NESTING = {"nullable", "containsNull", "valueContainsNull", "metadata"}
 
 
@@ -35,8 +36,8 @@ def partition_values(columns: Sequence[str], values: Sequence[str | None]) -> di
 def statistics(file: DataFile, types: Mapping[str, str]) -> str:
     """The `stats` of a file as JSON. `types` has the columns that files of the table hold: name -> the text of its type.
 
-    Each column has both bounds. If a column cannot have them, all columns go without: deltalake takes a bound that only other
-    files have for null, and skips the file.
+    Each column has both bounds. If a column cannot have them, all columns go without: deltalake takes a bound that it misses for
+    null, and skips the file. It misses the bounds of structs.
     """
     bounds = {name: file.bounds.get(name) or Bounds(nulls=file.rows, values=0) for name in types}
     flat = {name: each for name, each in bounds.items() if not types[name].startswith("{")}
@@ -44,7 +45,8 @@ def statistics(file: DataFile, types: Mapping[str, str]) -> str:
     smallest = {name: _text(each.smallest, types[name]) for name, each in measured.items() if each.values}
     largest = {name: _text(each.largest, types[name]) for name, each in measured.items() if each.values}
     rows = f'"numRecords": {file.rows}'
-    if None in [*smallest.values(), *largest.values()]:
+    null_structs = any(bounds[name].nulls for name in types if types[name].startswith(_STRUCT))
+    if null_structs or None in [*smallest.values(), *largest.values()]:
         return f"{{{rows}}}"
     nulls = json.dumps({name: each.nulls for name, each in flat.items()})
     return f'{{{rows}, "minValues": {_object(smallest)}, "maxValues": {_object(largest)}, "nullCount": {nulls}}}'

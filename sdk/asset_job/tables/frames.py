@@ -15,25 +15,9 @@ from asset_job.tables.layout import NO_VALUE, UNSAFE, TargetTable, check_columns
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-_TYPES = frozenset(
-    {
-        "boolean",
-        "byte",
-        "short",
-        "integer",
-        "long",
-        "float",
-        "double",
-        "decimal",
-        "string",
-        "binary",
-        "date",
-        "timestamp",
-    }
-    | {"timestamp_ntz"}
-)
-"""The types that tables of all formats hold, besides nested ones."""
 _EVERYWHERE = frozenset({"string", "byte", "short", "integer", "long", "date", "boolean"})
+_TYPES = _EVERYWHERE | {"float", "double", "decimal", "binary", "timestamp", "timestamp_ntz"}
+"""The types that tables of all formats hold, besides nested ones."""
 _OF_PARTITIONS: Mapping[str, frozenset[str]] = {
     "delta": _EVERYWHERE,
     "parquet": _EVERYWHERE | {"decimal", "timestamp_ntz"},

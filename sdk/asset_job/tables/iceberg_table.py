@@ -204,7 +204,8 @@ class IcebergTable(VersionedTable):
             spec_id=table.metadata.default_spec_id,
             equality_ids=None,
             key_metadata=None,
-            **metrics(table.schema(), table.properties, file),
+            record_count=file.rows,
+            **metrics(table.schema(), table.properties, file.bounds),
         )
 
     def _partition(self, table: Table, file: DataFile) -> list[Any]:

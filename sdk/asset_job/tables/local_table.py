@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from asset_job.errors import TargetFailed
 from asset_job.sources.readers import literal_path
@@ -19,6 +19,7 @@ from asset_job.tables.layout import OWNER, RUN, TargetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which some read as another moment
@@ -41,10 +42,10 @@ class LocalTable(TargetTable):
             raise TargetFailed(f"{self.location} cannot be written: {error.strerror}") from None
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
-        with _exact(frame.sparkSession):
-            frame.write.partitionBy(*partition_by).parquet(
-                f"file://{self.staged}"
-            )  # not quoted: Hadoop decodes nothing
+        # Spark looks for 0.0 in a dictionary that has -0.0 only, and skips the rows.
+        options = {f"parquet.enable.dictionary#{path}": "false" for path in _floats(frame.schema)}
+        with _exact(frame.sparkSession):  # the path is not quoted: Hadoop decodes nothing
+            frame.write.partitionBy(*partition_by).options(**options).parquet(f"file://{self.staged}")
 
     def rows_of_other_runs(
         self,
@@ -85,6 +86,15 @@ class LocalTable(TargetTable):
         if part.exists():
             attempts.mkdir(parents=True, exist_ok=True)
             part.rename(attempts / f"{self.attempt}.replaced")
+
+
+def _floats(schema: StructType, prefix: str = "") -> Iterator[str]:
+    """The paths of the columns of floating-point numbers by which Spark skips rows."""
+    for field in schema:
+        if field.dataType.typeName() == "struct":
+            yield from _floats(cast("StructType", field.dataType), f"{prefix}{field.name}.")
+        elif field.dataType.typeName() in {"float", "double"}:
+            yield f"{prefix}{field.name}"
 
 
 @contextmanager

@@ -171,14 +171,14 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         ("landing/drifted.json", "line 2", "the column id has the type bigint, and 'many' is no whole number"),
         ("landing/drifted.json", "line 3", "it is no JSON: expecting ',' delimiter at character 11 of the value"),
     ]
-    assert sorted(part.name for part in (tmp_path / "named").glob("run=*/*")) == [
+    assert sorted(part.name for part in (tmp_path / "named").glob("run=*/t*")) == [
         "t`k=2",
         "t`k=__HIVE_DEFAULT_PARTITION__",
     ]
     assert len(orders) == 5, "who fails writes nothing"
     sentences = {
         "gone": f"s3://{bucket}/gone.json was deleted since it was detected; put it back and retry the run",
-        "broken": f"s3://{bucket}/broken.json.gz cannot be read: Truncated compressed stream",
+        "broken": f"s3://{bucket}/broken.json.gz cannot be unpacked: Truncated compressed stream; correct the file",
         "no such column": "the table public.other has no column colour: correct the schema",
         "not Parquet": f"s3://{bucket}/a.json is not a Parquet file",
         "which format": "AssetJobError: name the format of x.dat by spark.options.input_format: json, csv, text or parquet",
@@ -199,6 +199,6 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "cut Parquet": f"{tmp_path}/landing/cut.parquet is not a Parquet file, or it is incomplete: write it again",
         "empty": "none of the files has a line: give a schema",
     }
-    for name, sentence in sentences.items():
-        assert sentence in said[name], name
-        assert "\n" not in said[name]
+    others = {name: said[name] for name, sentence in sentences.items() if sentence not in said[name]}
+    assert others == {}
+    assert "\n" not in "".join(said[name] for name in sentences)

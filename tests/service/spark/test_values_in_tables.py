@@ -98,4 +98,5 @@ def test_moments_and_days_in_a_folder_are_those_of_every_reader(folder: Path, an
     assert table["v"].cast(pa.int64()).to_pylist() == table["id"].to_pylist() == MOMENTS
     assert table["d"].cast(pa.int32()).to_pylist() == [each // 86_400_000_000 for each in MOMENTS]
     assert answers["by Spark"] == {str(each): [each] for each in MOMENTS}
+    assert answers["zeros"] == len(MOMENTS)
     assert answers["settings"] == {"outputTimestampType": "INT96", "datetimeRebaseModeInWrite": "LEGACY"}

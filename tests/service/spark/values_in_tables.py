@@ -68,7 +68,10 @@ def main(folder: Path, answers: Path) -> None:
             said[name] = {kind: append(frame, name, kind, by) for kind in KINDS.get(name, FORMATS)}
         moments = spark.createDataFrame([(each,) for each in MOMENTS], "id long")
         moments = moments.select(
-            "id", sql.timestamp_micros("id").alias("v"), sql.timestamp_micros("id").cast("date").alias("d")
+            "id",
+            sql.lit(-0.0).alias("zero"),
+            sql.timestamp_micros("id").alias("v"),
+            sql.timestamp_micros("id").cast("date").alias("d"),
         )
         settings = {"outputTimestampType": "INT96", "datetimeRebaseModeInWrite": "LEGACY"}
         for setting, value in settings.items():
@@ -80,6 +83,7 @@ def main(folder: Path, answers: Path) -> None:
             each: sorted(row.id for row in read.where(f"v = timestamp_micros({each})").select("id").collect())
             for each in MOMENTS
         }
+        said["zeros"] = read.where("zero = 0.0D").count()
     answers.write_text(json.dumps(said))
 
 

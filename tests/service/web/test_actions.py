@@ -7,6 +7,7 @@ import re
 import pytest
 
 from store.processes import audit
+from store.runs import bad_records, runs
 from tests.databases import on_both
 from tests.service.web.browsing import HOME, Browser
 
@@ -41,6 +42,21 @@ async def test_a_run_is_started_with_a_conf_cancelled_and_retried(browser: Brows
     for wrong in ("{", "[1]", "[" * 100_000):
         refused = await browser.send("/jobs/report/start", 422, conf=wrong)
         assert "the conf" in refused.text
+
+
+async def test_bad_records_are_on_the_overview_until_somebody_resolves_them(browser: Browser) -> None:
+    run = (await browser.send("/jobs/report/start", conf="{}")).answer.url.path
+    dag_id, run_id = "report", run.rpartition("/")[2]
+    async with browser.api.database.transaction() as connection:
+        await bad_records.note(connection, dag_id, run_id, 1234)
+        await runs.move_run(connection, dag_id, run_id, "success", reason="x of a.csv")
+    assert "has left out 1234 bad records: x of a.csv" in (await browser.open("/")).text
+    page = await browser.open(run)
+    assert ("Bad records" in page.text, page.forms) == (True, [f"{run}/retry", f"{run}/resolve"])
+    page = await browser.send(f"{run}/resolve")
+    assert (page.forms, "resolved" in page.text) == ([f"{run}/retry"], True)
+    assert "bad records" not in (await browser.open("/")).text
+    assert (await actions(browser))[0] == "run.resolve"
 
 
 async def test_a_value_is_restored_from_its_history_unless_it_has_changed(browser: Browser) -> None:

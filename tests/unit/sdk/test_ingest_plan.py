@@ -10,6 +10,7 @@ from asset_job.ingest.plan import (
     BadRecordSummary,
     IngestDestination,
     IngestJobOptions,
+    RecordCounts,
     columns_named,
     destination,
     ingest_inputs,
@@ -148,6 +149,16 @@ def test_too_many_bad_records_are_one_sentence_with_the_commonest_reason_and_the
         "nothing was loaded, because max_bad_records is 50% and 5 of 8 records are bad: no number (4 times; the "
         "first: a.csv line 3, b.csv line 1); correct the source or the options, or raise max_bad_records, and retry the run"
     )
+
+
+def test_what_is_written_must_be_what_was_counted():
+    counted = RecordCounts(good=5, bad_rows=2, bad=7, nulled=0)
+    counted.check_written(5, 2, may_drop=False)
+    counted.check_written(3, 2, may_drop=True)
+    for good, bad, may_drop in ((4, 2, False), (6, 2, False), (6, 2, True), (5, 1, False), (5, 3, True)):
+        with pytest.raises(AssetJobError, match="changed while it was read: retry the run") as raised:
+            counted.check_written(good, bad, may_drop=may_drop)
+        assert not isinstance(raised.value, NoRetry)
 
 
 def test_columns_are_named_as_spark_names_them_or_refused():
