@@ -8,11 +8,27 @@ from collections.abc import Iterator
 import pyarrow as pa
 
 _PLAIN = {
-    **{"byte": pa.int8(), "short": pa.int16(), "int": pa.int32(), "long": pa.int64()},
-    **{"float": pa.float32(), "double": pa.float64(), "boolean": pa.bool_(), "string": pa.string()},
-    **{"binary": pa.binary(), "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us")},
+    "byte": pa.int8(),
+    "short": pa.int16(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "boolean": pa.bool_(),
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
 }
-_ALIASES = {"tinyint": "byte", "smallint": "short", "integer": "int", "bigint": "long", "real": "float", "void": "string"}
+_ALIASES = {
+    "tinyint": "byte",
+    "smallint": "short",
+    "integer": "int",
+    "bigint": "long",
+    "real": "float",
+    "void": "string",
+}
 _TOKEN = re.compile(r"`(?:[^`]|``)*`|[^\s,:<>()`]+|[,:<>()]")
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from datetime import datetime, timezone
+from datetime import datetime
 from decimal import Decimal
 from enum import Enum
 from fractions import Fraction
 from typing import Final, TypeAlias
 from zoneinfo import ZoneInfo
 
-from tests.corpus.canonical import Canonical, day_text, days_of, length_of_month, moment_text, nearest_float
+from tests.corpus.canonical import Canonical, days_of, length_of_month, moment_text, nearest_float
 
 
 class Outcome(Enum):

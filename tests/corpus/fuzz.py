@@ -42,7 +42,9 @@ class Trial:
         if reading.refused is not None:
             return f"refused: {reading.refused}"
         if list(reading.rows) != list(self.rows):
-            at = next((at for at, pair in enumerate(zip(reading.rows, self.rows, strict=False)) if pair[0] != pair[1]), "end")
+            at = next(
+                (at for at, pair in enumerate(zip(reading.rows, self.rows, strict=False)) if pair[0] != pair[1]), "end"
+            )
             some = slice(at, at + 3) if isinstance(at, int) else slice(-3, None)
             return f"rows differ at {at}: {reading.rows[some]}, expected {self.rows[some]}; bad: {reading.bad[:3]}"
         expected = sorted((escaped(text).strip(), count == 1) for text, count in self.bad if count)
@@ -76,7 +78,9 @@ def csv_trial(chance: random.Random) -> Trial | None:
     header = len(lines[0].encode()) + len(end)
     if chance.random() < odd * 2:
         content = _mutated(chance, content, header, separator, quote)
-    options = {name: value for name, value, default in (("sep", separator, ","), ("quote", quote, '"')) if value != default}
+    options = {
+        name: value for name, value, default in (("sep", separator, ","), ("quote", quote, '"')) if value != default
+    }
     dialect = Dialect(separator=separator, quote=quote, columns=len(kinds))
     inputs = Input(
         source="csv",
@@ -136,13 +140,17 @@ def json_trial(chance: random.Random) -> Trial | None:
     odd = chance.choice([0.0, 0.05, 0.3])
     objects = []
     for _ in range(chance.choice([1, 1, 3, 10, 60])):
-        members = [f"{json.dumps(name)}: {_json_value(chance, kind, odd)}" for name, kind in zip(names, kinds, strict=True)]
+        members = [
+            f"{json.dumps(name)}: {_json_value(chance, kind, odd)}" for name, kind in zip(names, kinds, strict=True)
+        ]
         members = [member for member in members if chance.random() > 0.1]
         chance.shuffle(members)
         gap = chance.choice(["", " ", "\t"])
         objects.append("{" + gap + f",{gap}".join(members) + gap + "}")
     layout = chance.choice(["lines", "lines", "together", "array", "array of lines"])
-    between = {"lines": chance.choice(["\n", "\r\n", "\n\n"]), "together": chance.choice(["", " "]), "array": ", "}.get(layout, ",\n")
+    between = {"lines": chance.choice(["\n", "\r\n", "\n\n"]), "together": chance.choice(["", " "]), "array": ", "}.get(
+        layout, ",\n"
+    )
     text = between.join(objects)
     text = f"[{text}]" if layout == "array" else f"[\n{text}\n]\n" if layout == "array of lines" else text
     content = text.encode()
@@ -177,7 +185,10 @@ def _json_value(chance: random.Random, kind: str, odd: float) -> str:
     if chance.random() < 0.1:
         return "null"
     if kind in {"string", "date", "timestamp", "timestamp_ntz"}:
-        return json.dumps(text + chance.choice(["", "", "\n", "\x00"] if kind == "string" else [""]), ensure_ascii=chance.random() < 0.5)
+        return json.dumps(
+            text + chance.choice(["", "", "\n", "\x00"] if kind == "string" else [""]),
+            ensure_ascii=chance.random() < 0.5,
+        )
     try:
         json.loads(text, parse_constant=float)
     except ValueError:
@@ -237,7 +248,10 @@ def tried(kind: str, seed: int) -> str | None:
         fault = trial.fault(in_process.read(trial.input, largest, seed))
     except Exception as error:  # noqa: BLE001 - whatever a parser raises is a fault of it
         fault = f"raised {type(error).__name__}: {error}"
-    return fault and f"{kind} of seed {seed}: {fault[:800]}\n  {trial.input.content[:600]!r}\n  {trial.input.schema}, {trial.input.options}"
+    return (
+        fault
+        and f"{kind} of seed {seed}: {fault[:800]}\n  {trial.input.content[:600]!r}\n  {trial.input.schema}, {trial.input.options}"
+    )
 
 
 def share(kinds: Sequence[str], seeds: range, faults: Any, now: Any) -> None:
@@ -299,7 +313,9 @@ def main(arguments: Sequence[str]) -> int:
             if sum(counts.values()) <= options.most:
                 print(fault, flush=True)
     files = per_process * options.processes * len(kinds)
-    print(f"{files} files from seed {options.seed} in {time.monotonic() - begun:.0f} s, faults: {dict(counts) or 'none'}")
+    print(
+        f"{files} files from seed {options.seed} in {time.monotonic() - begun:.0f} s, faults: {dict(counts) or 'none'}"
+    )
     return 1 if counts else 0
 
 

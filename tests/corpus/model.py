@@ -117,7 +117,11 @@ class Group:
 
     def alone(self, at: int) -> Input:
         """A file with one record only: readers may have a quicker way for what is plain."""
-        line = f"id,v\n{at},{self.tokens[at]}\n" if self.input.source == "csv" else f'{{"id": {at}, "v": {self.tokens[at]}}}\n'
+        line = (
+            f"id,v\n{at},{self.tokens[at]}\n"
+            if self.input.source == "csv"
+            else f'{{"id": {at}, "v": {self.tokens[at]}}}\n'
+        )
         return replace(self.input, content=line.encode())
 
     def verdicts(self, reading: Reading) -> Iterable[tuple[str, str, Verdict, str]]:
@@ -188,6 +192,6 @@ class Wide:
             number = _number_in(record)
             group, at = self.cells[int(number) if number.isdigit() else 0]
             bad.setdefault(id(group), []).append((str(at), count))
-        for group in dict((id(group), group) for group, _ in self.cells).values():
+        for group in {id(group): group for group, _ in self.cells}.values():
             part = Reading(rows=rows.get(id(group), []), bad=bad.get(id(group), []), refused=reading.refused)
             yield from group.verdicts(part)

@@ -30,12 +30,18 @@ class Mutant:
 
 
 MUTANTS: Final[Mapping[str, Mutant]] = {
-    "csv: CR is no line end": Mutant(source="csv", file="csv/grammar.py", changes={'_BREAKS = b"\\r\\n"': '_BREAKS = b"\\n"'}),
+    "csv: CR is no line end": Mutant(
+        source="csv", file="csv/grammar.py", changes={'_BREAKS = b"\\r\\n"': '_BREAKS = b"\\n"'}
+    ),
     "csv: doubled quotes stay doubled": Mutant(
-        source="csv", file="csv/opening.py", changes={"newlines_in_values=True,": "newlines_in_values=True, double_quote=False,"}
+        source="csv",
+        file="csv/opening.py",
+        changes={"newlines_in_values=True,": "newlines_in_values=True, double_quote=False,"},
     ),
     "csv: an empty text in quotes is null": Mutant(
-        source="csv", file="csv/opening.py", changes={"quoted_strings_can_be_null=False": "quoted_strings_can_be_null=True"}
+        source="csv",
+        file="csv/opening.py",
+        changes={"quoted_strings_can_be_null=False": "quoted_strings_can_be_null=True"},
     ),
     "csv: a blank line is a row": Mutant(
         source="csv", file="csv/opening.py", changes={"ignore_empty_lines=len(names) > 1": "ignore_empty_lines=False"}
@@ -47,7 +53,9 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         source="csv", file="csv/grammar.py", changes={"        if waiting:": "        if waiting.endswith(end):"}
     ),
     "csv: text behind a quote is dropped": Mutant(
-        source="csv", file="csv/grammar.py", changes={r'rb"(?:%b%b(%b%b)%b%b|(%b%b))"': r'rb"(?:%b%b(%b%b)%b%b[^,\r\n]*|(%b%b))"'}
+        source="csv",
+        file="csv/grammar.py",
+        changes={r'rb"(?:%b%b(%b%b)%b%b|(%b%b))"': r'rb"(?:%b%b(%b%b)%b%b[^,\r\n]*|(%b%b))"'},
     ),
     "files: a byte order mark stays": Mutant(
         source="csv",
@@ -55,7 +63,9 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
         changes={"first, own = first.removeprefix(mark), name": "own = name"},
     ),
     "files: .GZ in capitals is no packing": Mutant(
-        source="csv", file="packing.py", changes={"    lower = name.lower()\n    return next(": "    lower = name\n    return next("}
+        source="csv",
+        file="packing.py",
+        changes={"    lower = name.lower()\n    return next(": "    lower = name\n    return next("},
     ),
     "texts: decimals are rounded": Mutant(
         source="csv", file="texts/forms.py", changes={"fits = scaled == scaled.to_integral_value() and": "fits ="}
@@ -68,28 +78,42 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "texts: the offset of a zone is dropped": Mutant(
         source="csv",
         file="texts/forms.py",
-        changes={'zoned = pc.binary_join_element_wise(zoned, offsets, "")': 'zoned = pc.binary_join_element_wise(zoned, "Z", "")'},
+        changes={
+            'zoned = pc.binary_join_element_wise(zoned, offsets, "")': 'zoned = pc.binary_join_element_wise(zoned, "Z", "")'
+        },
     ),
     "texts: other digits are digits": Mutant(
-        source="csv", file="texts/forms.py", changes={r'_WHOLE: Final = r"^[+-]?\d+$"': r'_WHOLE: Final = r"^[+-]?[\d_]+$"'}
+        source="csv",
+        file="texts/forms.py",
+        changes={r'_WHOLE: Final = r"^[+-]?\d+$"': r'_WHOLE: Final = r"^[+-]?[\d_]+$"'},
     ),
     "json: numbers go through doubles": Mutant(
-        source="json", file="json/plain.py", changes={"        return pa.decimal256(76, kind.scale)": "        return pa.float64()"}
+        source="json",
+        file="json/plain.py",
+        changes={"        return pa.decimal256(76, kind.scale)": "        return pa.float64()"},
     ),
     "json: names that come twice are dropped": Mutant(
-        source="json", file="json/strict.py", changes={"class Repeated(dict[str, Any]):": "class Repeated_(dict[str, Any]):"}
+        source="json",
+        file="json/strict.py",
+        changes={"class Repeated(dict[str, Any]):": "class Repeated_(dict[str, Any]):"},
     ),
     "json: numbers that are 0 or infinity in a double": Mutant(
         source="json", file="json/plain.py", changes={"pc.match_substring_regex(text, _UNSURE)[0].as_py() or ": ""}
     ),
     "json: what is behind a broken line is lost": Mutant(
-        source="json", file="json/values.py", changes={"            if not self.lines:\n": "            if self._within or True:\n"}
+        source="json",
+        file="json/values.py",
+        changes={"            if not self.lines:\n": "            if self._within or True:\n"},
     ),
     "parquet: INT96 is read as nanoseconds": Mutant(
-        source="parquet", file="parquet/content.py", changes={"coerce_int96_timestamp_unit=unit": 'coerce_int96_timestamp_unit="ns"'}
+        source="parquet",
+        file="parquet/content.py",
+        changes={"coerce_int96_timestamp_unit=unit": 'coerce_int96_timestamp_unit="ns"'},
     ),
     "parquet: nanoseconds are cut off": Mutant(
-        source="parquet", file="parquet/conversion.py", changes={'if truncate and array.type.unit == "ns"': 'if array.type.unit == "ns"'}
+        source="parquet",
+        file="parquet/conversion.py",
+        changes={'if truncate and array.type.unit == "ns"': 'if array.type.unit == "ns"'},
     ),
     "parquet: the old calendar is not known": Mutant(
         source="parquet", file="parquet/calendars.py", changes={' or "org.apache.spark.legacyDateTime" in marks': ""}
@@ -142,7 +166,11 @@ def outcome(name: str, mutant: Mutant | None, source: str) -> str | None:
     """What notices the mutant. A process that dies notices it too."""
     with tempfile.TemporaryDirectory(prefix="mutant") as folder:
         planted(mutant, Path(folder))
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([folder, f"{folder}/sdk"]), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join([folder, f"{folder}/sdk"]),
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
         command = [sys.executable, "-m", "tests.corpus.mutants", "--check", source]
         child = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if child.returncode < 0:

@@ -76,7 +76,12 @@ whose outcome is not the one kept in `tests/corpus/values.json` fails it, and so
 
 def page(values: Mapping[str, Mapping[str, Any]]) -> str:
     """The page's text."""
-    total = sum(sum(counts.values()) for kinds in values.values() for entry in kinds.values() for counts in entry["ways"].values())
+    total = sum(
+        sum(counts.values())
+        for kinds in values.values()
+        for entry in kinds.values()
+        for counts in entry["ways"].values()
+    )
     lines = [INTRODUCTION.replace("{files}", f"{total:,}"), "## Ways", ""]
     lines += ["| source | way | equal | documented | refused |", "|---|---|---|---|---|"]
     for source, kinds in _ordered(values, SOURCES):
@@ -84,9 +89,18 @@ def page(values: Mapping[str, Mapping[str, Any]]) -> str:
         for entry in kinds.values():
             for way, counts in entry["ways"].items():
                 by_way.setdefault(way, Counter()).update(counts)
-        lines += [f"| {SOURCES.get(source, source)} | {WAYS.get(way, way)} | {_counts(counts)} |" for way, counts in _ordered(by_way, WAYS)]
+        lines += [
+            f"| {SOURCES.get(source, source)} | {WAYS.get(way, way)} | {_counts(counts)} |"
+            for way, counts in _ordered(by_way, WAYS)
+        ]
     for source, kinds in _ordered(values, SOURCES):
-        lines += ["", f"## {SOURCES.get(source, source)}", "", "| type | way | equal | documented | refused |", "|---|---|---|---|---|"]
+        lines += [
+            "",
+            f"## {SOURCES.get(source, source)}",
+            "",
+            "| type | way | equal | documented | refused |",
+            "|---|---|---|---|---|",
+        ]
         for kind, entry in sorted(kinds.items()):
             lines += [f"| {_type(kind)} | {ways} | {_counts(counts)} |" for ways, counts in _same_counts(entry["ways"])]
         for kind, entry in sorted(kinds.items()):
@@ -126,7 +140,10 @@ def _exceptions(source: str, kind: str, exceptions: Mapping[str, Mapping[str, li
             others = len({text for _, text in listed if text is not None} - set(shown))
             if shown or others:
                 more = f"; and {others} other texts that are none" if others else ""
-                yield from ("", f"**{_type(kind)}, {verdict}{how}**: {', '.join(map(_code, shown)) or 'none that looks like one'}{more}.")
+                yield from (
+                    "",
+                    f"**{_type(kind)}, {verdict}{how}**: {', '.join(map(_code, shown)) or 'none that looks like one'}{more}.",
+                )
             if plain:
                 yield from ("", f"**{_type(kind)}, {verdict}{how}**:", "")
                 yield from (f"- {name}" for name in map(_escaped, plain))

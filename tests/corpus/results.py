@@ -56,7 +56,8 @@ class Results:
             for entry in kinds.values():
                 entry["ways"] = {way: dict(sorted(counts.items())) for way, counts in entry["ways"].items()}
                 entry["exceptions"] = {
-                    verdict: _by_ways(names, sorted(entry["ways"])) for verdict, names in sorted(entry["exceptions"].items())
+                    verdict: _by_ways(names, sorted(entry["ways"]))
+                    for verdict, names in sorted(entry["exceptions"].items())
                 }
         return sources
 

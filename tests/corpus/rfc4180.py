@@ -68,7 +68,7 @@ class CsvFile:
             fault = str(error)
             stop = self._skip_line()
         except EOFError:
-            rest, end = self.text[start:], "\r" if self.end == "\r" else "\n"
+            rest, end = self.text[start:], self.end or "\n"
             self.at = len(self.text)
             return CsvRecord(text=rest, fault="open", count=len(rest.removesuffix(end).split(end)))
         text = self.text[start:stop]

@@ -55,7 +55,11 @@ def records(text: str) -> list[JsonRecord]:
             if in_lines is None and text[at] != "[":
                 raise Undecided from None
             if not in_lines:
-                return [*(record for *_, record in read), *elements, JsonRecord(text=text[at:], fault="syntax", count=0)]
+                return [
+                    *(record for *_, record in read),
+                    *elements,
+                    JsonRecord(text=text[at:], fault="syntax", count=0),
+                ]
             line = text.rfind("\n", 0, at) + 1
             if any(begin < line < end for begin, end, _ in read):
                 raise Undecided from None

@@ -50,14 +50,20 @@ def try_all(results: Results, way: str, read: Read, filled: Sequence[tuple[RowGr
         refusal = read(group, "fail")
         is_named = isinstance(refusal, str) and group.table in refusal and " v " in refusal
         verdict: Verdict = "refused" if is_named else "different"
-        results.add(SOURCE, way, [(group.kind, "a table with such rows, on_unrepresentable: fail", verdict, str(refusal))])
+        results.add(
+            SOURCE, way, [(group.kind, "a table with such rows, on_unrepresentable: fail", verdict, str(refusal))]
+        )
         results.add(SOURCE, way, _compared(group, "bad", [BAD_ROW] * len(texts), read(group, "bad"), "refused"))
         results.add(SOURCE, way, _compared(group, "null", [None] * len(texts), read(group, "null"), "documented"))
         results.add(SOURCE, way, _compared(group, "text", texts, read(group, "text"), "documented"))
 
 
 def _compared(
-    group: RowGroup, name: str, expected: Sequence[Canonical], read: dict[int, Canonical] | str, right: Verdict = "equal"
+    group: RowGroup,
+    name: str,
+    expected: Sequence[Canonical],
+    read: dict[int, Canonical] | str,
+    right: Verdict = "equal",
 ) -> Iterator[tuple[str, str, Verdict, str]]:
     for at, value in enumerate(expected):
         literal = group.literals[at]
@@ -106,21 +112,26 @@ def by_spark(spark_read: Callable[..., Any]) -> Read:
         if not wide:
             wide.update(_by_spark(spark_read, "wide", mode))
         column = wide.get(group.table, str(wide))
-        return column if isinstance(column, str) else {at: column[at] for at in range(len(group.literals)) if at in column}
+        return (
+            column if isinstance(column, str) else {at: column[at] for at in range(len(group.literals)) if at in column}
+        )
 
     return read
 
 
-def _by_spark(spark_read: Callable[..., Any], table: str, mode: OnUnrepresentable) -> dict[str, dict[int, Canonical] | str]:
+def _by_spark(
+    spark_read: Callable[..., Any], table: str, mode: OnUnrepresentable
+) -> dict[str, dict[int, Canonical] | str]:
     """The columns of a table, each value by its row's id. The sentence of a refusal is that of the column `v`."""
     try:
         read = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode).toArrow()
     except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
         return {"v": str(error)}
     rows = rows_of(read)
-    bad = {at: BAD_ROW for at in range(sum(row[0] is None for row in rows))}
+    bad = dict.fromkeys(range(sum(row[0] is None for row in rows)), BAD_ROW)
     return {
-        name: {int(row[0]): row[at] for row in rows if row[0] is not None} | bad for at, name in enumerate(read.column_names)
+        name: {int(row[0]): row[at] for row in rows if row[0] is not None} | bad
+        for at, name in enumerate(read.column_names)
     }
 
 
@@ -132,10 +143,11 @@ async def in_events(results: Results, dsn: str, filled: Sequence[tuple[RowGroup,
                 rows = [row for event in host.committed.events for row in json.loads(json.dumps(event.payload["rows"]))]
             literal = sql.Literal(json.dumps(rows)).as_string()
             again = group.texts(connection, f"json_populate_recordset(NULL::{group.table}, {literal})")
+            expected = texts
             if group.kind in {"json", "jsonb"}:
-                texts, again = [_numbers(text) for text in texts], [_numbers(text) for text in again]
+                expected, again = [_numbers(text) for text in texts], [_numbers(text) for text in again]
             read = {row["id"]: value for row, value in zip(rows, again, strict=True)}
-            results.add(SOURCE, "event", _compared(group, "row" if group.representable else "odd", texts, read))
+            results.add(SOURCE, "event", _compared(group, "row" if group.representable else "odd", expected, read))
 
 
 def _numbers(text: str | None) -> Any:

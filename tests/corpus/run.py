@@ -32,7 +32,9 @@ LARGE: Final = 50_000
 
 def cases() -> Iterator[Anything]:
     """Every file of the corpus."""
-    yield from chain(csv_cases.groups(), csv_cases.cases(), json_cases.groups(), json_cases.cases(), parquet_cases.cases())
+    yield from chain(
+        csv_cases.groups(), csv_cases.cases(), json_cases.groups(), json_cases.cases(), parquet_cases.cases()
+    )
 
 
 def alone(group: Group) -> Iterator[tuple[str, str, Verdict, str]]:
@@ -138,13 +140,18 @@ def run(*patterns: str, short: bool = False) -> Results:
             if any(fnmatch(name, pattern) for pattern in patterns):
                 begun, before = time.monotonic(), len(corpus.results.outcomes)
                 way(corpus)
-                print(f"{name}: {len(corpus.results.outcomes) - before} cells, {time.monotonic() - begun:.0f} s", flush=True)
+                print(
+                    f"{name}: {len(corpus.results.outcomes) - before} cells, {time.monotonic() - begun:.0f} s",
+                    flush=True,
+                )
     return corpus.results
 
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--ways", default="*", help="patterns of names, separated by commas: parser, folder, s3, ingest *, …")
+    parser.add_argument(
+        "--ways", default="*", help="patterns of names, separated by commas: parser, folder, s3, ingest *, …"
+    )
     parser.add_argument("--short", action="store_true", help="some cases of the ways with Spark")
     parser.add_argument("--write", action="store_true", help="write values.json")
     options = parser.parse_args(arguments)

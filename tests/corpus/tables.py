@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterator, Mapping
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -25,7 +25,6 @@ from tests.corpus.results import Results
 from tests.corpus.with_spark import World
 from tests.unit.sdk.execution_server import event
 
-UTC: Final = timezone.utc
 LONG: Final = [0, 1, -1, 2**63 - 1, -(2**63)]
 MOMENTS: Final = [
     datetime(1970, 1, 1),
@@ -71,7 +70,10 @@ def read_back(world: World, name: str) -> Mapping[str, tuple[dict[str, Any], Cal
     """Where each way writes the table `name`, with the options of that, and what reads it back."""
     folder = world.folder / "tables"
     return {
-        "parquet": ({"target": str(folder / name)}, lambda _: pyarrow.dataset.dataset(folder / name, exclude_invalid_files=False).to_table()),
+        "parquet": (
+            {"target": str(folder / name)},
+            lambda _: pyarrow.dataset.dataset(folder / name, exclude_invalid_files=False).to_table(),
+        ),
         "s3": ({"target": f"s3://{world.bucket}/{name}"}, lambda _: _objects(world, name)),
         "delta": (
             {"target": str(folder / f"{name}.delta"), "format": "delta"},
@@ -88,7 +90,12 @@ def _objects(world: World, prefix: str) -> pa.Table:
 
 
 def _iceberg(world: World, name: str) -> pa.Table:
-    return load_catalog("corpus", type="sql", uri=world.catalog_uri, warehouse=world.warehouse).load_table(name).scan().to_arrow()
+    return (
+        load_catalog("corpus", type="sql", uri=world.catalog_uri, warehouse=world.warehouse)
+        .load_table(name)
+        .scan()
+        .to_arrow()
+    )
 
 
 def append(results: Results, world: World, way: str) -> None:
@@ -140,8 +147,14 @@ def ingest(world: World, way: str, inputs: Input, number: int) -> Reading:
         return Reading(refused=describe(error))
     loaded = reader(name) if way != "parquet" or Path(target["target"]).exists() else None
     kept = [field for field in loaded.schema.names if field != "run"] if loaded is not None else []
-    records = pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table(["_record"]).column(0).to_pylist() if bad.exists() else []
-    return Reading(rows=rows_of(loaded.select(kept)) if kept else [], bad=[(record, 1) for record in records], counted=False)
+    records = (
+        pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table(["_record"]).column(0).to_pylist()
+        if bad.exists()
+        else []
+    )
+    return Reading(
+        rows=rows_of(loaded.select(kept)) if kept else [], bad=[(record, 1) for record in records], counted=False
+    )
 
 
 def ingest_all(results: Results, world: World, way: str, files: Mapping[str, Wide]) -> None:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from pyspark.sql import SparkSession
+
 from asset_job import run
 from asset_job.errors import describe
 from asset_job.runs import Run
@@ -104,7 +106,12 @@ def world(dsn: str = "postgresql:///none") -> Iterator[World]:
         keys = {"access_key_id": server.access_key, "secret_access_key": server.secret_key, "region": server.region}
         lake = {"type": "s3", "endpoint_url": server.endpoint, "addressing_style": "path", **keys}
         (folder / "ice").mkdir()
-        catalog = {"type": "iceberg", "catalog": "sql", "uri": f"sqlite:///{folder}/catalog.db", "warehouse": f"file://{folder}/ice"}
+        catalog = {
+            "type": "iceberg",
+            "catalog": "sql",
+            "uri": f"sqlite:///{folder}/catalog.db",
+            "warehouse": f"file://{folder}/ice",
+        }
         outlet = {"name": "corpus", "uri": f"file://{folder}/tables/corpus"}
         connections = {"lake": lake, "ice": catalog, "shop": {"type": "postgres", "dsn": dsn}}
         (folder / "job.json").write_text(json.dumps({"connections": connections, "outlets": [outlet]}))
@@ -113,8 +120,6 @@ def world(dsn: str = "postgresql:///none") -> Iterator[World]:
 
 @contextmanager
 def _run(folder: Path) -> Iterator[Run]:
-    from pyspark.sql import SparkSession
-
     builder = SparkSession.builder.appName("corpus")
     for name, value in SPARK.items():
         builder = builder.config(name, value)
@@ -127,7 +132,9 @@ def _run(folder: Path) -> Iterator[Run]:
         spark.stop()
 
 
-def readings(place: Callable[[Input, int], Mapping[str, Any]], world: World, inputs: Sequence[Input]) -> Iterator[Reading]:
+def readings(
+    place: Callable[[Input, int], Mapping[str, Any]], world: World, inputs: Sequence[Input]
+) -> Iterator[Reading]:
     """What `r.read` makes of each file: some at once, because each waits for Spark."""
     with ThreadPoolExecutor(3) as pool:
         yield from pool.map(lambda pair: world.read(pair[1], place(pair[1], pair[0])), enumerate(inputs))
