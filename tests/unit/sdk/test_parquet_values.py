@@ -575,3 +575,11 @@ def test_inference_sees_int96_as_moments(path: Path) -> None:
 def test_a_decimal_that_spark_has_not_is_refused(path: Path) -> None:
     with pytest.raises(FileInvalid, match=r"the column v has the type decimal256\(39, 2\), which Spark has not"):
         inferred(write(path, pa.array([Decimal(1)], pa.decimal256(39, 2))))
+
+
+def test_a_footer_that_is_longer_than_what_is_fetched_first(path: Path) -> None:
+    names = [f"{'x' * 100}{number}" for number in range(5_000)]
+    parquet.write_table(pa.table({name: range(2) for name in names}), path)
+    assert path.stat().st_size > 1 << 20  # it is not fetched as a whole
+    assert parquet.read_metadata(path).serialized_size > 64 << 10
+    assert read(path, {names[-1]: pa.int64()})[0].num_rows == 2

@@ -19,8 +19,10 @@ from asset_job.sources.records import OpenFile
 _BATCH_ROWS: Final = 65_536
 _TOGETHER: Final = 32 << 20
 """Bytes of row groups that are fetched at once, unless a single row group is larger."""
-_TAIL: Final = 1 << 20
-"""Bytes at a file's end that are fetched first. A smaller file is fetched as a whole."""
+_SMALL: Final = 1 << 20
+"""Bytes of the largest file that is fetched as a whole."""
+_TAIL: Final = 64 << 10
+"""Bytes at the end of a larger file that are fetched first."""
 _MAGIC: Final = b"PAR1"
 _TEXTS: Final = {"STRING", "ENUM", "JSON"}
 
@@ -56,7 +58,7 @@ class ParquetContent:
         """The content of a file whose magic and footer fit. Raises `FileInvalid`."""
         stored = file.seekable()
         size = stored.seek(0, io.SEEK_END)
-        stored.seek(max(size - _TAIL, 0))
+        stored.seek(0 if size <= _SMALL else size - _TAIL)
         tail = stored.read()
         stored.seek(0)
         head = tail[:4] if len(tail) == size else stored.read(4)

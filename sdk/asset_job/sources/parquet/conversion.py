@@ -75,14 +75,15 @@ class Conversions:
                 f"{self.file}: the column {path} has the type {spark_type(source)} and cannot be read as "
                 f"{spark_type(target)}: correct the schema, or leave the column out of it"
             )
-        steps: list[Callable[..., pa.Array]] = []
+        rule = self.calendars.rule(one) if one in _IN_TIME else None
+        if source == target and one != "text" and rule is None:
+            return []
+        steps: list[Callable[..., pa.Array]] = [] if rule is None else [partial(rule, _CALENDAR)]
         if pa.types.is_timestamp(source):
-            steps.append(partial(_of_int96 if source == INT96 else _of_any_unit, self.options.truncate))
-        if one in _IN_TIME and (rule := self.calendars.rule(one)):
-            steps.append(partial(rule, _CALENDAR))
+            steps.insert(0, partial(_of_int96 if source == INT96 else _of_any_unit, self.options.truncate))
         if one in {"local", "day"} and other == "moment" and self.options.time_zone != "UTC":
             cast = partial(_in_zone, self.options.time_zone)
-        return steps if source == target and one in _EXACT else [*steps, partial(cast, target)]
+        return [*steps, partial(cast, target)]
 
 
 def _of_any_unit(truncate: bool, array: pa.Array) -> pa.Array:
@@ -159,7 +160,6 @@ def _family(kind: pa.DataType) -> str:
     return next((name for name, holds in families.items() if holds(kind)), "")
 
 
-_EXACT: Final = {"integer", "float", "decimal", "boolean", "bytes"}
 _IN_TIME: Final = {"day", "local", "moment", "int96"}
 _CASTS: Final[Mapping[tuple[str, str], Callable[[pa.DataType, pa.Array], pa.Array]]] = {
     **dict.fromkeys([("integer", each) for each in ("integer", "float", "text")], _safely),
