@@ -23,6 +23,7 @@ from pydantic import (
 )
 
 from config.models.ingest import BUILTIN, INGEST, IngestConfig
+from config.models.passing import argument_fault, property_fault, variable_fault
 from config.models.values import ConnectionName, Place
 from config.names import did_you_mean
 from config.section import LARGEST_INT, Section
@@ -60,6 +61,8 @@ Memory: TypeAlias = Annotated[str, AfterValidator(_check_memory)]
 
 
 def _check_argument(argument: str) -> str:
+    if fault := argument_fault(argument):
+        raise ValueError(fault)
     if "{" in argument:
         from config.models.templates import is_template, template_fault  # noqa: PLC0415  slow, and few jobs need it
 
@@ -120,9 +123,12 @@ def _check_application(application: str, info: ValidationInfo) -> str:
 
 
 def _check_conf(properties: dict[str, str]) -> dict[str, str]:
-    """Return the properties. Raises `ValidationError` if they ask for the cluster mode."""
+    """Return the properties. Raises `ValidationError` if they ask for the cluster mode, or would not arrive as they are."""
     if properties.get(DEPLOY_MODE, "client").strip() != "client":
         raise misplaced(properties, ((DEPLOY_MODE,), f"must be `client`: {_WHY_CLIENT}"))
+    faults = [((name,), fault) for name, text in properties.items() if (fault := property_fault(text))]
+    if faults:
+        raise misplaced(properties, *faults)
     return properties
 
 
@@ -209,6 +215,15 @@ class SparkConfig(SparkParameters):
         if given:
             raise misplaced(section, *(((key,), f"is always `client`, so remove it: {_WHY_CLIENT}") for key in given))
         return section
+
+    @field_validator("env")
+    @classmethod
+    def _check_env(cls, env: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        values = {name: secret.get_secret_value() for name, secret in env.items()}
+        faults = [((name,), fault) for name, text in values.items() if (fault := variable_fault(name, text))]
+        if faults:
+            raise misplaced(env, *faults)
+        return env
 
     @field_validator("warm")
     @classmethod

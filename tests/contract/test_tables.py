@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
+from pyiceberg.expressions import EqualTo
 
 from asset_job.errors import Fenced, TargetFailed
+from asset_job.tables.data_files import DataFile
 from tests.contract.tables import Delta, Iceberg, Kind, append, delta_in, delta_on, files_of, iceberg_on
 from tests.iceberg_rest import running_catalog
 from tests.servers import S3Server
@@ -316,20 +320,19 @@ def test_a_table_that_only_spark_can_write_is_rejected_with_a_sentence(tmp_path:
 
 def test_the_log_has_the_smallest_and_largest_values_of_files(tmp_path: Path) -> None:
     kind = delta(tmp_path)
-    append(kind.table("manual__1", 1), everything(1, 2, 3, 4))
+    append(kind.table("manual__1", 1), everything(1, 3, 4, 5))
     [file] = pa.table(kind.open().get_add_actions(flatten=True)).to_pylist()
     assert (file["num_records"], file["null_count.name"], file["null_count.run"]) == (4, 1, 0)
-    assert (file["min.id"], file["max.id"], file["max.day"]) == (1, 4, dt.date(2026, 11, 4))
-    assert (file["min.name"], file["max.name"], file["min.amount"]) == ("name 1 ü", "name 4 ü", Decimal("1.25"))
-    assert file["max.ts"] == everything(4, 4)["ts"][0].as_py()
-    assert file.get("max.rate") is None, "a NaN is larger than any number"
+    assert (file["min.id"], file["max.id"], file["max.day"]) == (1, 5, dt.date(2026, 11, 5))
+    assert (file["min.name"], file["max.name"], file["min.amount"]) == ("name 1 ü", "name 5 ü", Decimal("1.25"))
+    assert (file["max.ts"], file["max.rate"]) == (everything(5, 5)["ts"][0].as_py(), 1.25)
 
 
-def test_a_timestamp_outside_of_pythons_years_is_written_without_bounds(tmp_path: Path) -> None:
+def test_a_file_with_a_value_that_delta_cannot_bound_has_no_bounds_at_all(tmp_path: Path) -> None:
     kind, late = delta(tmp_path), pa.array([0, 253_402_300_800_000_000], pa.timestamp("us", "UTC"))
     append(kind.table("manual__1", 1), pa.table({"id": [1, 2], "ts": late}))
     [file] = pa.table(kind.open().get_add_actions(flatten=True)).to_pylist()
-    assert (file["max.id"], file.get("max.ts"), file.get("min.ts")) == (2, None, None)
+    assert (file["num_records"], file.get("max.id"), file.get("max.ts"), file.get("min.ts")) == (2, None, None, None)
     assert kind.by_library()["ts"].cast(pa.int64()).to_pylist() == late.cast(pa.int64()).to_pylist()
 
 
@@ -349,3 +352,36 @@ def test_the_probe_of_a_store_leaves_nothing(s3_server: S3Server, bucket: str) -
     keys = [item["Key"] for item in s3_server.client.list_objects_v2(Bucket=bucket)["Contents"]]
     assert [key for key in keys if key.endswith(".json")] == [f"tables/orders/_delta_log/{n:020}.json" for n in (0, 1)]
     assert not [key for key in keys if "probe" in key]
+
+
+def test_a_null_in_a_column_that_may_not_be_null_is_rejected(tmp_path: Path) -> None:
+    kind = delta(tmp_path)
+    strict = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("amount", pa.float64())])
+    write_deltalake(kind.url, rows(1).cast(strict))
+    with pytest.raises(TargetFailed, match="requires the column id, which is null in some rows: fill it"):
+        append(kind.table("manual__1", 1), pa.table({"id": pa.array([2, None], pa.int64()), "amount": [1.0, 2.0]}))
+    assert kind.ids() == [1]
+
+
+def test_a_new_table_may_have_nulls_where_its_first_rows_have_none(kind: Kind) -> None:
+    strict = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("amount", pa.float64(), nullable=False)])
+    append(kind.table("manual__1", 1), rows(1).cast(strict))
+    append(kind.table("manual__2", 1), pa.table({"id": [2], "amount": pa.array([None], pa.float64())}))
+    assert kind.ids() == [1, 2]
+
+
+def test_partitions_are_the_same_after_a_file_was_described_in_json(tmp_path: Path) -> None:
+    kind, moment = Iceberg(folder=tmp_path), dt.datetime(2026, 11, 26, tzinfo=dt.UTC)
+    given = pa.table({
+        "id": [1, 2],
+        "größe": pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)),
+        "ts": pa.array([moment, None], pa.timestamp("us", "UTC")),
+    })  # fmt: skip
+    table = kind.table("manual__1", 1)
+    files = files_of(table, given, ["größe", "ts"])
+    described = json.loads(json.dumps([asdict(file) for file in files], default=str))
+    table.replace([DataFile.from_json(file) for file in described])
+    assert kind.by_library().select(["id", "größe", "ts"]).sort_by("id").to_pylist() == given.to_pylist()
+    assert kind.by_duckdb().sort_by("id")["größe"].to_pylist() == [Decimal("1.50"), None]
+    equal: Any = EqualTo
+    assert kind.open().scan(row_filter=equal("größe", Decimal("1.50"))).to_arrow()["id"].to_pylist() == [1]

@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
 
 import anyio
 import structlog
@@ -127,6 +127,8 @@ class FilesBatch(TriggerBatch):
 class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
 
+    most_unnamed: ClassVar[int | None] = 100
+    """The most rejected files of one page; more have a common cause. None: each is rejected by itself, however many."""
     _scanner: Scanner | None = None
 
     def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
@@ -179,7 +181,8 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
                     logged_at = now
                     log.info("watcher.scanning", count=listed, key=page.last)
                 batch = self.batch_of(step, caught_up=page.last is None)
-                _refuse_many(len(step.versions), batch.rejected)
+                if self.most_unnamed is not None:
+                    _refuse_many(len(step.versions), batch.rejected, self.most_unnamed)
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
@@ -251,10 +254,6 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
             yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
 
 
-MOST_UNNAMED: Final = 100
-"""The most rejected files of one page; more have a common cause."""
-
-
 class UnnamedFile(ConfigurationError):
     """No event can name the next file. The watcher stops at it; everything before it is emitted."""
 
@@ -265,10 +264,10 @@ class UnnamedFile(ConfigurationError):
         )
 
 
-def _refuse_many(files: int, rejected: Sequence[RejectedItem]) -> None:
+def _refuse_many(files: int, rejected: Sequence[RejectedItem], most: int) -> None:
     """Raise `SourceChanged` where so many files are rejected that they must have a common cause."""
-    if len(rejected) > MOST_UNNAMED or (files > 1 and len(rejected) == files):
-        how_many = f"more than {MOST_UNNAMED}" if len(rejected) > MOST_UNNAMED else f"all {files}"
+    if len(rejected) > most or (files > 1 and len(rejected) == files):
+        how_many = f"more than {most}" if len(rejected) > most else f"all {files}"
         raise SourceChanged(
             f"no event can name {how_many} new files of one page, the first is {rejected[0].key}: {rejected[0].reason}; rename them,"
             " or select others with `match`"

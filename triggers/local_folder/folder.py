@@ -52,7 +52,8 @@ class FolderFile:
         return None
 
     def describe(self) -> JsonObject:
-        return {"path": _shown(self.path), "size": self.size, "last_modified": format_moment(self.written_ns // 1000)}
+        written = format_moment(self.written_ns // 1000)
+        return {"path": _shown(self.path), "size": self.size, "last_modified": written, "inode": self.inode}
 
 
 @dataclass(frozen=True, kw_only=True)

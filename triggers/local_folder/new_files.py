@@ -36,6 +36,7 @@ class FileNewFilesOptions(FileOptions):
     interval: Duration = Field(default=timedelta(seconds=2), gt=timedelta(0))
     mode: Literal["window", "strict"] = "strict"
     min_age: Duration = timedelta(seconds=2)
+    on_bad_row: Literal["stop", "report"] = "report"
 
     @field_validator("path")
     @classmethod
@@ -82,6 +83,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
     """
 
     Options: ClassVar[type[BaseModel]] = FileNewFilesOptions
+    most_unnamed: ClassVar[int | None] = None
     _digest: bytes | None = None
     """The digest of the last listing, if that was read as a whole and was a single page."""
     _resting: RestingFolder | None = None

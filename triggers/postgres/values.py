@@ -41,13 +41,13 @@ class ValueType:
     @property
     def hides_numeric(self) -> bool:
         """Whether there is a numeric inside that no cast of `in_json` reaches."""
-        if self._is_cast:
+        if self.is_cast:
             return False
         parts = [*self.fields.values(), *([] if self.element is None else [self.element])]
-        return any(part._is_cast or part.hides_numeric for part in parts)
+        return any(part.is_cast or part.hides_numeric for part in parts)
 
     @property
-    def _is_cast(self) -> bool:
+    def is_cast(self) -> bool:
         return self.is_numeric or (self.element is not None and self.element.is_numeric)
 
 

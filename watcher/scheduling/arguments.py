@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
+from config.models.passing import argument_fault
 from config.models.templates import is_template
 from store.database import Database
 from store.detection.event_lists import StoredEvent
@@ -67,8 +68,8 @@ def rendered_arguments(args: Sequence[str], context: Mapping[str, Any]) -> tuple
             text = render(argument, context) if is_template(argument) else argument
         except TemplateFailed as error:
             raise ArgumentsInvalid(f"spark.args[{number}] {error}") from None
-        if "\0" in text:
-            raise ArgumentsInvalid(f"spark.args[{number}] contains a NUL character, which arguments cannot contain")
+        if fault := argument_fault(text):
+            raise ArgumentsInvalid(f"spark.args[{number}] {fault}")
         rendered.append(text)
     if sum(len(text.encode()) for text in rendered) > MOST_BYTES:
         raise ArgumentsInvalid(f"spark.args are more than {MOST_BYTES:,} bytes in all")

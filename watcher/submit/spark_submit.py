@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from anyio.to_thread import run_sync
 
+from config.models.passing import property_fault
 from config.models.spark import read_properties, write_properties
 from watcher.host.logs import event_logs
 from watcher.submit.base import (
@@ -181,6 +182,9 @@ def _with_properties(application: SparkApplication, where: str) -> SparkApplicat
         properties = read_properties(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         raise SubmitError(f"{file} cannot be read ({error}): repair it, or correct {where}.properties_file") from error
+    for name, text in properties.items():
+        if fault := property_fault(text):
+            raise SubmitError(f"{name} in {file} {fault}")
     return application.with_conf({**properties, **application.conf})
 
 

@@ -53,11 +53,11 @@ def _in_utc(kind: Any) -> Any:
     if pa.types.is_timestamp(kind):
         return pa.timestamp("us", "UTC") if kind.tz else kind
     if pa.types.is_struct(kind):
-        return pa.struct([field.with_type(_in_utc(field.type)) for field in kind])
+        return pa.struct([field.with_type(_in_utc(field.type)).with_nullable(True) for field in kind])
     if pa.types.is_list(kind):
-        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)))
+        return pa.list_(kind.value_field.with_type(_in_utc(kind.value_type)).with_nullable(True))
     if pa.types.is_map(kind):
-        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)))
+        return pa.map_(_in_utc(kind.key_type), kind.item_field.with_type(_in_utc(kind.item_type)).with_nullable(True))
     return kind
 
 

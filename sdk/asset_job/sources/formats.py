@@ -31,6 +31,10 @@ class FileFormat(ABC):
         """Whether a file that begins with these bytes can be divided where any line ends, or between row groups."""
         return False
 
+    def places(self, options: ReadOptions, file: OpenFile, places: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
+        """Where to divide a file that may be divided, near the places that would be best."""
+        return places
+
 
 class CsvFormat(FileFormat):
     """CSV by RFC 4180."""
@@ -48,7 +52,12 @@ class CsvFormat(FileFormat):
         return CsvInference(options=options)
 
     def divides(self, options: ReadOptions, first: bytes) -> bool:
-        return not options.multi_line and _is_utf8(options, first)
+        return _is_utf8(options, first)
+
+    def places(self, options: ReadOptions, file: OpenFile, places: Sequence[int]) -> Sequence[int]:
+        from asset_job.sources.csv.division import record_ends  # noqa: PLC0415
+
+        return record_ends(file, options, places) if options.multi_line else places
 
 
 class JsonFormat(FileFormat):

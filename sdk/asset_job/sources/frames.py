@@ -13,7 +13,7 @@ from pyspark.sql.types import DataType, LongType, StringType, StructField, Struc
 
 from asset_job.errors import SourceInvalid
 from asset_job.sources.arrow import arrow_schema, load
-from asset_job.sources.file_reader import BAD, BadRecords, File, FileAccess, FilesReader, InferenceReader
+from asset_job.sources.file_reader import BAD, BadRecords, File, FileAccess, FilesReader, InferenceReader, errors_naming
 from asset_job.sources.formats import FileFormat
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.packing import codec_by_name
@@ -100,6 +100,7 @@ class FileFrames(Generic[File]):
                 tasks=self.request.tasks,
                 most=_LARGEST_SHARE,
                 may_divide=lambda file: not skip and self._may_divide(file),
+                places=self._places,
             ),
             parser=parser,
             bad=bad,
@@ -118,6 +119,12 @@ class FileFrames(Generic[File]):
             with self.access.errors(same), opening() as opened:
                 first = opened.seekable().read(4)
         return self.format.divides(self.options, first)
+
+    def _places(self, file: File, best: Sequence[int]) -> Sequence[int]:
+        """Where to divide a file among tasks, near the places that would be best."""
+        (same, opening), *_ = self.access.opened([file])
+        with errors_naming(self.access, same), opening() as opened:
+            return self.format.places(self.options, opened, best)
 
 
 def _numbered(kinds: Sequence[DataType]) -> StructType:

@@ -116,13 +116,16 @@ def _value(name: str, own: str, value: Any) -> Any:
     text = str(value)
     if own == "separator" and text == r"\t":
         return "\t"
-    if own in _CHARACTERS and len(text) > 1:
-        raise AssetJobError(f"the option {name} is one character, not {text!r}")
     if own in {"separator", "line_separator", "encoding", "time_zone"} and not text:
         raise AssetJobError(f"the option {name} is empty: remove it, or give a value")
     if own in _CHECKS:
         _CHECKS[own](name, text)
     return (text or None) if own in {"escape", "comment"} else text
+
+
+def _check_character(name: str, text: str) -> None:
+    if len(text) > 1 or not text.isascii():
+        raise AssetJobError(f"the option {name} is one character of ASCII, not {text!r}")
 
 
 def _check_zone(name: str, text: str) -> None:
@@ -154,8 +157,10 @@ def _one_of(name: str, text: str, choices: tuple[str, ...]) -> str:
 
 _ONE_OF: Final = {"mode": get_args(Mode), "calendar": get_args(Calendar), "int96_calendar": get_args(Calendar)}
 _FLAGS: Final = {"header", "multi_line", "strip_left", "strip_right", "truncate"}
-_CHARACTERS: Final = {"quote", "escape", "comment"}
 _CHECKS: Final[Mapping[str, Callable[[str, str], None]]] = {
+    "quote": _check_character,
+    "escape": _check_character,
+    "comment": _check_character,
     "encoding": _check_encoding,
     "time_zone": _check_zone,
     "date_format": _check_pattern,

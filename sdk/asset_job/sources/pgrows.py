@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -128,7 +128,9 @@ def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_n
     from pyspark.sql.functions import lit  # noqa: PLC0415 - kept out of what executors import
 
     mode = request.on_unrepresentable
-    reader = rows_reader(Postgres(uri=uri), rows, mode=mode, tasks=request.tasks, counts_nulls=counts_nulls)
+    reader = rows_reader(
+        Postgres(uri=uri), rows, mode=mode, tasks=request.tasks, counts_nulls=counts_nulls, texts=_texts(request)
+    )
     names = [column.name for column in reader.columns]
     last = {"bad": ("bad", f"struct<{_BAD_FIELDS}>")} | ({"null": ("nulled", "int")} if counts_nulls else {})
     kinds = [column.sent for column in reader.columns] + ([last[mode][1]] if len(reader.schema) > len(names) else [])
@@ -141,11 +143,25 @@ def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_n
     return frame.select(*values).toDF(*names)
 
 
+def _texts(request: ReadRequest) -> frozenset[str]:
+    """The names, in lower case, of the columns that the request's schema reads as texts: PostgreSQL writes them."""
+    if request.schema is None:
+        return frozenset()
+    schema = request.spark.createDataFrame([], request.schema).schema
+    return frozenset(field.name.lower() for field in schema if field.dataType.simpleString() == "string")
+
+
 def rows_reader(
-    postgres: Postgres, rows: RowSelection, *, mode: OnUnrepresentable, tasks: int, counts_nulls: bool = False
+    postgres: Postgres,
+    rows: RowSelection,
+    *,
+    mode: OnUnrepresentable,
+    tasks: int,
+    counts_nulls: bool = False,
+    texts: Container[str] = (),
 ) -> PgRowsReader:
     """The reader of the selected rows. Where there is something to report, a column follows those of the table."""
-    columns = _columns(postgres, rows, as_text=mode == "text")
+    columns = _columns(postgres, rows, as_text=mode == "text", texts=texts)
     report, last = None, []
     if mode != "null":
         report = bad_rows(rows, columns)
@@ -171,7 +187,7 @@ def _arrow_type(spark: str) -> pa.DataType:
     return _ARROW_TYPES[spark]
 
 
-def _columns(postgres: Postgres, rows: RowSelection, *, as_text: bool) -> list[TableColumn]:
+def _columns(postgres: Postgres, rows: RowSelection, *, as_text: bool, texts: Container[str]) -> list[TableColumn]:
     with postgres.cursor(rows.table) as cursor:
         cursor.execute(COLUMNS.format(table=literal(table_sql(rows.table))))
         columns = [
@@ -180,4 +196,7 @@ def _columns(postgres: Postgres, rows: RowSelection, *, as_text: bool) -> list[T
             )
             for name, kind, base, has_cast, place, is_unchecked in cursor.fetchall()
         ]
-    return [replace(column, as_text=as_text and column.unrepresentable is not None) for column in columns]
+    return [
+        replace(column, as_text=(as_text and column.unrepresentable is not None) or column.name.lower() in texts)
+        for column in columns
+    ]

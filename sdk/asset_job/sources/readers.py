@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from asset_job.errors import AssetJobError, SourceInvalid, require
+from asset_job.errors import AssetJobError, require
 from asset_job.sources.postgres_sql import address, jdbc, predicates, table_sql
 from asset_job.sources.request import (
     LocalSourceFile,
@@ -19,15 +19,16 @@ from asset_job.sources.request import (
     bad_column,
     connection_of,
     items_of,
-    quoted,
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructField
+    from pyspark.sql import DataFrame
 
     from asset_job.events import AssetEvent
     from asset_job.sources.frames import FileFrames
+
+
+_BAD = "struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>"
 
 
 def read(request: ReadRequest, given: Any, events: Sequence[AssetEvent], table: str | None) -> DataFrame:
@@ -111,23 +112,23 @@ def _from_postgres(request: ReadRequest, rows: RowSelection, *, keeps_bad: bool 
         frame = _with_both(frame, request.on_unrepresentable)
     if request.schema is None:
         return frame
-    return _with_schema(frame, request, rows, last=frame.columns[-2:] if keeps_bad else ())
+    from asset_job.sources.row_casts import with_schema  # noqa: PLC0415 - this module is imported without Spark
+
+    schema = request.spark.createDataFrame([], request.schema).schema
+    return with_schema(frame, schema, rows.table, last=2 if keeps_bad else 0)
 
 
 def _with_both(frame: DataFrame, mode: OnUnrepresentable) -> DataFrame:
     """The frame of rows with the column of bad rows and the number of values that became null, of which it has one at most."""
     from pyspark.sql import functions as sql  # noqa: PLC0415 - this module is imported without Spark
 
-    names = frame.columns
-    if mode == "bad":
-        return frame.withColumn(bad_column(names, "nulled"), sql.lit(0))
-    bad = sql.lit(None).cast("struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>")
-    if mode == "null":
-        *names, nulled = names
-        return frame.select(
-            *(sql.col(quoted(name)) for name in names), bad.alias(bad_column(names)), sql.col(quoted(nulled))
-        )
-    return frame.withColumn(bad_column(names), bad).withColumn(bad_column(names, "nulled"), sql.lit(0))
+    names = frame.columns if mode not in {"bad", "null"} else frame.columns[:-1]
+    numbered = frame.toDF(*map(str, range(len(frame.columns))))
+    last = sql.col(str(len(names)))
+    bad = last if mode == "bad" else sql.lit(None).cast(_BAD)
+    nulled = last if mode == "null" else sql.lit(0)
+    columns = numbered.select(*(sql.col(str(at)) for at in range(len(names))), bad, nulled)
+    return columns.toDF(*names, bad_column(names), bad_column(names, "nulled"))
 
 
 def rows_by_jdbc(request: ReadRequest, rows: RowSelection, uri: str) -> DataFrame:
@@ -161,79 +162,3 @@ def inferred_schema(request: ReadRequest, given: Any, events: Sequence[AssetEven
     if isinstance(items, RowSelection):
         return _from_postgres(replace(request, on_unrepresentable="null"), items).schema.toDDL()
     return file_frames(request, items).schema.toDDL()
-
-
-def _with_schema(frame: DataFrame, request: ReadRequest, rows: RowSelection, *, last: Sequence[str]) -> DataFrame:
-    """The columns that the request's schema names, in its types. A value that does not fit fails the job, or makes its row bad."""
-    from pyspark.sql import functions as sql  # noqa: PLC0415 - this module is imported without Spark
-
-    columns = {field.name.lower(): field for field in frame.schema if field.name not in last}
-    schema = request.spark.createDataFrame([], request.schema).schema
-    missing = [field.name for field in schema if field.name.lower() not in columns]
-    if missing:
-        raise SourceInvalid(f"the table {rows.table} has no column {', '.join(missing)}: correct the schema")
-    casts = [_Cast(column=columns[field.name.lower()], field=field) for field in schema]
-    if not last:
-        return frame.select(*(cast.or_raise(rows.table) for cast in casts))
-    bad, nulled = last
-    faults = [cast.fault for cast in casts if not cast.is_exact]
-    fault = sql.coalesce(*faults) if faults else sql.lit(None).cast("string")
-    record = sql.to_json(sql.struct(*(sql.col(quoted(field.name)) for field in columns.values())))
-    at = sql.lit(f"a row of {rows.table}")
-    told = sql.struct(
-        record.alias("_record"),
-        sql.lit(rows.table).alias("_file"),
-        at.alias("_at"),
-        fault.alias("_reason"),
-        sql.lit(1).cast("long").alias("_count"),
-    )
-    whole = frame.withColumn(bad, sql.coalesce(sql.col(bad), sql.when(fault.isNotNull(), told)))
-    good = sql.col(bad).isNull()
-    return whole.select(
-        *(sql.when(good, cast.value).alias(cast.field.name) for cast in casts), sql.col(bad), sql.col(nulled)
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Cast:
-    """A column of a table that is cast to the type of a schema's field."""
-
-    column: StructField
-    field: StructField
-
-    @property
-    def is_exact(self) -> bool:
-        return bool(self.column.dataType == self.field.dataType)
-
-    @property
-    def own(self) -> Column:
-        from pyspark.sql import functions as sql  # noqa: PLC0415 - this module is imported without Spark
-
-        return sql.col(quoted(self.column.name))
-
-    @property
-    def value(self) -> Column:
-        """The value; null where it does not fit."""
-        return self.own if self.is_exact else self.own.try_cast(self.field.dataType)
-
-    @property
-    def fault(self) -> Column:
-        """What is wrong with a value that does not fit; null with others."""
-        from pyspark.sql import functions as sql  # noqa: PLC0415
-
-        sentence = f"the column {self.field.name} has the type {self.field.dataType.simpleString()} in the schema, and there is "
-        return sql.when(
-            self.own.isNotNull() & self.value.isNull(), sql.concat(sql.lit(sentence), self.own.cast("string"))
-        )
-
-    def or_raise(self, table: str) -> Column:
-        """The value; one that does not fit raises an error in the task."""
-        from pyspark.sql import functions as sql  # noqa: PLC0415
-
-        if self.is_exact:
-            return self.own.alias(self.field.name)
-        sentence = sql.concat(
-            sql.lit(f"SourceInvalid: a value of the table {table} does not fit the schema: "), self.fault
-        )
-        raised = sql.raise_error(sentence).cast(self.field.dataType)
-        return sql.when(self.fault.isNull(), self.value).otherwise(raised).alias(self.field.name)

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import obstore
 import pyarrow as pa
 from obstore.store import LocalStore
-from pyarrow import parquet
 from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from asset_job.errors import TargetFailed
 from asset_job.sources.s3_objects import S3Access, first_line
+from asset_job.tables.bounds import Bounds
 from asset_job.tables.layout import TableLocation
 from asset_job.tables.parquet_files import ParquetFile, parquet_files
 
@@ -37,10 +35,8 @@ class DataFile:
     rows: int
     values: Sequence[str | None]
     """The values of the columns that the table is partitioned by, in their order; None is null."""
-    with_nan: Sequence[str]
-    """The columns that hold a NaN: their statistics say nothing about all rows."""
-    footer: str = field(repr=False)
-    """Parquet's own metadata with the statistics of the columns, in Base64."""
+    bounds: Mapping[str, Bounds]
+    """Column -> its bounds. A decimal in them is a text when the file comes from JSON."""
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> DataFile:
@@ -50,14 +46,8 @@ class DataFile:
             size=content["size"],
             rows=content["rows"],
             values=content["values"],
-            with_nan=content["with_nan"],
-            footer=content["footer"],
+            bounds={name: Bounds.from_json(each) for name, each in content["bounds"].items()},
         )
-
-    @cached_property
-    def metadata(self) -> Any:
-        """Parquet's own metadata, as pyarrow represents it."""
-        return parquet.read_metadata(pa.BufferReader(base64.b64decode(self.footer)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +118,7 @@ class DataFileWriter(DataSourceArrowWriter):
         files = [
             asdict(file) for message in messages if isinstance(message, WrittenDataFiles) for file in message.files
         ]
-        Path(self.result).write_text(json.dumps(files), encoding="utf-8")
+        Path(self.result).write_text(json.dumps(files, default=str), encoding="utf-8")
 
     def _upload(self, file: ParquetFile, number: int) -> DataFile:
         name = f"{self.prefix}{number}.parquet"
@@ -136,18 +126,4 @@ class DataFileWriter(DataSourceArrowWriter):
             self.storage.put(name, file.path)
         except (obstore.exceptions.BaseError, OSError) as error:
             raise TargetFailed(f"{self.storage.location} cannot be written: {first_line(error)}") from None
-        return data_file(file.path, name, file.values, sorted(file.with_nan))
-
-
-def data_file(path: Path, name: str, values: Sequence[str | None], with_nan: Sequence[str] = ()) -> DataFile:
-    """Describe a complete Parquet file."""
-    metadata, footer = parquet.read_metadata(path), pa.BufferOutputStream()
-    metadata.write_metadata_file(footer)
-    return DataFile(
-        name=name,
-        size=path.stat().st_size,
-        rows=metadata.num_rows,
-        values=list(values),
-        with_nan=list(with_nan),
-        footer=base64.b64encode(footer.getvalue()).decode(),
-    )
+        return DataFile(name=name, size=file.size, rows=file.rows, values=file.values, bounds=file.bounds)

@@ -1,22 +1,19 @@
-"""The contents of a Delta table's log entries. Pure, apart from reading the metadata of Parquet files."""
+"""The contents of a Delta table's log entries. Pure."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import date, datetime
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
-
+from asset_job.tables.bounds import Bounds
 from asset_job.tables.data_files import DataFile
 
-_LONGEST_TEXT = 64
-"""Characters of a text that is written as a smallest or largest value."""
-_EXACT_DIGITS = 15
-"""Decimal digits that a double in JSON keeps exactly."""
+_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written only where the type has one
+_STRUCT = '{"type": "struct"'
 _NESTING = {"nullable", "containsNull", "valueContainsNull", "metadata"}
 
 
@@ -36,68 +33,40 @@ def partition_values(columns: Sequence[str], values: Sequence[str | None]) -> di
     return {name: value or None for name, value in zip(columns, values, strict=True)}
 
 
-def statistics(file: DataFile) -> str:
-    """The `stats` of a file as JSON, for columns that are not nested.
+def statistics(file: DataFile, types: Mapping[str, str]) -> str:
+    """The `stats` of a file as JSON. `types` has the columns that files of the table hold: name -> the text of its type.
 
-    A smallest or largest value is given only if it is known to hold for all rows.
+    Each column has both bounds. If a column cannot have them, all columns go without: deltalake takes a bound that it misses for
+    null, and skips the file. It misses the bounds of structs.
     """
-    smallest: dict[str, Any] = {}
-    largest: dict[str, Any] = {}
-    nulls: dict[str, int] = {}
-    for name, groups in _columns(file.metadata).items():
-        if any(group is None or not group.has_null_count for group in groups):
-            continue
-        nulls[name] = sum(group.null_count for group in groups)
-        bounds = None if name in file.with_nan else _bounds(groups, file.rows - nulls[name])
-        if bounds is not None:
-            _add(smallest, name, bounds[0])
-            _add(largest, name, bounds[1])
-    return json.dumps({"numRecords": file.rows, "minValues": smallest, "maxValues": largest, "nullCount": nulls})
+    bounds = {name: file.bounds.get(name) or Bounds(nulls=file.rows, values=0) for name in types}
+    flat = {name: each for name, each in bounds.items() if not types[name].startswith("{")}
+    measured = {name: each for name, each in flat.items() if types[name] != "binary"}
+    smallest = {name: _text(each.smallest, types[name]) for name, each in measured.items() if each.values}
+    largest = {name: _text(each.largest, types[name]) for name, each in measured.items() if each.values}
+    rows = f'"numRecords": {file.rows}'
+    null_structs = any(bounds[name].nulls for name in types if types[name].startswith(_STRUCT))
+    if null_structs or None in [*smallest.values(), *largest.values()]:
+        return f"{{{rows}}}"
+    nulls = json.dumps({name: each.nulls for name, each in flat.items()})
+    return f'{{{rows}, "minValues": {_object(smallest)}, "maxValues": {_object(largest)}, "nullCount": {nulls}}}'
 
 
-def _bounds(groups: Sequence[Any], values: int) -> tuple[Any, Any] | None:
-    """The smallest and the largest value by the statistics of row groups; None if these do not cover all `values`."""
-    with_bounds = [group for group in groups if group.has_min_max]
-    if not with_bounds or sum(group.num_values for group in with_bounds) != values:
+def _object(members: Mapping[str, str | None]) -> str:
+    return f"{{{', '.join(f'{json.dumps(name)}: {text}' for name, text in members.items())}}}"
+
+
+def _text(value: Any, kind: str) -> str | None:
+    """A bound as the text of a JSON value; None if there is none, or Delta cannot represent it."""
+    if value is None or (isinstance(value, float) and not math.isfinite(value)):
         return None
     try:
-        return min(group.min for group in with_bounds), max(group.max for group in with_bounds)
-    except (OverflowError, ValueError):  # Python's years end with 9999, Parquet's do not
+        match kind:
+            case "date":
+                return json.dumps((_EPOCH.date() + timedelta(days=value)).isoformat())
+            case "timestamp" | "timestamp_ntz":
+                moment = (_EPOCH + timedelta(microseconds=value)).isoformat(timespec="microseconds")
+                return json.dumps(moment + "Z" * (kind == "timestamp"))
+    except OverflowError:
         return None
-
-
-def _columns(metadata: Any) -> Mapping[str, list[Any]]:
-    """The statistics of each column that is not nested, one for each row group."""
-    plain = {field.name for field in metadata.schema.to_arrow_schema() if not pa.types.is_nested(field.type)}
-    statistics_by_column: dict[str, list[Any]] = {}
-    for column in _chunks(metadata):
-        if column.path_in_schema in plain:
-            statistics_by_column.setdefault(column.path_in_schema, []).append(column.statistics)
-    return statistics_by_column
-
-
-def _chunks(metadata: Any) -> Iterator[Any]:
-    for group in range(metadata.num_row_groups):
-        row_group = metadata.row_group(group)
-        yield from (row_group.column(at) for at in range(row_group.num_columns))
-
-
-def _add(values: dict[str, Any], name: str, value: Any) -> None:
-    """Add a value under a column's name, unless JSON cannot represent it exactly."""
-    match value:
-        case bool() | bytes():
-            return
-        case float() if not math.isfinite(value):
-            return
-        case str() if len(value) > _LONGEST_TEXT:
-            return
-        case Decimal() if len(value.as_tuple().digits) > _EXACT_DIGITS:
-            return
-        case Decimal():
-            values[name] = float(value)
-        case datetime():
-            values[name] = value.isoformat(timespec="microseconds").replace("+00:00", "Z")
-        case date():
-            values[name] = value.isoformat()
-        case int() | float() | str():
-            values[name] = value
+    return f"{Decimal(value):f}" if kind.startswith("decimal") else json.dumps(value)

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
 """The writer features that demand nothing of a writer that only adds and removes whole files. Invariants are checked for."""
-_PARTITION_TYPES = {"string", "byte", "short", "integer", "long", "date", "boolean"}
 _ALREADY_EXISTS = "already exists"
 
 
@@ -81,12 +80,6 @@ class DeltaLakeTable(VersionedTable):
     def create(self, schema: pa.Schema, partition_by: Sequence[str]) -> None:
         own = {field.name.lower(): field.name for field in schema}
         columns = [own[name.lower()] for name in partition_by]
-        types = self.types(schema)
-        for name in columns:
-            if types[name] not in _PARTITION_TYPES:
-                raise TargetFailed(
-                    f"{self.location} cannot be partitioned by {name} of the type {types[name]}: partition by a date or a text"
-                )
         with self._errors():
             DeltaTable.create(self._url, schema, partition_by=columns, storage_options=self._options)
 
@@ -109,7 +102,7 @@ class DeltaLakeTable(VersionedTable):
         columns = version.columns.partition_by
         actions = [
             *(RemoveAction(path, data_change=True, deletion_timestamp=now) for path in removed),
-            *(_added(file, columns, now) for file in files),
+            *(_added(file, version.columns, now) for file in files),
         ]
         recorded = [Transaction(self.writer.id, self.writer.try_number), Transaction(self._files_id, len(files))]
         with self._errors():
@@ -220,12 +213,13 @@ def _live(table: DeltaTable) -> frozenset[str]:
     return names - {path.rpartition("/")[2] for path in with_deleted_rows}
 
 
-def _added(file: DataFile, columns: Sequence[str], now: int) -> AddAction:
+def _added(file: DataFile, columns: Columns, now: int) -> AddAction:
+    in_files = {name: kind for name, kind in columns.types.items() if name not in columns.partition_by}
     return AddAction(
         path=file.name,
         size=file.size,
-        partition_values=partition_values(columns, file.values),
+        partition_values=partition_values(columns.partition_by, file.values),
         modification_time=now,
         data_change=True,
-        stats=statistics(file),
+        stats=statistics(file, in_files),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
@@ -16,24 +17,21 @@ from pyiceberg.exceptions import (
     TableAlreadyExistsError,
 )
 from pyiceberg.expressions import EqualTo
-from pyiceberg.io.pyarrow import (
-    compute_statistics_plan,
-    data_file_statistics_from_parquet_metadata,
-    parquet_path_to_id_mapping,
-    schema_to_pyarrow,
-)
+from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.manifest import DataFile as ManifestFile
 from pyiceberg.manifest import DataFileContent, FileFormat
 from pyiceberg.partitioning import PartitionField, PartitionSpec
 from pyiceberg.schema import Schema, assign_fresh_schema_ids
-from pyiceberg.table import Table, TableProperties
+from pyiceberg.table import Table
 from pyiceberg.transforms import IdentityTransform
-from pyiceberg.types import ListType, MapType, StructType
+from pyiceberg.typedef import Record as PartitionRecord
+from pyiceberg.types import DecimalType, ListType, MapType, StringType, StructType
 
 from asset_job.errors import AssetJobError, TargetFailed
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import Columns
 from asset_job.tables.data_files import DataFile, TableStorage
+from asset_job.tables.iceberg_metrics import metrics
 from asset_job.tables.layout import RUN, location_of
 from asset_job.tables.replacement import Record
 from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable
@@ -44,8 +42,6 @@ if TYPE_CHECKING:
 _FIRST_PARTITION_FIELD = 1000
 _TRY = "asset_watcher.try."
 _FILES = "asset_watcher.files."
-_METRICS = TableProperties.METRICS_MODE_COLUMN_CONF_PREFIX
-_WITH_BOUNDS = TableProperties.DEFAULT_WRITE_METRICS_MODE_DEFAULT
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 _S3_PROPERTIES = {
     "access_key_id": "s3.access-key-id",
@@ -112,7 +108,7 @@ class IcebergTable(VersionedTable):
         columns = _schema(schema)
         own = {column.name.lower(): column for column in columns.fields}
         fields = [
-            PartitionField(source.field_id, _FIRST_PARTITION_FIELD + at, IdentityTransform(), source.name)
+            PartitionField(source.field_id, _FIRST_PARTITION_FIELD + at, IdentityTransform(), _in_ascii(source.name))
             for at, name in enumerate(partition_by)
             for source in [own[name.lower()]]
         ]
@@ -198,28 +194,32 @@ class IcebergTable(VersionedTable):
 
     def _added(self, version: Version, file: DataFile) -> ManifestFile:
         table: Table = version.source
-        schema = table.schema()
-        statistics = data_file_statistics_from_parquet_metadata(
-            parquet_metadata=file.metadata,
-            stats_columns=compute_statistics_plan(schema, {**table.properties, **self._partitions_measured(table)}),
-            parquet_column_mapping=parquet_path_to_id_mapping(schema),
-        )
         return ManifestFile.from_args(
             content=DataFileContent.DATA,
             file_path=f"{table.location().rstrip('/')}/data/{file.name}",
             file_format=FileFormat.PARQUET,
-            partition=statistics.partition(table.spec(), schema),
+            partition=PartitionRecord(*self._partition(table, file)),
             file_size_in_bytes=file.size,
             sort_order_id=None,
             spec_id=table.metadata.default_spec_id,
             equality_ids=None,
             key_metadata=None,
-            **statistics.to_serialized_dict(),
+            record_count=file.rows,
+            **metrics(table.schema(), table.properties, file.bounds),
         )
 
-    def _partitions_measured(self, table: Table) -> dict[str, str]:
-        """Settings that override the table's own: a file's partition is derived from its columns' smallest and largest values."""
-        return {f"{_METRICS}.{name}": _WITH_BOUNDS for name in self._partition_columns(table)}
+    def _partition(self, table: Table, file: DataFile) -> list[Any]:
+        """The values of the columns that the table is partitioned by, all of which are the same in the file."""
+        values: list[Any] = []
+        for name, text in zip(self._partition_columns(table), file.values, strict=True):
+            match table.schema().find_field(name).field_type:
+                case StringType():
+                    values.append(text)  # as a bound it may be shortened
+                case DecimalType():
+                    values.append(None if text is None else Decimal(file.bounds[name].smallest))
+                case _:
+                    values.append(file.bounds[name].smallest)
+        return values
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
@@ -239,6 +239,11 @@ def _schema(schema: pa.Schema) -> Schema:
         return assign_fresh_schema_ids(Catalog._convert_schema_if_needed(schema))  # noqa: SLF001 - as create_table does
     except (TypeError, ValueError) as error:
         raise TargetFailed(f"Iceberg has no type for a column: {first_line(error)}; cast the column") from None
+
+
+def _in_ascii(name: str) -> str:
+    """A name for a partition field. DuckDB cannot read manifests in which it has other letters."""
+    return name.encode("ascii", "backslashreplace").decode()
 
 
 def _text(kind: Any) -> str:

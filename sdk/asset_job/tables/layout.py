@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from asset_job.backends import TaskScope
@@ -20,7 +21,7 @@ STAGING = "_staging"
 OWNER = "_run.json"
 RUN = "run"
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
+UNSAFE = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
 """The characters that Spark escapes in the name of a partition's folder and unescapes when it reads."""
 
 
@@ -65,6 +66,8 @@ class TargetTable(ABC):
 
     `prepare` comes first, then `stage` if there are rows, then `commit` or `commit_empty`.
     """
+
+    format: ClassVar[str] = "parquet"
 
     location: TableLocation
     owner: Owner
@@ -149,13 +152,21 @@ def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> st
 
 
 def _escaped(text: str) -> str:
-    return _UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
+    return UNSAFE.sub(lambda match: f"%{ord(match[0]):02X}", text)
 
 
 def partition_values(path: str) -> dict[str, str | None]:
     """The values that the folders of a file's path encode: column -> value."""
     parts = [part.partition("=") for part in path.split("/")[:-1]]
     return {unquote(name): None if value == NO_VALUE else unquote(value) for name, equals, value in parts if equals}
+
+
+def partition_aliases(columns: Sequence[str], partition_by: Sequence[str]) -> list[str]:
+    """Names, which no column has, for the texts of the columns to partition by while a frame is written."""
+    prefix = "_partition_"
+    while any(name.lower().startswith(prefix) for name in columns):
+        prefix = f"_{prefix}"
+    return [f"{prefix}{at}" for at in range(len(partition_by))]
 
 
 def is_of_another_run(path: str, part: str) -> bool:
@@ -165,8 +176,19 @@ def is_of_another_run(path: str, part: str) -> bool:
     return not hidden and folders[0] != part and folders[0].startswith(f"{RUN}=")
 
 
+def check_names(names: Sequence[str], of: str) -> None:
+    """Raise `TargetFailed` if readers could not tell these names apart. `of` says in the sentence what has them."""
+    twice = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    if twice:
+        raise TargetFailed(f"several {of} are named {twice[0]!r}, apart from upper and lower case: rename all but one")
+    if any(not name or "\0" in name for name in names):
+        raise TargetFailed(f"one of the {of} has a name that is empty or contains the character 0: rename it")
+
+
 def check_columns(columns: Sequence[str], partition_by: Sequence[str]) -> None:
     """Raise `AssetJobError` if a table with these columns could not be read back."""
+    check_names(columns, "columns")
+    check_names(partition_by, "columns of partition_by")
     lower = [name.lower() for name in columns]
     if RUN in lower:
         raise AssetJobError(f"a column is named {RUN!r}, like the folders of the runs' parts: rename the column")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from threading import Lock
+from typing import TYPE_CHECKING, Any, cast
 
 from asset_job.errors import TargetFailed
 from asset_job.sources.readers import literal_path
@@ -17,6 +19,15 @@ from asset_job.tables.layout import OWNER, RUN, TargetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+_EXACT = {
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",  # not INT96, which some read as another moment
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
+    "spark.sql.parquet.writeLegacyFormat": "false",
+}
+_SETTINGS_CHANGE = Lock()
+"""Held while a frame is written, because the settings are those of all threads of a session."""
 
 
 class LocalTable(TargetTable):
@@ -31,7 +42,10 @@ class LocalTable(TargetTable):
             raise TargetFailed(f"{self.location} cannot be written: {error.strerror}") from None
 
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
-        frame.write.partitionBy(*partition_by).parquet(f"file://{self.staged}")  # not quoted: Hadoop decodes nothing
+        # Spark looks for 0.0 in a dictionary that has -0.0 only, and skips the rows.
+        options = {f"parquet.enable.dictionary#{path}": "false" for path in _floats(frame.schema)}
+        with _exact(frame.sparkSession):  # the path is not quoted: Hadoop decodes nothing
+            frame.write.partitionBy(*partition_by).options(**options).parquet(f"file://{self.staged}")
 
     def rows_of_other_runs(
         self,
@@ -72,6 +86,29 @@ class LocalTable(TargetTable):
         if part.exists():
             attempts.mkdir(parents=True, exist_ok=True)
             part.rename(attempts / f"{self.attempt}.replaced")
+
+
+def _floats(schema: StructType, prefix: str = "") -> Iterator[str]:
+    """The paths of the columns of floating-point numbers by which Spark skips rows."""
+    for field in schema:
+        if field.dataType.typeName() == "struct":
+            yield from _floats(cast("StructType", field.dataType), f"{prefix}{field.name}.")
+        elif field.dataType.typeName() in {"float", "double"}:
+            yield f"{prefix}{field.name}"
+
+
+@contextmanager
+def _exact(spark: SparkSession) -> Iterator[None]:
+    """Let Spark write moments and days as other readers read them, whatever the session's settings."""
+    with _SETTINGS_CHANGE:
+        before = {name: spark.conf.get(name) for name in _EXACT}
+        try:
+            for name, value in _EXACT.items():
+                spark.conf.set(name, value)
+            yield
+        finally:
+            for name, earlier in before.items():
+                spark.conf.set(name, str(earlier))
 
 
 def _owner_in(part: Path) -> dict[str, Any] | None:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
+from asset_job.tables.bounds import Bounds, bounds_of
+
 _LARGEST_FILE = 256 << 20
 """Bytes after which a new file begins."""
 _GROUP_ROWS = 1 << 17
@@ -28,9 +30,12 @@ class ParquetFile:
         self.values = values
         self.path = folder / f"part-{uuid4().hex}.parquet"
         self.rows = 0
-        self.with_nan: set[str] = set()
-        """The columns that hold a NaN: their statistics say nothing about all rows."""
-        self._writer = parquet.ParquetWriter(self.path, schema, store_schema=False)
+        self.bounds: dict[str, Bounds] = {}
+        """The bounds of each column."""
+        plain = _without_floats(schema)
+        self._writer = parquet.ParquetWriter(
+            self.path, schema, store_schema=False, write_statistics=plain, use_dictionary=plain
+        )
         self._waiting: list[pa.RecordBatch] = []
 
     def add(self, rows: pa.RecordBatch) -> None:
@@ -54,8 +59,8 @@ class ParquetFile:
     def _flush(self) -> None:
         table = pa.Table.from_batches(self._waiting)
         for name, column in zip(table.column_names, table.columns, strict=True):
-            if pa.types.is_floating(column.type) and pc.any(pc.is_nan(column)).as_py():
-                self.with_nan.add(name)
+            bounds = bounds_of(column)
+            self.bounds[name] = self.bounds[name].joined(bounds) if name in self.bounds else bounds
         self._writer.write_table(table, row_group_size=self.rows)
         self._waiting = []
 
@@ -83,6 +88,17 @@ def parquet_files(
                 current.add(rows)
         if current is not None:
             yield from _finished(current)
+
+
+def _without_floats(schema: pa.Schema) -> list[str]:
+    """The paths of the columns that may have statistics and a dictionary.
+
+    Statistics ignore NaN, which readers put above all numbers, and Spark looks for 0.0 in a dictionary that has -0.0 only.
+    """
+    sink = pa.BufferOutputStream()
+    parquet.write_table(schema.empty_table(), sink)
+    columns = parquet.read_metadata(pa.BufferReader(sink.getvalue())).schema
+    return [column.path for column in columns if column.physical_type not in {"FLOAT", "DOUBLE"}]
 
 
 def _finished(file: ParquetFile) -> Iterator[ParquetFile]:

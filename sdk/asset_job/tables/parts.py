@@ -13,7 +13,8 @@ from pyspark.sql.types import DateType, NumericType, StringType, TimestampNTZTyp
 
 from asset_job.errors import AssetJobError, TargetFailed, sentence_from
 from asset_job.sources.request import quoted
-from asset_job.tables.layout import TargetTable, check_columns
+from asset_job.tables.frames import check_frame, guarded
+from asset_job.tables.layout import TargetTable
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -64,10 +65,13 @@ def stage(
 
 def _written(table: TargetTable, frame: DataFrame, partition_by: Sequence[str]) -> AppendedPart:
     """Stage a frame, and compute the largest values of its columns in the same pass."""
-    check_columns(frame.columns, partition_by)
+    check_frame(frame.schema, partition_by, table)
+    own = {name.lower(): name for name in frame.columns}
+    partition_by = [own[name.lower()] for name in partition_by]
     compared = [field for field in frame.schema if isinstance(field.dataType, _COMPARED)]
     largest = [_largest(field).alias(f"max_{at}") for at, field in enumerate(compared)]
     observation = Observation()
+    frame = guarded(frame, partition_by, table)
     counted = frame.observe(observation, sql.count(sql.lit(1)).alias("rows"), *largest)
     try:
         table.stage(counted, partition_by)

@@ -20,7 +20,14 @@ from asset_job.sources.request import ReadRequest, S3File, quoted
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import check_format
 from asset_job.tables.data_files import TableStorage
-from asset_job.tables.layout import OWNER, StagedFile, TargetTable, is_of_another_run, partition_folder
+from asset_job.tables.layout import (
+    OWNER,
+    StagedFile,
+    TargetTable,
+    is_of_another_run,
+    partition_aliases,
+    partition_folder,
+)
 from asset_job.tables.parquet_files import ParquetFile, parquet_files
 
 if TYPE_CHECKING:
@@ -95,7 +102,7 @@ class S3Table(TargetTable):
 
         lower = {name.lower() for name in partition_by}
         data = [name for name in frame.columns if name.lower() not in lower]
-        folders = [f"_partition_{at}" for at in range(len(partition_by))]
+        folders = partition_aliases(frame.columns, partition_by)
         chosen = frame.select(
             *(col(quoted(name)) for name in data),
             *(col(quoted(name)).cast("string").alias(alias) for name, alias in zip(partition_by, folders, strict=True)),

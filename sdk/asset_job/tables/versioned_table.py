@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import functions as sql
@@ -19,7 +19,7 @@ from asset_job.sources.arrow import arrow_schema, registered
 from asset_job.sources.request import quoted
 from asset_job.tables.columns import Columns, SchemaEvolution
 from asset_job.tables.data_files import DataFile, DataFileWriter, TableStorage
-from asset_job.tables.layout import RUN, TargetTable
+from asset_job.tables.layout import RUN, TargetTable, partition_aliases
 from asset_job.tables.replacement import Done, Record, Replace, Rewritten, WritingTry, plan
 
 if TYPE_CHECKING:
@@ -54,8 +54,6 @@ class VersionedTable(TargetTable):
 
     The libraries' own checks detect neither a repeated commit nor a superseded one; both are detected here.
     """
-
-    format: ClassVar[str]
 
     writer: WritingTry
     evolution: SchemaEvolution
@@ -111,10 +109,8 @@ class VersionedTable(TargetTable):
         empty = frame.sparkSession.createDataFrame([], frame.schema)  # using the frame itself would end its observation
         version = self.ready(arrow_schema(empty), partition_by)
         columns = self._columns_in_files(frame.columns, version)
-        folders = [f"_partition_{at}" for at in range(len(partition_by))]
-        values = [
-            sql.col(quoted(name)).cast("string").alias(alias) for name, alias in zip(partition_by, folders, strict=True)
-        ]
+        folders = partition_aliases(frame.columns, partition_by)
+        values = [_as_text(frame, name).alias(alias) for name, alias in zip(partition_by, folders, strict=True)]
         chosen = frame.select(*columns, *values)
         ordered = chosen.sortWithinPartitions(*folders) if folders else chosen
         writer = self.file_writer(version, len(columns))
@@ -166,6 +162,7 @@ class VersionedTable(TargetTable):
             if removed is None:
                 _check_files(self, version, files)
                 return
+            _check_required(self, version, files)
             self.check_not_superseded()
             try:
                 self.publish(version, removed, files)
@@ -194,7 +191,8 @@ class VersionedTable(TargetTable):
             version = self.load()
             try:
                 if version is None:
-                    self.create(schema.append(pa.field(RUN, pa.string())), partition_by)
+                    nullable = [field.with_nullable(True) for field in schema]
+                    self.create(pa.schema([*nullable, pa.field(RUN, pa.string())]), partition_by)
                     continue
                 added = version.columns.added_by(self.types(schema), partition_by, self.evolution, str(self.location))
                 if not added:
@@ -211,6 +209,12 @@ class VersionedTable(TargetTable):
     def _result(self) -> str:
         """The file in which the tasks' writer lists what was written."""
         return str(Path(tempfile.gettempdir()) / f"asset_job-{self.attempt}.json")
+
+
+def _as_text(frame: DataFrame, name: str) -> Column:
+    """A column's values as texts. Moments are told apart by their microseconds, because a clock repeats an hour in autumn."""
+    column = sql.col(quoted(name))
+    return (sql.unix_micros(column) if frame.schema[name].dataType.typeName() == "timestamp" else column).cast("string")
 
 
 def _check_rewritten(table: VersionedTable, version: Version) -> None:
@@ -237,6 +241,13 @@ def _check_files(table: VersionedTable, version: Version, files: Sequence[DataFi
             f"{table.location} has rows of try {table.writer.try_number} of the run {table.owner.run_id} already, and "
             f"{missing[0]} is not among their files: start a new run"
         )
+
+
+def _check_required(table: VersionedTable, version: Version, files: Sequence[DataFile]) -> None:
+    """Raise `TargetFailed` if a column that may not be null is null in a file."""
+    for name in version.columns.required:
+        if any(name in file.bounds and file.bounds[name].nulls for file in files):
+            raise TargetFailed(f"{table.location} requires the column {name}, which is null in some rows: fill it")
 
 
 def _pauses() -> list[float]:

@@ -1,6 +1,6 @@
-"""A job that brings jars along: Spark's own readers read exactly the same records, and the newest table formats run.
+"""A job that brings jars along: Spark's own readers read where they are asked for, and the newest table formats run.
 
-With hadoop-aws and PostgreSQL's driver `r.read` and `builtin:ingest` leave the reading to them. The newest runtimes of Delta
+With hadoop-aws and PostgreSQL's driver `reader="spark"` reads; without it, and in `builtin:ingest`, jars change nothing. The newest runtimes of Delta
 and Iceberg resolve with the pinned PySpark, and Spark reads our Delta tables. One application has them all.
 """
 
@@ -48,9 +48,9 @@ from asset_job import run
 with run() as r:
     new, spark = r.triggering_asset_events, r.spark
     frames = {
-        "json": r.read(new["json"], schema="id long, amount double"),
-        "csv": r.read(new.files("csv"), schema="id long, amount double"),
-        "rows": r.read(new.ranges(), schema="id long, more string"),
+        "json": r.read(new["json"], schema="id long, amount double", reader="spark"),
+        "csv": r.read(new.files("csv"), schema="id long, amount double", reader="spark"),
+        "rows": r.read(new.ranges(), schema="id long, more string", reader="spark"),
         "keys": r.read(new["keys"], schema="id long, more string"),
     }
     found = {name: sorted(list(map(str, row)) for row in frame.collect()) for name, frame in frames.items()}
@@ -149,7 +149,7 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name_and_the_newe
     }
     assert "s3a://" in seen["plans"]
     assert "JDBCRelation" in seen["plans"]
-    assert "s3files" not in seen["plans"]
+    assert "files_" not in seen["plans"]
     assert seen["plans"].count("pgrows") > 0, "JDBC does not read keys"
     assert PASSWORD not in seen["plans"] + log
     assert seen["tables"] == {
@@ -158,5 +158,5 @@ async def test_with_jars_spark_reads_by_itself_what_the_events_name_and_the_newe
         "ours": [[2, "d2", "manual__1"], [3, "d3", "manual__1"]],
     }
     assert counts_of(seen["ingested"]) == COUNTS
-    assert "a.json is not a Parquet file" in seen["ingested"]["not Parquet"]
+    assert "is not a Parquet file" in seen["ingested"]["not Parquet"]
     check(landing, tmp_path, entries)

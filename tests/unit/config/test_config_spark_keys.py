@@ -34,6 +34,17 @@ def test_the_keys_have_the_units_of_spark_submit(load_text: Load, tmp_path: Path
     assert spark_of(load_text, "dynamic_allocation: {min: 2}").dynamic_allocation == DynamicAllocation(min=2)
 
 
+def test_what_arrives_as_it_is_passes(load_text: Load) -> None:
+    spark = spark_of(
+        load_text,
+        r"""args: ["", " a ", "a\nb\n", "😀", "\uFFFF"], conf: {spark.a: "", spark.b: "\ra\n"}, env: {A: " \r"}""",
+    )
+    assert spark.args == ("", " a ", "a\nb\n", "😀", "\uffff")
+    assert spark.conf == {"spark.a": "", "spark.b": "\ra\n"}
+    assert spark.env["A"].get_secret_value() == " \r"
+    assert spark_of(load_text, f"args: [{'x' * 131_071}]").args == ("x" * 131_071,)
+
+
 @pytest.mark.parametrize(
     ("keys", "sentence"),
     [
@@ -46,6 +57,21 @@ def test_the_keys_have_the_units_of_spark_submit(load_text: Load, tmp_path: Path
         ("files: ['a.csv#b.csv']", "spark.files: `#name` after a file renames it on YARN only"),
         ("deployMode: cluster", f"spark.deployMode: is always `client`, so remove it: {WHY}"),
         ("deploy_mode: client", f"spark.deploy_mode: is always `client`, so remove it: {WHY}"),
+        (r'args: [a, "b\rc"]', "spark.args[1]: contains a carriage return, which Spark's scripts remove"),
+        (r'args: ["\r{{ run_id }}"]', "spark.args[0]: contains a carriage return, which Spark's scripts remove"),
+        (r'args: ["\0"]', "spark.args[0]: contains a NUL character, which cannot be passed to a program; remove it"),
+        (r'args: ["\uD800"]', "spark.args[0]: holds half of a character (a lone surrogate)"),
+        (f"args: [{'x' * 131_072}]", "spark.args[0]: is longer than the 131,071 bytes that Linux passes to a program"),
+        (f"env: {{OWN: {'x' * 131_068}}}", "spark.env.OWN: is longer than the 131,071 bytes"),
+        (r'env: {OWN: "a\0"}', "spark.env.OWN: contains a NUL character"),
+        ("env: {COUNT: 5}", "spark.env.COUNT: is a variable that Spark's scripts set for themselves"),
+        ("env: {PYTHONHASHSEED: 1}", "spark.env.PYTHONHASHSEED: is a variable that Spark's scripts set for themselves"),
+        ("env: {'A=B': c}", "spark.env.A=B: is no name of a variable; use one without `=`"),
+        ("env: {LC_ALL: C}", "spark.env.LC_ALL: must be a locale with UTF-8, such as `C.UTF-8`"),
+        ("env: {LC_CTYPE: de_DE}", "spark.env.LC_CTYPE: must be a locale with UTF-8"),
+        ("conf: {spark.own: ' a'}", "spark.conf.spark.own: begins or ends with blanks, which Spark removes"),
+        (r'conf: {spark.own: "a\t"}', "spark.conf.spark.own: begins or ends with blanks, which Spark removes"),
+        (r'conf: {spark.own: "a\0b"}', "spark.conf.spark.own: contains a NUL character"),
         ("conf: {spark.submit.deployMode: cluster}", f"spark.conf.spark.submit.deployMode: must be `client`: {WHY}"),
     ],
 )
@@ -60,6 +86,8 @@ def test_what_spark_submit_would_refuse_is_refused(problems: Problems, keys: str
         (None, r"spark.properties_file: there is no such file"),
         (b"spark.submit.deployMode cluster", WHY),
         (b"spark.a=C:\\users", r"spark.properties_file: holds `\\u` without four hexadecimal digits"),
+        (rb"spark.a=\ud800", r"holds half of a character"),
+        (rb"spark.a=\u0001a", r"begins or ends with blanks, which Spark removes"),
         (b"spark.a=\xff", r"spark.properties_file: is not UTF-8 text; save it as UTF-8"),
     ],
 )

@@ -85,7 +85,11 @@ def test_a_template_is_rendered_with_the_runs_values(argument: str, text: str) -
             "was not rendered within 1 s",
         ),
         ("{% for a in range(99999) %}{{ a }}{% endfor %}", f"gives more than {LARGEST:,} bytes"),
-        ("{{ '\\0' }}", "contains a NUL character, which arguments cannot contain"),
+        ("{{ '\\0' }}", "contains a NUL character, which cannot be passed to a program; remove it"),
+        (
+            "{{ '\\r' }}",
+            "contains a carriage return, which Spark's scripts remove; write it as another character, or put it into a file",
+        ),
     ],
 )
 def test_an_argument_that_cannot_be_rendered_is_reported_with_its_place(argument: str, sentence: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import pytest
 
-from asset_job.errors import FileInvalid, SourceInvalid
+from asset_job.errors import AssetJobError, FileInvalid, SourceInvalid
 from asset_job.sources.csv.inference import CsvInference
 from asset_job.sources.csv.parser import CsvParser
 from asset_job.sources.options import ReadOptions
@@ -139,6 +139,7 @@ def test_bad_records_are_whole_and_named(
             [(1, "a"), (2, " b ")],
         ),
         ({"lineSep": ";"}, b"id,note;1,a\nb;2,c", [(1, "a\nb"), (2, "c")]),
+        ({"lineSep": "\r\n"}, b'id,note\r\n1,a\r\n2,"b\n"', [(1, "a"), (2, "b\n")]),
         ({"encoding": "ISO-8859-1"}, b"id,note\n1,Z\xfcrich\n", [(1, "Zürich")]),
         ({"multiLine": False}, b'id,note\n1,"a,b"\n2,x\n', [(1, "a,b"), (2, "x")]),
     ],
@@ -154,6 +155,24 @@ def test_without_multi_line_a_quote_that_is_open_at_the_end_of_a_line_is_bad() -
     assert [record.record for record in bad] == ['1,"first', 'second"']
 
 
+@pytest.mark.parametrize("option", ["quote", "escape", "comment"])
+@pytest.mark.parametrize("text", ["ab", "«"])
+def test_a_character_that_cannot_be_used_is_refused_by_name(option: str, text: str) -> None:
+    with pytest.raises(AssetJobError, match=f"the option {option} is one character of ASCII, not '{text}'"):
+        ReadOptions.of("csv", {option: text})
+
+
+def test_a_line_end_other_than_the_named_one_is_bad() -> None:
+    rows, bad = read(b"id,note\n1,a\r\n2,x\n", lineSep="\n")
+    assert (rows, [record.record for record in bad]) == ([(2, "x")], ["1,a\r"])
+
+
+def test_without_a_header_a_bad_first_record_is_one_bad_record() -> None:
+    rows, bad = read(b'1,"a"b\n2,x\n', header=False)
+    assert rows == [(2, "x")]
+    assert [(record.record, record.at) for record in bad] == [('1,"a"b', "line 1")]
+
+
 def test_a_blank_line_is_a_null_in_a_file_of_one_column() -> None:
     one = pa.schema([("v", pa.string())])
     assert read(b'v\na\n\n""\n\n', one) == ([("a",), (None,), ("",), (None,)], [])
@@ -166,6 +185,7 @@ def test_a_blank_line_is_a_null_in_a_file_of_one_column() -> None:
         (b"id,other\n1,a\n", "a.csv has the columns id, other where id, note are expected"),
         (b"id\n1\n", "a.csv has the columns id where id, note are expected"),
         (b'id,"note"x\n', "the first line of a.csv is no record: text stands behind a closing quote"),
+        (b"id\xff,note\n1,a\n", "the first line of a.csv holds bytes that are no text: name its encoding"),
         (b'"id,note\n1,a\n', "the first line of a.csv is no record: the quote that opens at line 1 is not closed"),
     ],
 )

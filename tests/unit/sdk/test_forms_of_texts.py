@@ -173,6 +173,9 @@ def micros(text: str) -> int:
                 "2024-01-01T10:30:00.1234567",
                 "2024-01-01T25:00",
                 "2024-02-30T10:00",
+                "2024-01-01 00:00:000",
+                "2024-01-01 00:000",
+                "2024-01-01T10:30:00.12345601",
                 "1704105000",
             ],
         ),
@@ -253,6 +256,8 @@ def test_a_time_without_a_zone_is_in_the_zone_of_the_option() -> None:
             {"2024-01-01T10:00:00.250+02:00": "2024-01-01T08:00:00.250"},
             ["2024-01-01T10:00:00+02:00"],
         ),
+        ("dd.MM.yyyy", {"31.12.2024": "2024-12-31T00:00"}, ["2024-12-31", "31.12.2024 10:00"]),
+        ("dd.MM.yyyy[ HH]", {"31.12.2024": "2024-12-31T00:00", "31.12.2024 07": "2024-12-31T07:00"}, ["31.12.2024 24"]),
         ("yyyyMMddHHmmss", {"20240101103000": "2024-01-01T10:30:00"}, ["2024010110300"]),
         (
             "yyyy-MM-dd HH:mm:ss[.SSS]",
@@ -283,6 +288,9 @@ def test_a_pattern_that_is_not_understood_is_refused(pattern: str) -> None:
 
 def test_a_date_has_a_pattern_too() -> None:
     assert value("31.12.2024", pa.date32(), ReadOptions.of("csv", {"dateFormat": "dd.MM.yyyy"})) == date(2024, 12, 31)
+    with_time = ReadOptions.of("csv", {"dateFormat": "dd.MM.yyyy HH:mm"})
+    assert value("31.12.2024 00:00", pa.date32(), with_time) == date(2024, 12, 31)
+    assert value("31.12.2024 10:00", pa.date32(), with_time) is BAD
 
 
 def test_random_numbers_are_what_python_says() -> None:

@@ -162,6 +162,12 @@ def test_encodings_by_name() -> None:
     assert (good, [each[1:] for each in bad]) == (rows(1, 3), [(2, 1)])
 
 
+def test_lines_end_only_as_white_space() -> None:
+    assert outcome(b'{"id": 1}\n', lineSep="\n") == (rows(1), [])
+    with pytest.raises(SourceInvalid, match="remove the option lineSep"):
+        read(b'{"id": 1}|{"id": 2}', COLUMNS, lineSep="|")
+
+
 TYPED = {
     "double": (pa.float64(), {"-0": "-0.0", "1e2": "100.0", '"NaN"': "nan", "0.1": "0.1"}, ["1e400", "1e-400", '"1d"']),
     "decimal": (
@@ -234,6 +240,14 @@ def test_a_record_that_is_too_long_fails_with_its_place() -> None:
     ):
         with pytest.raises(FileInvalid, match=r"a\.txt: the record at line 2 is longer than 16 MB"):
             read(body, COLUMNS, largest=4 << 20)
+
+
+def test_a_line_of_megabytes_does_not_hold_its_values() -> None:
+    many, one = (b'{"id": 1, "x": "' + b"x" * 200 + b'"}') * 25_000, b'{"v": "' + b"x" * (6 << 20) + b'"}'
+    good, bad = read(b"{}\n" + one + b"\n{x\n{}\n" + many + b"x\n{}", COLUMNS, largest=1 << 20)
+    assert (len(good), bad) == (25_003, [("{x", 3, 1), ("x\n{}", 5, 2)])
+    good, bad = read(b"[" + many.replace(b"}{", b"},{") + b"]\n{x\n{}", COLUMNS, largest=1 << 20)
+    assert (len(good), bad) == (25_000, [("{x\n{}", 2, 2)])
 
 
 def test_a_bad_record_is_shortened() -> None:

@@ -85,7 +85,11 @@ def test_a_packed_file_is_known_by_its_name_in_any_case(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("name", "body", "sentence"),
     [
-        ("a.csv", gzip.compress(TEXT, mtime=0), "a.csv is text by its name, and gzip by its first bytes: rename the file"),
+        (
+            "a.csv",
+            gzip.compress(TEXT, mtime=0),
+            "a.csv is text by its name, and gzip by its first bytes: rename the file",
+        ),
         (
             "a.csv.gz",
             TEXT,

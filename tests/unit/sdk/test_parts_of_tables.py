@@ -3,17 +3,40 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    CalendarIntervalType,
+    DateType,
+    DayTimeIntervalType,
+    DecimalType,
+    DoubleType,
+    LongType,
+    MapType,
+    NullType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    VariantType,
+    YearMonthIntervalType,
+)
 
 from asset_job import AssetJobError
+from asset_job.errors import TargetFailed
+from asset_job.tables.frames import check_frame
 from asset_job.tables.layout import (
     Owner,
     TableLocation,
+    TargetTable,
     check_columns,
     is_of_another_run,
     location_of,
+    partition_aliases,
     partition_folder,
     partition_values,
 )
+from asset_job.tables.local_table import LocalTable
 
 OUTLETS = {"orders": "file:///data/my%20orders/", "lake": "s3://lake/tables/orders/", "shop": "postgres://h/d/s/t"}
 
@@ -95,6 +118,64 @@ def test_files_of_other_runs_are_recognized(path, is_there):
 
 def test_columns_that_could_not_be_read_back_are_rejected():
     check_columns(["id", "day"], ["DAY"])
-    for columns, partition_by in [(["id", "Run"], []), (["id"], ["day"]), (["day"], ["day"])]:
+    unreadable = [(["id", "ID"], []), (["id", ""], []), (["id", "a\0"], []), (["id", "day"], ["day", "Day"])]
+    for columns, partition_by in [(["id", "Run"], []), (["id"], ["day"]), (["day"], ["day"]), *unreadable]:
         with pytest.raises(AssetJobError):
             check_columns(columns, partition_by)
+
+
+def test_no_column_has_the_name_of_a_text_to_partition_by():
+    assert partition_aliases(["id"], ["day", "city"]) == ["_partition_0", "_partition_1"]
+    assert partition_aliases(["_Partition_0", "__partition_x"], ["day"]) == ["___partition_0"]
+
+
+def table(kind: str = "parquet") -> TargetTable:
+    location = TableLocation(bucket=None, path="/data/orders")
+    made = LocalTable(location=location, owner=owner(), attempt="a")
+    return made if kind == "parquet" else type(kind, (LocalTable,), {"format": kind})(**vars(made))
+
+
+ID = StructField("id", LongType())
+
+
+@pytest.mark.parametrize("kind", ["parquet", "delta", "iceberg"])
+@pytest.mark.parametrize(
+    "part",
+    [NullType(), DayTimeIntervalType(), YearMonthIntervalType(), CalendarIntervalType(), VariantType(), StructType()],
+)
+def test_a_type_that_tables_lack_is_refused_wherever_it_stands(kind, part):
+    nested = ArrayType(StructType([StructField("x", MapType(StringType(), part))]))
+    for each in (part, nested):
+        with pytest.raises(
+            TargetFailed, match=r"/data/orders cannot hold the column v, because tables have no type for"
+        ):
+            check_frame(StructType([ID, StructField("v", each)]), [], table(kind))
+
+
+@pytest.mark.parametrize(
+    ("part", "kinds"),
+    [
+        (DateType(), 3),
+        (StringType(), 3),
+        (DecimalType(3, 1), 2),
+        (TimestampType(), 1),
+        (DoubleType(), 0),
+        (BinaryType(), 0),
+    ],
+)
+def test_a_partition_is_told_by_a_text_that_says_the_same_everywhere(part, kinds):
+    schema = StructType([ID, StructField("v", part)])
+    for at, kind in enumerate(["iceberg", "parquet", "delta"]):
+        if at < kinds:
+            check_frame(schema, ["V"], table(kind))
+        else:
+            with pytest.raises(TargetFailed, match="cannot be partitioned by v of the type"):
+                check_frame(schema, ["V"], table(kind))
+
+
+def test_readers_of_parquet_skip_no_folder_of_a_partition():
+    for name in ("_day", ".day"):
+        schema = StructType([ID, StructField(name, StringType())])
+        check_frame(schema, [name], table("delta"))
+        with pytest.raises(TargetFailed, match="readers skip folders"):
+            check_frame(schema, [name], table())

@@ -143,7 +143,7 @@ def test_a_job_gets_little_of_the_daemons_environment() -> None:
     assert environment(a_try(env={"STAGE": "test"}), PATHS, daemon) == {
         "LANG": "C.UTF-8",
         "PATH": "/bin",
-        "LC_ALL": "C.UTF-8",
+        "LC_CTYPE": "C.UTF-8",
         "TMPDIR": "/run/scratch",
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LAUNCHER_OPTS": TUNED.strip(),
@@ -154,6 +154,24 @@ def test_a_job_gets_little_of_the_daemons_environment() -> None:
         "ASSET_JOB_CONTEXT": "/run/context.json",
         "ASSET_WATCHER_TRY": "run-1-1",
     }
+
+
+@pytest.mark.parametrize(
+    ("daemon", "drivers"),
+    [
+        ({}, {"LANG": "C.UTF-8"}),
+        ({"LC_ALL": "C"}, {"LANG": "C"}),
+        ({"LC_ALL": "", "LANG": "POSIX"}, {"LANG": "POSIX"}),
+        ({"LC_ALL": "de_DE.ISO-8859-1", "LANG": "C", "LC_TIME": "C"}, {"LANG": "de_DE.ISO-8859-1"}),
+        ({"LANG": "de_DE.UTF-8", "LC_CTYPE": "C", "LC_TIME": "C"}, {"LANG": "de_DE.UTF-8", "LC_TIME": "C"}),
+    ],
+)
+def test_a_driver_has_the_daemons_locale_but_its_characters_are_utf_8(
+    daemon: dict[str, str], drivers: dict[str, str]
+) -> None:
+    environ = environment(a_try(), PATHS, daemon)
+    locale = {name: value for name, value in environ.items() if name == "LANG" or name.startswith("LC_")}
+    assert locale == {**drivers, "LC_CTYPE": "C.UTF-8"}
 
 
 def test_a_cluster_is_reached_from_the_machines_own_address() -> None:

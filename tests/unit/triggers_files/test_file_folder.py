@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -81,7 +82,8 @@ async def test_a_moved_file_is_new_although_it_keeps_its_time(tmp_path: Path) ->
     await host.run(trigger(inbox, mode="window"))
     outside.rename(inbox / "a")
     await host.run(trigger(inbox, mode="window"))
-    assert host.files == [{"path": f"{inbox}/a", "size": 1, "last_modified": "1970-01-01T00:00:01Z"}]
+    named = {"path": f"{inbox}/a", "size": 1, "last_modified": "1970-01-01T00:00:01Z"}
+    assert host.files == [{**named, "inode": (inbox / "a").stat().st_ino}]
 
 
 async def test_a_young_file_waits(tmp_path: Path) -> None:
@@ -240,9 +242,9 @@ async def _until_clock_passes(file: Path) -> None:
         pass
 
 
-async def test_a_name_that_is_not_text_stops_the_watcher_at_that_file(tmp_path: Path) -> None:
+async def test_on_request_a_name_that_is_not_text_stops_the_watcher_at_that_file(tmp_path: Path) -> None:
     host = DictHost()
-    watched = {"start": "all", "min_age": "0s", "mode": "strict"}
+    watched = {"start": "all", "min_age": "0s", "mode": "strict", "on_bad_row": "stop"}
     write(tmp_path / "a")
     odd = write_odd(tmp_path)
     write(tmp_path / "z")
@@ -259,7 +261,7 @@ async def test_a_name_that_is_not_text_stops_the_watcher_at_that_file(tmp_path: 
 
 async def test_a_name_that_is_not_text_is_rejected_and_settled_once_the_file_is_gone(tmp_path: Path) -> None:
     host = DictHost()
-    watched = {"start": "all", "min_age": "0s", "mode": "strict", "on_bad_row": "report"}
+    watched = {"start": "all", "min_age": "0s", "mode": "strict"}
     write(tmp_path / "a")
     odd = write_odd(tmp_path)
     await host.run(trigger(tmp_path, **watched))
@@ -272,6 +274,81 @@ async def test_a_name_that_is_not_text_is_rejected_and_settled_once_the_file_is_
     host.retried = True
     await host.run(trigger(tmp_path, **watched))
     assert (names(host, tmp_path), host.rejected) == (["a"], [])
+
+
+async def test_a_position_that_stopped_at_a_name_goes_on_behind_it(tmp_path: Path) -> None:
+    host = DictHost()
+    for name in ("a", "z"):
+        write(tmp_path / name)
+    write_odd(tmp_path)
+    with pytest.raises(UnnamedFile):
+        await host.run(trigger(tmp_path, start="all", on_bad_row="stop"))
+    await host.run(trigger(tmp_path, start="all"))
+    assert (names(host, tmp_path), [item.key for item in host.rejected]) == (["a", "z"], ["m\\xff"])
+
+
+async def test_names_that_are_not_text_never_stop_the_watcher_however_many_they_are(tmp_path: Path) -> None:
+    host = DictHost()
+    for number in range(150):
+        Path(os.fsdecode(os.path.join(os.fsencode(tmp_path), b"Z\xfcrich%03d" % number))).write_bytes(b"1")  # noqa: PTH118
+    await host.run(trigger(tmp_path, start="all", min_age="0s"))
+    assert (host.files, len(host.rejected)) == ([], 150)
+    write(tmp_path / "z")
+    await host.run(trigger(tmp_path, start="all", min_age="0s"))
+    assert (names(host, tmp_path), len(host.rejected)) == (["z"], 150)
+
+
+async def test_every_name_in_utf_8_is_reported_as_it_is(tmp_path: Path) -> None:
+    odd = [
+        *(
+            "2026-01-01T10:00:00.csv",
+            "a*b",
+            "[x]?",
+            "{a,b}",
+            ".hidden",
+            "_started",
+            "line\nbreak",
+            "end\n",
+            "cr\r",
+            "tab\t",
+        ),
+        *(
+            " blanks ",
+            "-rf",
+            "#1",
+            "50%",
+            "%41",
+            "a+b",
+            "back\\slash",
+            "\\xff",
+            "quote'\"",
+            "$HOME",
+            "Zürich",
+            "Zu\u0308rich",
+        ),
+        *("שלום", "日本", "😀", "\uffff", "\u202e", "\x01", "\x7f", "..."),
+    ]
+    for name in odd:
+        (tmp_path / name).write_bytes(b"1")
+    for options in ({}, {"match": "*"}, {"regex": "^"}):
+        host = DictHost()
+        await host.run(trigger(tmp_path, start="all", min_age="0s", **options))
+        assert (sorted(names(host, tmp_path)), host.rejected) == (sorted(odd), [])
+
+
+@pytest.mark.parametrize(
+    "written_ns", [1, 999, 1_000, 1_700_000_000_123_456_789, 1_700_000_000_000_001_000, -1, -1_500]
+)
+async def test_an_event_has_the_inode_and_the_time_to_the_microsecond(tmp_path: Path, written_ns: int) -> None:
+    host, file = DictHost(), write(tmp_path / "a")
+    os.utime(file, ns=(written_ns, written_ns))
+    with file.open("rb") as opened:
+        status = os.fstat(opened.fileno())
+    await host.run(trigger(tmp_path, start="all", min_age="0s"))
+    [named] = host.files
+    since_1970 = datetime.fromisoformat(str(named["last_modified"])) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert since_1970 // timedelta(microseconds=1) == status.st_mtime_ns // 1000
+    assert named["inode"] == status.st_ino
 
 
 @pytest.mark.parametrize(
@@ -297,10 +374,10 @@ async def test_a_file_written_outside_the_calendar_is_named_and_emitted_once_tha
     if odd.stat().st_mtime < 1.7e12:
         pytest.skip("the file system keeps no such time")
     with pytest.raises(UnnamedFile, match="no event can name the file m: its time of writing lies outside"):
-        await host.run(trigger(tmp_path, start="all"))
+        await host.run(trigger(tmp_path, start="all", on_bad_row="stop"))
     assert names(host, tmp_path) == ["a"]
     odd.touch()
-    await host.run(trigger(tmp_path, start="all"))
+    await host.run(trigger(tmp_path, start="all", on_bad_row="stop"))
     assert names(host, tmp_path) == ["a", "m"]
 
 

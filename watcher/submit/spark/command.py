@@ -181,8 +181,8 @@ def configuration(submission: Submission, paths: Paths) -> dict[str, str]:
 def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str]) -> dict[str, str]:
     application = submission.application
     return {
-        "LANG": "C.UTF-8",  # without one the JVM cannot even name a file with an umlaut
-        **{name: value for name, value in daemon.items() if name in PASSED_ON or name.startswith("LC_")},
+        **{name: value for name, value in daemon.items() if name in PASSED_ON},
+        **_locale(daemon),
         "TMPDIR": str(paths.scratch),
         **({"SPARK_LOCAL_IP": "127.0.0.1"} if application.master.startswith("local") else {}),
         **({"SPARK_LAUNCHER_OPTS": " ".join(SMALL)} if application.profile == "small" else {}),
@@ -194,6 +194,14 @@ def environment(submission: Submission, paths: Paths, daemon: Mapping[str, str])
         **({} if paths.context is None else {"ASSET_JOB_CONTEXT": str(paths.context)}),
         TAG_VARIABLE: submission.tag,
     }
+
+
+def _locale(daemon: Mapping[str, str]) -> dict[str, str]:
+    """Return the daemon's locale, in UTF-8: in any other the JVM changes arguments and names of files that are not ASCII."""
+    if everything := daemon.get("LC_ALL"):
+        return {"LANG": everything, "LC_CTYPE": "C.UTF-8"}
+    parts = {name: value for name, value in daemon.items() if name.startswith("LC_") and value}
+    return {"LANG": daemon.get("LANG", "C.UTF-8"), **parts, "LC_CTYPE": "C.UTF-8"}
 
 
 def _connections(submission: Submission) -> ConnectionSettings:

@@ -17,7 +17,7 @@ _BREAKS = b"\r\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class GoodRecords:
     """Whole records, one after another, each with as many fields as there are columns. Blank lines may be among them."""
 
     content: bytes
@@ -25,7 +25,7 @@ class Run:
     """Where in the content records begin that stand behind something else in the file: the line and the byte there."""
 
 
-Segment: TypeAlias = Run | BadRecord
+Segment: TypeAlias = GoodRecords | BadRecord
 
 
 def _none_of(characters: bytes) -> bytes:
@@ -58,7 +58,12 @@ class Dialect:
     def is_plain(self) -> bool:
         """Whether Arrow can split what the grammar has approved."""
         spaces = self.options.strip_left or self.options.strip_right
-        return len(self.separator) == 1 and not self.escape and not spaces and self.options.line_separator is None
+        return len(self.separator) == 1 and not self.escape and not spaces and self.has_usual_end
+
+    @property
+    def has_usual_end(self) -> bool:
+        """Whether lines end with LF, CR LF or CR, so that the others are no part of a bare value."""
+        return self.line_end in {b"\n", b"\r\n", b"\r"}
 
     @cached_property
     def content(self) -> bytes:
@@ -72,7 +77,7 @@ class Dialect:
     @cached_property
     def bare(self) -> bytes:
         """The pattern of a value without quotes."""
-        breaks = b"" if self.options.line_separator else _BREAKS
+        breaks = _BREAKS if self.has_usual_end else b""
         if len(self.separator) == 1 and breaks:
             return _none_of(self.separator + self.quote + breaks) + b"*+"
         ends = b"|".join(map(re.escape, [self.separator, self.line_end]))
@@ -130,11 +135,11 @@ class Grammar:
         """The runs and bad records of a text in UTF-8, in their order. Raises `FileInvalid` for a record that is too long."""
         end, waiting = self.dialect.line_end, b""
         for piece in pieces:
-            waiting = yield from self._take(waiting + piece, final=False)
+            waiting = yield from self.take(waiting + piece, final=False)
             if len(waiting) > LONGEST_RECORD:
                 raise FileInvalid(f"{self.name} has a record of more than 16 MB at line {self.line}: close its quotes")
         if waiting:
-            yield from self._take(waiting if waiting.endswith(end) else waiting + end, final=True)
+            yield from self.take(waiting if waiting.endswith(end) else waiting + end, final=True)
 
     def first(self, text: bytes, *, final: bool) -> tuple[int, int] | None:
         """Where the first record of a text begins and ends, without its line end; None if that is not there yet.
@@ -156,10 +161,10 @@ class Grammar:
     def behind(self, text: bytes, end: int) -> bytes:
         """The text behind a record that ends at a place."""
         end = min(end + len(self.dialect.line_end), len(text))
-        self._advance(text, 0, end)
+        self.advance(text, 0, end)
         return text[end:]
 
-    def _take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
+    def take(self, text: bytes, *, final: bool) -> Generator[Segment, None, bytes]:
         """The segments at the beginning of a text, the good records in one run. Returns the rest, whose end is not there yet."""
         good: list[bytes] = []
         places: dict[int, tuple[int, int]] = {}
@@ -178,9 +183,9 @@ class Grammar:
                     break
                 record, end = bad
                 yield record
-            at = self._advance(text, at, end)
+            at = self.advance(text, at, end)
         if good:
-            yield Run(content=b"".join(good), places=places)
+            yield GoodRecords(content=b"".join(good), places=places)
         return text[at:]
 
     @staticmethod
@@ -189,7 +194,7 @@ class Grammar:
         match = pattern.match(text, at)
         return at if match is None else match.end()
 
-    def _advance(self, text: bytes, begin: int, end: int) -> int:
+    def advance(self, text: bytes, begin: int, end: int) -> int:
         self.line += text.count(self.dialect.line_end[-1:], begin, end)
         self.byte += end - begin
         return end
@@ -224,7 +229,7 @@ class Grammar:
             count = self.dialect.count(text[at:stop])
             return f"it has {count} field{'' if count == 1 else 's'}, and {self.fields} are expected"
         character = text[stop : stop + 1]
-        if character in _BREAKS and not self.dialect.options.line_separator:
+        if character in _BREAKS and self.dialect.has_usual_end:
             return "it has another line end than the file's first line"
         if self.dialect.quote and character == self.dialect.quote:
             return "a quote stands in a value without quotes, or is not closed in its line"

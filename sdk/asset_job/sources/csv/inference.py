@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from asset_job.errors import FileInvalid, SourceInvalid
-from asset_job.sources.csv.grammar import Run
+from asset_job.sources.csv.grammar import GoodRecords
 from asset_job.sources.csv.opening import OpenCsv, by_encoding, texts_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
@@ -32,7 +32,7 @@ class CsvInference:
         self._check(names, file.name)
         shown = [ShownType()] * count
         for segment in opened.grammar.segments(opened.pieces):
-            if isinstance(segment, Run):
+            if isinstance(segment, GoodRecords):
                 columns = texts_of(by_encoding(segment, opened.grammar)[0], opened.grammar).columns
                 shown = [
                     before.joined(ShownType.of(texts, self.options))
@@ -66,6 +66,8 @@ class CsvInference:
                     f"{file['file']} has the columns {', '.join(file['names'])}, and {first['file']} has "
                     f"{', '.join(first['names'])}: read them apart, or give a schema"
                 )
-            shown = [before.joined(ShownType(**each)) for before, each in zip(shown, file["shown"], strict=True)]
+            shown = [
+                before.joined(replace(ShownType(), **each)) for before, each in zip(shown, file["shown"], strict=True)
+            ]
         names = ["`" + name.replace("`", "``") + "`" for name in first["names"]]
         return ", ".join(f"{name} {each.ddl}" for name, each in zip(names, shown, strict=True))

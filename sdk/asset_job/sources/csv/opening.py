@@ -6,16 +6,20 @@ import codecs
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.csv.grammar import Dialect, Grammar, Run, line_end_of
+from asset_job.sources.csv.grammar import Dialect, GoodRecords, Grammar, line_end_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
 from asset_job.sources.texts.encodings import is_utf8, text_of_file
+
+_FIRST_LINE: Final = 1 << 16
+"""Bytes in which the first line of a file that was divided ends."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,43 +37,66 @@ class OpenCsv:
 
         Raises `FileInvalid` for a header that is no record.
         """
-        pieces, text, begin = text_of_file(file, options.encoding), b"", file.part[0] if file.part else 0
-        while True:
-            piece = next(pieces, None)
-            text += piece or b""
-            line_end = line_end_of(text, options, final=piece is None)
-            if line_end is not None:
-                dialect = Dialect(options=options, line_end=line_end)
-                grammar = Grammar(
-                    dialect=dialect, fields=fields, name=file.name, part=file.part is not None, byte=begin
-                )
-                first = grammar.first(text, final=piece is None)
-                if first is not None:
-                    break
-            if len(text) > 2 * LONGEST_RECORD:
-                raise FileInvalid(f"{file.name} has a first record of more than 16 MB: close its quotes")
-        values = replace(dialect, options=replace(options, null_value="")).split(text[slice(*first)])
-        if not values and (fields != 1 or options.header):
+        begin = file.part[0] if file.part else 0
+        dialect, texts = _dialect(file, options)
+        grammar = Grammar(dialect=dialect, fields=fields, name=file.name, part=file.part is not None, byte=begin)
+        if fields is not None and not (options.header and begin == 0):
+            return cls(header=None, grammar=grammar, pieces=texts)
+        text, first = _first_record(grammar, texts)
+        record = text[slice(*first)]
+        if not is_utf8(record):
+            raise FileInvalid(
+                f"the first line of {file.name} holds bytes that are no text: name its encoding by the option encoding"
+            )
+        values = replace(dialect, options=replace(options, null_value="")).split(record)
+        if not values:
             return None
         grammar.fields = len(values) if fields is None else fields
-        if options.header and begin == 0:
-            header = [(name or "").strip() or f"_c{at}" for at, name in enumerate(values)]
-            return cls(header=header, grammar=grammar, pieces=chain([grammar.behind(text, first[1])], pieces))
-        return cls(header=None, grammar=grammar, pieces=chain([text], pieces))
+        if not options.header:
+            return cls(header=None, grammar=grammar, pieces=chain([text], texts))
+        header = [(name or "").strip() or f"_c{at}" for at, name in enumerate(values)]
+        return cls(header=header, grammar=grammar, pieces=chain([grammar.behind(text, first[1])], texts))
 
 
-def single_records(run: Run, grammar: Grammar) -> Iterator[Run]:
+def _dialect(file: OpenFile, options: ReadOptions) -> tuple[Dialect, Iterator[bytes]]:
+    """The dialect of a file, whose line end is that of its first line, and the text of the file or part."""
+    if file.part and file.part[0]:
+        first_line = file.seekable().read(_FIRST_LINE)
+        line_end = line_end_of(first_line, options, final=True)
+        return Dialect(options=options, line_end=line_end or b"\n"), text_of_file(file, options.encoding)
+    texts, text = text_of_file(file, options.encoding), b""
+    while (line_end := line_end_of(text, options, final=False)) is None:
+        piece = next(texts, None)
+        if piece is None:
+            line_end = line_end_of(text, options, final=True)
+            break
+        text += piece
+    return Dialect(options=options, line_end=line_end or b"\n"), chain([text], texts)
+
+
+def _first_record(grammar: Grammar, texts: Iterator[bytes]) -> tuple[bytes, tuple[int, int]]:
+    """The beginning of a text, and where in it the first record begins and ends. Raises `FileInvalid`."""
+    text, final = b"", False
+    while (first := grammar.first(text, final=final)) is None:
+        if len(text) > 2 * LONGEST_RECORD:
+            raise FileInvalid(f"{grammar.name} has a first record of more than 16 MB: close its quotes")
+        piece = next(texts, None)
+        text, final = text + (piece or b""), piece is None
+    return text, first
+
+
+def single_records(run: GoodRecords, grammar: Grammar) -> Iterator[GoodRecords]:
     """Each record of a run as a run of its own."""
     line, byte, end = 0, 0, grammar.dialect.line_end
     for match in grammar.record.finditer(run.content):
         line, byte = run.places.get(match.start(), (line, byte))
         if grammar.fields == 1 or match[0] != end:
-            yield Run(content=match[0], places={0: (line, byte)})
+            yield GoodRecords(content=match[0], places={0: (line, byte)})
         line += match[0].count(end[-1:])
         byte += len(match[0])
 
 
-def by_encoding(run: Run, grammar: Grammar) -> tuple[Run, list[Run]]:
+def by_encoding(run: GoodRecords, grammar: Grammar) -> tuple[GoodRecords, list[GoodRecords]]:
     """The records of a run that are texts, as one run, and each of those that hold bytes that are none."""
     if is_utf8(run.content):
         return run, []
@@ -83,12 +110,12 @@ def by_encoding(run: Run, grammar: Grammar) -> tuple[Run, list[Run]]:
             size += len(single.content)
         else:
             others.append(single)
-    return Run(content=b"".join(texts), places=places), others
+    return GoodRecords(content=b"".join(texts), places=places), others
 
 
-def texts_of(run: Run, grammar: Grammar) -> pa.RecordBatch:
+def texts_of(run: GoodRecords, grammar: Grammar) -> pa.RecordBatch:
     """The values of a run as texts, null for a field with nothing in it. The columns are named by number."""
-    options, names = grammar.dialect.options, [str(at) for at in range(grammar.fields or 0)]
+    names = [str(at) for at in range(grammar.fields or 0)]
     marked = run.content.startswith(codecs.BOM_UTF8)  # Arrow would drop the mark, and refuses what is empty
     if not run.content or marked or not grammar.dialect.is_plain:
         rows = [
@@ -97,11 +124,15 @@ def texts_of(run: Run, grammar: Grammar) -> pa.RecordBatch:
         ]
         columns = zip(*rows, strict=True) if rows else [[] for _ in names]
         return pa.RecordBatch.from_arrays([pa.array(column, pa.string()) for column in columns], names)
+    return _split_by_arrow(run.content, grammar.dialect.options, names)
+
+
+def _split_by_arrow(content: bytes, options: ReadOptions, names: list[str]) -> pa.RecordBatch:
     table = csv.read_csv(
-        pa.BufferReader(run.content),
-        csv.ReadOptions(use_threads=False, block_size=len(run.content) + 1, column_names=names),
+        pa.BufferReader(content),
+        csv.ReadOptions(use_threads=False, block_size=len(content) + 1, column_names=names),
         csv.ParseOptions(
-            delimiter=grammar.dialect.options.separator,
+            delimiter=options.separator,
             quote_char=options.quote or False,
             newlines_in_values=True,
             ignore_empty_lines=len(names) > 1,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from asset_job.errors import FileInvalid, SourceInvalid
-from asset_job.sources.csv.grammar import Grammar, Run
+from asset_job.sources.csv.grammar import GoodRecords, Grammar
 from asset_job.sources.csv.opening import OpenCsv, by_encoding, single_records, texts_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
@@ -54,7 +54,7 @@ class CsvParser:
                 "correct the file, its separator (sep) or the schema"
             )
 
-    def _rows(self, run: Run, grammar: Grammar) -> Iterator[Parsed]:
+    def _rows(self, run: GoodRecords, grammar: Grammar) -> Iterator[Parsed]:
         """The good rows of a run, and the records with a text that is no value of its column."""
         run, others = by_encoding(run, grammar)
         for single in others:

@@ -9,6 +9,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from asset_job.errors import SourceInvalid
 from asset_job.sources.json.columns import JsonColumns
 from asset_job.sources.json.plain import PlainLines
 from asset_job.sources.json.values import JsonValues, Value
@@ -50,7 +51,7 @@ class JsonParser:
                 left = slowly = min(slowly * 2, _MOST)
             group = values.group()
             pending += group
-            size = sum(len(each.text) for each in group if isinstance(each, Value))
+            size = sum(len(each.text if isinstance(each, Value) else each.record) for each in group)
             left, length = left - size - 1, length + size
             if length > _MOST:
                 yield from columns.parsed(pending)
@@ -59,6 +60,8 @@ class JsonParser:
 
 
 def json_values(file: OpenFile, options: ReadOptions) -> JsonValues:
-    """The values of a file."""
+    """The values of a file. Raises `SourceInvalid` for an option that has no meaning."""
+    if (options.line_separator or "").strip():
+        raise SourceInvalid("values of JSON have nothing but white space between them: remove the option lineSep")
     pieces = decoded(file.pieces(), options.encoding)
     return JsonValues(codecs.iterdecode(pieces, "utf-8", "surrogateescape"), name=file.name)

@@ -1,7 +1,8 @@
 """Divide a text into JSON values. Values follow one another with any white space between them, or none.
 
 An array at the top gives its elements. What breaks the syntax is one line, if the file's first value ended at its line; else
-it is the rest of the file. Nothing of a broken line is kept, so the values of a line are held until it has ended.
+it is the rest of the file. Nothing of a broken line is kept, so the values of a line are held until it has ended (of
+a line of megabytes they are not).
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ _LONGEST_TOKEN: Final = 12
 """More characters than any token but a string has. A decoder that stops so close to a text's end may lack what follows."""
 _WINDOW: Final = 4 << 10
 """Characters in which a value is looked for first. What an error costs grows with the text."""
+_HELD: Final = 4 << 20
+"""Characters of a line whose values are held until it has ended. Of a longer line what is good is returned."""
 _MUCH: Final = 1 << 20
 """Characters of values that are returned at a time, where they need not be held."""
 
@@ -101,15 +104,17 @@ class JsonValues:
         self._step(values)
         if self.lines is None and not (self._place() == self._first and self._within):
             self.lines = self._line == self._first
-        if self._at - self.begin > (LONGEST_RECORD if self.lines is not False else _MUCH):
+        length = self._at - self.begin  # places move when more is read
+        if not self._within and (not self._character() or self._line_ends_after(length)):
+            self._at = self.begin + length
+            return True
+        if length > (_MUCH if self.lines is False else _HELD):
             self.lines = False
             return True
-        if self._within:
-            return False
-        length = self._at - self.begin  # places move when more is read
-        ended = not self._character() or _LINE_END.search(self.text, self.begin + length, self._at) is not None
-        self._at = self.begin + length if ended else self._at
-        return ended
+        return False
+
+    def _line_ends_after(self, length: int) -> bool:
+        return _LINE_END.search(self.text, self.begin + length, self._at) is not None
 
     def _step(self, values: list[Value | BadRecord]) -> None:
         character = self._character()

@@ -40,13 +40,13 @@ _UNMARKED: Final = ("", "parquet-mr", "impala", "hive")
 """The writers, as files name them, whose calendar depends on their version and settings."""
 
 
-class Refused(pa.ArrowInvalid):  # type: ignore[misc] # pyarrow has no types
+class ValueRefused(pa.ArrowInvalid):  # type: ignore[misc] # pyarrow has no types
     """A value does not fit, for the reason that is the message."""
 
 
 def refuse_if(holds: bool, reason: str) -> None:
     if holds:
-        raise Refused(reason)
+        raise ValueRefused(reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,6 +80,8 @@ class Calendars:
     zone: str | None
     """The time zone in which moments were counted in the old calendar."""
     by_spark: bool
+    is_exact: bool = False
+    """Whether INT96 has nothing but what Spark has, because Spark's own writer wrote the file."""
 
     def rule(self, family: str) -> Callable[[str, pa.Array], pa.Array] | None:
         """What makes a column proleptic, or refuses, for the reason given, what cannot be known. None: nothing does.
@@ -100,19 +102,24 @@ class Calendars:
 
 def calendars_of(metadata: Any, options: ReadOptions) -> Calendars:
     """What the marks in a file's footer say, or else its writer, or else the options."""
-    marks = {key.decode(): value.decode("utf-8", "replace") for key, value in (metadata.metadata or {}).items()}
-    version = marks.get("org.apache.spark.version")
-    legacy = "LEGACY" in {options.calendar, options.int96_calendar}
-    zone = marks.get("org.apache.spark.timeZone") or (options.time_zone if legacy else None)
-    days, int96 = options.calendar, options.int96_calendar
+    items = (metadata.metadata or {}).items()
+    marks = {key.decode("utf-8", "replace"): value.decode("utf-8", "replace") for key, value in items}
+    zone = marks.get("org.apache.spark.timeZone")
+    if zone is None and "LEGACY" in {options.calendar, options.int96_calendar}:
+        zone = options.time_zone
     writer = next(iter((metadata.created_by or "").lower().split()), "")
-    if version is not None:
+    if (version := marks.get("org.apache.spark.version")) is not None:
         parts = [int(part) for part in re.findall(r"\d+", version)[:2]]
-        days = "LEGACY" if parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks else "CORRECTED"
-        int96 = "LEGACY" if parts < [3, 1] or "org.apache.spark.legacyINT96" in marks else "CORRECTED"
-    elif writer not in _UNMARKED or "iceberg.schema" in marks:
-        days = int96 = "CORRECTED"
-    return Calendars(days=days, int96=int96, zone=zone, by_spark=version is not None)
+        days = _of_spark(parts < [3, 0] or "org.apache.spark.legacyDateTime" in marks)
+        int96 = _of_spark(parts < [3, 1] or "org.apache.spark.legacyINT96" in marks)
+        return Calendars(days=days, int96=int96, zone=zone, by_spark=True, is_exact=writer == "parquet-mr")
+    if writer in _UNMARKED and "iceberg.schema" not in marks:
+        return Calendars(days=options.calendar, int96=options.int96_calendar, zone=zone, by_spark=False)
+    return Calendars(days="CORRECTED", int96="CORRECTED", zone=zone, by_spark=False)
+
+
+def _of_spark(legacy: bool) -> Calendar:
+    return "LEGACY" if legacy else "CORRECTED"
 
 
 def _known(first: int, kind: pa.DataType, reason: str, array: pa.Array) -> pa.Array:

@@ -6,7 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, Final
 
 import pyarrow as pa
@@ -68,19 +68,16 @@ class ParquetContent:
         if footer > len(tail):
             stored.seek(size - footer)
             tail = stored.read()
-        whole = len(tail) == size
-        with _broken(file.name):
-            return cls(
-                name=file.name,
-                size=size,
-                part=file.part,
-                source=pa.BufferReader(tail) if whole else pa.PythonFile(stored, mode="r"),
-                metadata=parquet.read_metadata(pa.BufferReader(tail[-footer:])),
-            )
+        with broken(file.name):
+            metadata = parquet.read_metadata(pa.BufferReader(tail[-footer:]))
+            if sum(metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)) != metadata.num_rows:
+                raise pa.ArrowInvalid("its row groups have another number of rows than the file")
+            source = pa.BufferReader(tail) if len(tail) == size else pa.PythonFile(stored, mode="r")
+            return cls(name=file.name, size=size, part=file.part, source=source, metadata=metadata)
 
     def fields(self) -> list[pa.Field]:
         """The columns in their order, with types that say what the file means."""
-        with _broken(self.name):
+        with broken(self.name):
             opened = self._opened("us")
             leaves = map(opened.schema.column, range(self.metadata.num_columns))
             return [
@@ -90,7 +87,7 @@ class ParquetContent:
 
     def rows(self, names: Sequence[str], int96: Sequence[str]) -> Iterator[RowsRead]:
         """The rows of the part's row groups, of the columns `names`. Those in `int96` are read twice, to be exact."""
-        with _broken(self.name):
+        with broken(self.name):
             opened, again = self._opened("s" if int96 else "us"), self._opened("ns") if int96 else None
             counts = [self.metadata.row_group(group).num_rows for group in range(self.metadata.num_row_groups)]
             firsts = list(accumulate(counts, initial=0))
@@ -130,31 +127,30 @@ class ParquetContent:
             yield together
 
     def _groups(self) -> Iterator[tuple[int, int]]:
-        """The part's row groups, each with its size in bytes. As in Spark, a group belongs to the part with its middle."""
-        begins = [_begin_of(self.metadata.row_group(group)) for group in range(self.metadata.num_row_groups)]
-        for group, (begin, end) in enumerate(pairwise([*begins, self.size])):
-            middle = min(max(begin + end, 0), 2 * self.size - 1) // 2
+        """The part's row groups, each with its size in bytes. A group belongs to the part with its middle.
+
+        The places are estimated from the sizes, because pyarrow ends the process where a broken footer has other places.
+        """
+        sizes = [
+            max(self.metadata.row_group(group).total_byte_size, 1) for group in range(self.metadata.num_row_groups)
+        ]
+        ends = list(accumulate(sizes))
+        for group, (size, end) in enumerate(zip(sizes, ends, strict=True)):
+            middle = self.size * (2 * end - size) // (2 * ends[-1])
             if self.part is None or self.part[0] <= middle < self.part[1]:
-                yield group, end - begin
+                yield group, size
 
 
 @contextmanager
-def _broken(name: str) -> Iterator[None]:
+def broken(name: str) -> Iterator[None]:
     """Turn what pyarrow says of a broken file into `FileInvalid`. What the file's storage raises passes."""
     try:
         yield
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, ValueError, OSError) as error:
         if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
             raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise FileInvalid(f"{name} is a broken Parquet file: {reason}; write it again") from None
-
-
-def _begin_of(group: Any) -> int:
-    if group.num_columns == 0:
-        return 0
-    chunk = group.column(0)
-    return int(chunk.dictionary_page_offset or chunk.data_page_offset)
 
 
 def _one_batch(rows: pa.Table) -> pa.RecordBatch:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from asset_job.errors import FileInvalid
 from asset_job.sources.options import ReadOptions
-from asset_job.sources.parquet.calendars import Calendars, Refused, floor_divided, refuse_if
+from asset_job.sources.parquet.calendars import Calendars, ValueRefused, floor_divided, refuse_if
 from asset_job.sources.parquet.sparktypes import INT96, LOCAL, UUID, spark_type
 
 Bad: TypeAlias = dict[int, str]
@@ -21,6 +21,7 @@ Bad: TypeAlias = dict[int, str]
 Convert: TypeAlias = Callable[[Sequence[pa.Array], Bad], pa.Array]
 """Converts a column that was read once or, with INT96, twice. What does not fit is null in the result."""
 VALUE: Final = "\0"
+_NANOSECONDS: Final = "has nanoseconds, which Spark has not: read with truncate=True to cut them off"
 _CALENDAR: Final = (
     "is so early that its calendar or time zone matters, and the file does not say it: read with datetimeRebaseMode and "
     "int96RebaseMode, 'CORRECTED' or (with timeZone) 'LEGACY'"
@@ -44,7 +45,7 @@ class Conversions:
             if len(same) > 1:
                 several = ", ".join(known[at] for at in same)
                 raise FileInvalid(f"{self.file}: {where} has several of the name {name}: {several}; rename all but one")
-            places.update(dict.fromkeys([name] * len(same), *same))
+            places |= {name: same[0]} if same else {}
         return places
 
     def of(self, source: pa.DataType, target: pa.DataType, path: str) -> Convert:
@@ -91,7 +92,7 @@ def _of_any_unit(truncate: bool, array: pa.Array) -> pa.Array:
     try:
         return unzoned.cast(LOCAL)
     except pa.ArrowInvalid:
-        raise Refused(_NANOSECONDS if array.type.unit == "ns" else "is outside the years that Spark has") from None
+        raise ValueRefused(_NANOSECONDS if array.type.unit == "ns" else "is outside the years that Spark has") from None
 
 
 def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = None) -> pa.Array:
@@ -105,14 +106,11 @@ def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = No
     return pc.add_checked(pc.multiply_checked(seconds, 1_000_000), micros).cast(LOCAL)
 
 
-_NANOSECONDS: Final = "has nanoseconds, which Spark has not: read with truncate=True to cut them off"
-
-
 def _in_zone(zone: str, kind: pa.DataType, array: pa.Array) -> pa.Array:
     try:
         return pc.assume_timezone(array.cast(LOCAL), zone).cast(kind)
     except pa.ArrowInvalid:
-        raise Refused(f"is no moment, or two, in {zone}") from None
+        raise ValueRefused(f"is no moment, or two, in {zone}") from None
 
 
 def _safely(kind: pa.DataType, array: pa.Array) -> pa.Array:
@@ -188,8 +186,8 @@ def plain(array: pa.Array) -> pa.Array:
     types, kind = pa.types, array.type
     if types.is_dictionary(kind):
         return array.dictionary_decode()
-    if types.is_date64(kind):
-        return array.cast(pa.date32())
+    if types.is_date64(kind) or types.is_decimal32(kind) or types.is_decimal64(kind):
+        return array.cast(pa.date32() if types.is_date64(kind) else pa.decimal128(kind.precision, kind.scale))
     if types.is_map(kind):
         return array.cast(pa.list_(pa.struct([kind.key_field, kind.item_field])))
     lists = types.is_nested(kind) and not types.is_struct(kind)
@@ -211,7 +209,7 @@ def _leaf(
             values = [step(*values)]
     except pa.ArrowInvalid as error:
         if count == 1:
-            bad[at] = f"{subject} {error if isinstance(error, Refused) else 'does not fit'}"
+            bad[at] = f"{subject} {error if isinstance(error, ValueRefused) else 'does not fit'}"
             return pa.nulls(1, target)
     else:
         return values[0]

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import calendars_of
-from asset_job.sources.parquet.content import ParquetContent, RowsRead
+from asset_job.sources.parquet.content import ParquetContent, RowsRead, broken
 from asset_job.sources.parquet.conversion import VALUE, Bad, Conversions, Convert
 from asset_job.sources.parquet.sparktypes import INT96
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
@@ -35,7 +35,8 @@ class ParquetParser:
         """The rows of the file's part, in batches, and its bad rows. Raises `FileInvalid`."""
         content = ParquetContent.of(file)
         constants = {name: value for name, value in partition_values(file.name).items() if name in self.from_path}
-        calendars = calendars_of(content.metadata, self.options)
+        with broken(file.name):
+            calendars = calendars_of(content.metadata, self.options)
         conversions = Conversions(file=file.name, calendars=calendars, options=self.options)
         fields = content.fields()
         names = [name for name in self.columns.names if name not in constants]
@@ -45,7 +46,7 @@ class ParquetParser:
             for name, at in places.items()
         }
         sources = [fields[at] for at in dict.fromkeys(places.values())]
-        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.by_spark]
+        twice = [field.name for field in sources if str(INT96) in str(field.type) and not calendars.is_exact]
         for rows in content.rows([field.name for field in sources], twice):
             yield from self._parsed(rows, convert, constants)
 

@@ -96,33 +96,36 @@ def spark_type(kind: pa.DataType) -> str:
 
 def joined(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     """The type of Spark that has all values of two of its types. Raises `TypeError` if there is none."""
-    types = pa.types
-    if one == other or types.is_null(one) or types.is_null(other):
-        return other if types.is_null(one) else one
-    if types.is_struct(one) and types.is_struct(other):
-        fields = {field.name.lower(): field for field in one}
-        for field in other:
-            known = fields.get(field.name.lower(), field)
-            fields[field.name.lower()] = known.with_type(joined(known.type, field.type))
-        return pa.struct(list(fields.values()))
-    if types.is_map(one) and types.is_map(other):
+    if pa.types.is_null(one):
+        return other
+    if one == other or pa.types.is_null(other):
+        return one
+    alike = one.id == other.id
+    if alike and pa.types.is_struct(one):
+        return _joined_members(one, other)
+    if alike and pa.types.is_map(one):
         return pa.map_(joined(one.key_type, other.key_type), joined(one.item_type, other.item_type))
-    if types.is_list(one) and types.is_list(other):
+    if alike and pa.types.is_list(one):
         return pa.list_(joined(one.value_type, other.value_type))
     known = next((kind for kind, narrower in _NARROWER.items() if {one, other} <= {*narrower}), None)
     return known or _decimal(one, other)
 
 
+def _joined_members(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    fields = {field.name.lower(): field for field in one}
+    for field in other:
+        known = fields.get(field.name.lower(), field)
+        fields[field.name.lower()] = known.with_type(joined(known.type, field.type))
+    return pa.struct(list(fields.values()))
+
+
 def _decimal(*kinds: pa.DataType) -> pa.DataType:
-    sizes = [
-        (_INTEGERS[kind], 0) if kind in _INTEGERS else (kind.precision, kind.scale) for kind in kinds if _counts(kind)
-    ]
-    scale = max((scale for _, scale in sizes), default=0)
-    digits = scale + max((digits - scale for digits, scale in sizes), default=0)
-    if len(sizes) < len(kinds) or digits > _MOST_DIGITS:
+    """The decimal that has all values of decimals and integers. Raises `TypeError`."""
+    decimals = [pa.decimal128(_INTEGERS[kind], 0) if kind in _INTEGERS else kind for kind in kinds]
+    if not all(map(pa.types.is_decimal, decimals)):
+        raise TypeError
+    scale = max(kind.scale for kind in decimals)
+    digits = scale + max(kind.precision - kind.scale for kind in decimals)
+    if digits > _MOST_DIGITS:
         raise TypeError
     return pa.decimal128(digits, scale)
-
-
-def _counts(kind: pa.DataType) -> bool:
-    return kind in _INTEGERS or bool(pa.types.is_decimal(kind))

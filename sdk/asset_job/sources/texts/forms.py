@@ -29,7 +29,7 @@ DATE: Final = r"\d{4}-\d\d-\d\d"
 CLOCK: Final = r"\d\d:\d\d(?::\d\d(?:\.\d{1,6})?)?"
 _MIDNIGHT: Final = r"(?:[T ]00:00(?::00(?:\.0+)?)?)?"
 _OFFSET: Final = r"Z|[+-](?:0\d|1[0-7])(?::?[0-5]\d)?|[+-]18(?::?00)?"
-_MOMENT: Final = rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})0*(?P<offset>{_OFFSET})?$"
+_MOMENT: Final = rf"^(?P<day>{DATE})[T ](?P<clock>{CLOCK})(?P<offset>{_OFFSET})?$"
 _ZONED: Final = rf"^{DATE}[T ]{CLOCK}(?:{_OFFSET})$"
 _LOCAL: Final = rf"^{DATE}[T ]{CLOCK}$"
 """Time stamps, all with an offset or all without, that Arrow casts as they are."""
@@ -126,7 +126,7 @@ def _moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.Array:
         return _cast(texts, lambda some: some.cast(kind))
     if pc.all(pc.match_substring_regex(texts, _LOCAL)).as_py():
         return _local_moments(texts, kind, zone)
-    parts = pc.extract_regex(texts, _MOMENT)
+    parts = pc.extract_regex(pc.replace_substring_regex(texts, r"(\.\d{6})0+", r"\1"), _MOMENT)
     offsets = pc.if_else(pc.is_valid(parts), pc.struct_field(parts, "offset"), None)
     local = pc.binary_join_element_wise(pc.struct_field(parts, "day"), pc.struct_field(parts, "clock"), "T")
     local = pc.if_else(pc.equal(offsets, ""), local, None)
@@ -174,10 +174,10 @@ def _moment_in(local: datetime | None, zone: ZoneInfo) -> int | None:
 
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times
 _YEARS: Final = (datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - of which Python can compute every zone
-_FIRST_BY_PYTHON: Final = pa.scalar(datetime.min, pa.timestamp("us"))
+_FIRST_BY_PYTHON: Final = pa.scalar(datetime(1, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _FIRST_BY_ARROW: Final = pa.scalar(datetime(1902, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
-"""From here on Arrow knows no daylight saving."""
+"""The local times of which Arrow knows the daylight saving."""
 _SHORTENED: Final = 100
 
 

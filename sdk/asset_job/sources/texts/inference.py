@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, replace
 from typing import Final, Self
 
 import pyarrow as pa
@@ -77,8 +77,8 @@ class ShownType:
 
     def joined(self, other: Self) -> Self:
         """What both show."""
-        names = (field.name for field in fields(self))
-        return type(self)(**{name: max(getattr(self, name), getattr(other, name)) for name in names})
+        others = asdict(other)
+        return replace(self, **{name: max(value, others[name]) for name, value in asdict(self).items()})
 
     @property
     def ddl(self) -> str:

@@ -40,15 +40,15 @@ _LONGEST_FRACTION: Final = 9
 @cache
 def expression(pattern: str) -> str:
     """The regular expression of texts in a pattern, with named groups. Raises `AssetJobError` for what it cannot say."""
-    parts, names = [], []
+    parts, names = list[str](), list[str]()
     for match in _TOKENS.finditer(pattern):
         literal, letter, bracket, other = match.groups()
         if letter is not None:
-            run = match[0]
-            name, form = ("fraction", rf"\d{{{len(run)}}}") if letter == "S" else _LETTERS.get(run, ("", ""))
-            if not name or len(run) > _LONGEST_FRACTION or name in names:
+            name, form = _field(match[0])
+            if not name or name in names:
                 raise AssetJobError(
-                    f"the pattern {pattern!r} has {run!r}, which is not understood: use yyyy, MM, dd, HH, mm, ss, S, a, h, XXX, each once"
+                    f"the pattern {pattern!r} has {match[0]!r}, which is not understood: use yyyy, MM, dd, HH, mm, ss, S, a, "
+                    "h, XXX, each once"
                 )
             names.append(name)
             parts.append(f"(?P<{name}>{form})")
@@ -64,25 +64,25 @@ def expression(pattern: str) -> str:
     return f"^{''.join(parts)}$"
 
 
+def _field(letters: str) -> tuple[str, str]:
+    """The name and the form of what a run of one letter stands for; empty: that is not known."""
+    if letters.startswith("S") and len(letters) <= _LONGEST_FRACTION:
+        return "fraction", rf"\d{{{len(letters)}}}"
+    return _LETTERS.get(letters, ("", ""))
+
+
 def in_iso(texts: pa.Array, pattern: str | None) -> pa.Array:
     """Texts in a pattern, written as `YYYY-MM-DDThh:mm:ss.ffffff±hh:mm` as far as it says; others null. None: as they are."""
     if pattern is None:
         return texts
-    found = pc.extract_regex(texts, expression(pattern))
-    names = {field.name for field in found.type}
-    parts = {name: pc.if_else(pc.is_valid(found), pc.struct_field(found, name), None) for name in names}
+    groups = pc.extract_regex(texts, expression(pattern))
+    names = {field.name for field in groups.type}
+    parts = {name: pc.if_else(pc.is_valid(groups), pc.struct_field(groups, name), None) for name in names}
     day = pc.binary_join_element_wise(parts["year"], *(_two(parts[name]) for name in ("month", "day")), "-")
-    hour = _two(parts["hour"]) if "hour" in parts else _hour(parts) if "half" in parts else None
-    if hour is None:
-        return day
-    zero = pc.if_else(pc.is_valid(found), "00", None)
-    clock = [
-        hour,
-        *(
-            _two(pc.if_else(pc.equal(parts[name], ""), "00", parts[name])) if name in parts else zero
-            for name in ("minute", "second")
-        ),
-    ]
+    zero = pc.if_else(pc.is_valid(groups), "00", None)
+    clock = [_two(parts[name]) if name in parts else zero for name in ("hour", "minute", "second")]
+    if "half" in parts:
+        clock[0] = _hour(parts)
     whole = pc.binary_join_element_wise(day, pc.binary_join_element_wise(*clock, ":"), "T")
     if "fraction" in parts:
         whole = pc.binary_join_element_wise(

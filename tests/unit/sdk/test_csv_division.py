@@ -1,0 +1,90 @@
+"""A file of CSV is divided only behind records, and its parts have the rows and bad records of the whole."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from asset_job.sources.arrow import lines_of_part
+from asset_job.sources.csv.division import record_ends
+from asset_job.sources.csv.parser import CsvParser
+from asset_job.sources.options import ReadOptions
+from asset_job.sources.records import BadRecord, OpenFile
+from tests.unit.sdk.in_memory import InMemory
+
+COLUMNS = pa.schema([("a", pa.string()), ("b", pa.string())])
+
+
+@dataclass(frozen=True)
+class InMemoryPart(InMemory):
+    """A part of a file in memory, which gives out whole lines."""
+
+    def pieces(self) -> Iterator[bytes]:
+        if self.part is None:
+            return super().pieces()
+        begin = max(self.part[0] - 1, 0)
+        return lines_of_part(replace(self, body=self.body[begin:], part=None).pieces(), *self.part)
+
+
+def read(file: OpenFile, options: ReadOptions) -> tuple[list[Any], list[tuple[str, int]]]:
+    rows: list[Any] = []
+    bad: list[tuple[str, int]] = []
+    for parsed in CsvParser(columns=COLUMNS, options=options).parse(file):
+        if isinstance(parsed, BadRecord):
+            bad.append((parsed.record, parsed.count))
+        else:
+            rows += [tuple(row.values()) for row in parsed.to_pylist()]
+    return rows, sorted(bad)
+
+
+def in_parts(file: InMemoryPart, ends: Sequence[int], options: ReadOptions) -> tuple[list[Any], list[tuple[str, int]]]:
+    parts = [read(replace(file, part=part), options) for part in pairwise([0, *ends, len(file.body)])]
+    return [row for rows, _ in parts for row in rows], sorted(record for _, bad in parts for record in bad)
+
+
+def check(seed: int) -> int:
+    """Compare a file with its parts. Return in how many parts it was read."""
+    draw = random.Random(seed)
+    line_end = draw.choice([b"\n", b"\r\n"])
+    options = ReadOptions.of(
+        "csv", draw.choice([{}, {"header": False}, {"comment": "#"}, {"escape": "\\"}, {"quote": ""}])
+    )
+    some = [b",", b"a", b"b", "é".encode(), line_end, line_end, b'"', b'"', b'""', b"\n", b"\r", b"#", b"\\", b"\xff"]
+    weights = [6, 4, 4, 1, 4, 4, *([3, 3, 1] if draw.random() < 0.7 else [0.05, 0.05, 0]), 0.3, 0.3, 0.5, 0.5, 0.2]
+    body = b"".join(draw.choices(some, weights, k=draw.randint(0, 120)))
+    mark = draw.choice([b"", b"\xef\xbb\xbf"])
+    file = InMemoryPart(mark + b"a,b" + line_end + body, seed, draw.choice([1, 10, 60]))
+    places = sorted(draw.sample(range(1, len(file.body) + 1), draw.randint(1, 4)))
+    ends = record_ends(file, options, places)
+    assert list(ends) == sorted(set(ends)), file.body
+    assert in_parts(file, ends, options) == read(file, options), (file.body, ends)
+    return len(ends) + 1
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_parts_have_the_rows_and_bad_records_of_the_whole(seed: int) -> None:
+    parts = [check(seed * 100 + at) for at in range(100)]
+    assert sum(parts) > 150
+
+
+def test_no_place_is_inside_quotes() -> None:
+    file = InMemory(b'a,b\n1,"x\ny\n"\n2,"' + b"z\n" * 20 + b'"\n3,c\n', longest=1)
+    first, second = file.body.index(b'2,"'), file.body.index(b"3,c")
+    assert record_ends(file, ReadOptions(), [8, 20, 30]) == [first, second]
+
+
+def test_files_that_cannot_be_divided_are_not() -> None:
+    assert record_ends(InMemory(b"a,b\r1,2\r3,4\r"), ReadOptions(), [5]) == []
+    assert record_ends(InMemory(b'a,b\n1,"2\n3,4\n'), ReadOptions(), [8]) == []
+    assert record_ends(InMemory(b""), ReadOptions(), [5]) == []
+
+
+def test_a_part_has_the_line_end_of_the_first_line_of_its_file() -> None:
+    file = InMemoryPart(b"a,b\n1,x\n2,y\r\n3,z\n")
+    assert in_parts(file, [8], ReadOptions()) == read(file, ReadOptions()) == ([("1", "x"), ("3", "z")], [("2,y\r", 1)])
