@@ -13,7 +13,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from structlog.testing import capture_logs
 
 from store.catalog import catalog_sync
@@ -188,6 +188,29 @@ async def test_a_failed_try_is_repeated_as_often_as_allowed(database, jobs):
     assert jobs.started == 3
     ((number, state),) = await rows(database, select(task_instance.c.try_number, task_instance.c.state))
     assert (number, state) == (3, "failed")
+
+
+@on_both
+async def test_a_failure_that_the_job_reports_as_final_uses_no_retry_and_says_so(database, jobs, tmp_path):
+    go = tmp_path / "go"
+    jobs.add("bad", WAITING.format(go=str(go)) + "\nraise SystemExit(1)", retries=3)
+    await queue(database, jobs, "bad")
+    async with dispatching(database, jobs):
+        with anyio.fail_after(PATIENCE):
+            while not jobs.started:
+                await anyio.sleep(0.05)
+        ((instance,),) = await rows(database, select(task_instance.c.id))
+        ref = TryRef(task_instance_id=instance, try_number=1)
+        async with database.transaction() as connection:
+            await tries.claim(connection, ref, "nonce")
+            await tries.finish(connection, ref, finish_state="failed", message="a.csv is no CSV", is_final=True)
+        go.touch()
+        await until_states(database, "failed")
+    assert jobs.started == 1
+    ((reason,),) = await rows(database, select(run.c.reason))
+    assert reason == "a.csv is no CSV (not tried again: another try would fail alike)"
+    ((used,),) = await rows(database, select(func.count()).where(task_try.c.counted))
+    assert used == 0
 
 
 async def emitted(database):
