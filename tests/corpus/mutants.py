@@ -16,7 +16,7 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 SOURCES: Final = "sdk/asset_job/sources"
-FILES: Final = 3000
+FILES: Final = 1000
 """Files that the fuzzer tries for a mutant which the corpus does not notice."""
 
 

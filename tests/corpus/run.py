@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
@@ -37,7 +37,7 @@ def cases() -> Iterator[Anything]:
     )
 
 
-def alone(group: Group) -> Iterator[tuple[str, str, Verdict, str]]:
+def alone(group: Group) -> Iterable[tuple[str, str, Verdict, str]]:
     """The verdicts of a group's texts, each in a file of its own."""
     readings = [in_process.read(group.alone(at)) for at in range(len(group.tokens))]
     refused = next((reading.refused for reading in readings if reading.refused), None)

@@ -6,7 +6,6 @@ import io
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
@@ -86,12 +85,12 @@ def read_back(world: World, name: str) -> Mapping[str, tuple[dict[str, Any], Cal
 def _objects(world: World, prefix: str) -> pa.Table:
     listed = world.server.client.list_objects_v2(Bucket=world.bucket, Prefix=f"{prefix}/run=")["Contents"]
     bodies = [world.server.client.get_object(Bucket=world.bucket, Key=each["Key"])["Body"].read() for each in listed]
-    return pa.concat_tables(parquet.read_table(io.BytesIO(body)) for body in bodies)
+    return pa.concat_tables(parquet.read_table(io.BytesIO(body)) for body in bodies if body)
 
 
 def _iceberg(world: World, name: str) -> pa.Table:
     return (
-        load_catalog("corpus", type="sql", uri=world.catalog_uri, warehouse=world.warehouse)
+        load_catalog("ice", type="sql", uri=world.catalog_uri, warehouse=world.warehouse)
         .load_table(name)
         .scan()
         .to_arrow()
@@ -103,9 +102,12 @@ def append(results: Results, world: World, way: str) -> None:
     source = frame_values()
     name = f"append_{way}"
     options, reader = read_back(world, name)[way]
+    schema = ", ".join(["id long", *(f"v{at} {kind}" for at, kind in enumerate(VALUES))])
     connection = {"connection": "ice"} if way == "iceberg" else {"connection": "lake"} if way == "s3" else {}
     try:
-        world.run.append(world.run.spark.createDataFrame(source), options.pop("target"), **options, **connection)
+        world.run.append(
+            world.run.spark.createDataFrame(source, schema), options.pop("target"), **options, **connection
+        )
         table = reader(name).select(source.column_names).sort_by("id")
         written: list[tuple[Canonical, ...]] | str = rows_of(table)
     except Exception as error:  # noqa: BLE001 - of several libraries
@@ -143,18 +145,12 @@ def ingest(world: World, way: str, inputs: Input, number: int) -> Reading:
     run.triggering_asset_events = TriggeringAssetEvents({"landing": [landing]})
     try:
         Ingest(run=run, options=IngestJobOptions.from_json(options)).execute()
-    except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
+        loaded = reader(name)
+        records = pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table(["_record"]).to_pylist()
+    except Exception as error:  # noqa: BLE001 - of several libraries
         return Reading(refused=describe(error))
-    loaded = reader(name) if way != "parquet" or Path(target["target"]).exists() else None
-    kept = [field for field in loaded.schema.names if field != "run"] if loaded is not None else []
-    records = (
-        pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table(["_record"]).column(0).to_pylist()
-        if bad.exists()
-        else []
-    )
-    return Reading(
-        rows=rows_of(loaded.select(kept)) if kept else [], bad=[(record, 1) for record in records], counted=False
-    )
+    rows = rows_of(loaded.select([field for field in loaded.schema.names if field != "run"]))
+    return Reading(rows=rows, bad=[(record["_record"], 1) for record in records], counted=False)
 
 
 def ingest_all(results: Results, world: World, way: str, files: Mapping[str, Wide]) -> None:
