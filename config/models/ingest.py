@@ -101,8 +101,8 @@ class IngestConfig(Section, title="IngestOptions"):
     """What happens to a row of PostgreSQL with a value that Spark has no value for, such as `infinity`: it fails the run, is a
     bad record, has null in its place, or the whole column is read as text."""
     missing: Literal["fail", "skip"] = "fail"
-    """What happens when a file was deleted or overwritten since it was detected: `fail` fails the run, `skip` ignores the
-    file."""
+    """What happens when a file was deleted or overwritten since it was detected, or is no file of its format: `fail` fails the
+    run, `skip` leaves the file out. One that is no file of its format counts as one bad record then."""
     connection: ConnectionName | None = None
     """The connection to read by, if `spark.connections` lists several of a kind."""
     target_connection: ConnectionName | None = None

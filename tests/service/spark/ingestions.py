@@ -88,6 +88,8 @@ def make_tables(dsn: str) -> None:
         connection.execute("INSERT INTO shop SELECT n, n / 2.0, '2026-11-20', 'x' FROM generate_series(1, 10) n")
         connection.execute("CREATE TABLE other (id text PRIMARY KEY, amount text, day date)")
         connection.execute("INSERT INTO other VALUES ('seven', 'x', '2026-11-20')")
+        connection.execute("CREATE TABLE endless (id bigint PRIMARY KEY, day date)")
+        connection.execute("INSERT INTO endless VALUES (1, '2026-11-20'), (2, 'infinity')")
 
 
 def cases_of(landing: Landing, folder: Path) -> dict[str, Case]:

@@ -97,6 +97,25 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
     }
 
 
+def endless_rows(folder: Path) -> dict[str, Case]:
+    """Rows with a date that Spark has not, in each mode."""
+    new, target, days = (
+        of_rows("endless", keys=[1, 2]),
+        {"target": str(folder / "endless")},
+        {"schema": "id long, day date"},
+    )
+    modes: dict[str, dict[str, Any]] = {
+        "bad": days,
+        "null": {**days, "on_unrepresentable": "null"},
+        "text": {"schema": "id long, day string", "on_unrepresentable": "text"},
+        "fail": {**days, "on_unrepresentable": "fail"},
+    }
+    return {
+        f"endless, {mode}": (f"r:{number}", new, {**target, **options})
+        for number, (mode, options) in enumerate(modes.items(), 20)
+    }
+
+
 def more_cases(landing: Landing) -> dict[str, Case]:
     one, wrong = landing.one, landing.wrong
     gone, broken = {**one, "key": "gone.json"}, landing.put("broken.json.gz", '{"id": 1}')
@@ -125,6 +144,14 @@ def told_of(part: Path) -> list[tuple[str, str, str]]:
     return sorted(("/".join(Path(row["_file"]).parts[-2:]), row["_at"], row["_reason"]) for row in rows)
 
 
+def days_of(table: Path) -> dict[str, list[str]]:
+    """The days in each run's part, in order."""
+    days: dict[str, list[str]] = {}
+    for file in table.glob("run=*/*.parquet"):
+        days.setdefault(file.parent.name, []).extend(map(str, parquet.ParquetFile(file).read()["day"].to_pylist()))
+    return {part: sorted(each) for part, each in days.items()}
+
+
 async def test_ingestions_load_put_aside_and_say_what_they_should(
     s3_server: S3Server,
     bucket: str,
@@ -135,7 +162,8 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     make_tables(postgres_database.dsn)
     landing = Landing(s3_server, bucket)
     result, given = tmp_path / "result.json", tmp_path / "cases.json"
-    given.write_text(json.dumps(odd_files(landing, tmp_path) | cases_of(landing, tmp_path) | more_cases(landing)))
+    cases = odd_files(landing, tmp_path) | cases_of(landing, tmp_path) | endless_rows(tmp_path) | more_cases(landing)
+    given.write_text(json.dumps(cases))
     shop = {"type": "postgres", "dsn": postgres_database.dsn}
     with running_execution_server() as daemon:
         daemon.claim = {"outlets": [{"name": "orders", "uri": (tmp_path / "orders").as_uri()}]}
@@ -159,6 +187,21 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "names again": (1, 0, 1),
         "no gz, skipped": (0, 1, 0),
         "rows do not fit": (0, 1, 0),
+        "endless, bad": (1, 1, 0),
+        "endless, null": (2, 0, 0),
+        "endless, text": (2, 0, 0),
+    }
+    assert {
+        name: case.get("nulled_values") for name, case in said.items() if "endless" in name and "fail" not in name
+    } == {
+        "endless, bad": None,
+        "endless, null": 1,
+        "endless, text": None,
+    }
+    assert days_of(tmp_path / "endless") == {
+        "run=r.20": ["2026-11-20"],
+        "run=r.21": ["2026-11-20", "None"],
+        "run=r.22": ["2026-11-20", "infinity"],
     }
     check(landing, tmp_path, entries)
     remote = landing.store()
@@ -188,6 +231,7 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
         "semicolons": f"{tmp_path}/landing/semicolons.csv has the single column 'id;amount': write the file with commas, or name its separator by the option sep: ';'",
         "semicolons on S3": f"s3://{bucket}/semicolons.csv has the single column 'id;amount'",
         "semicolons, schema": "semicolons2.csv has the columns id;amount where id, amount are expected: correct the file, its sep",
+        "endless, fail": "the column day holds infinity, which Spark's type date cannot hold, in the row public.endless id=2",
         "too many": "nothing was loaded, because max_bad_records is 50% and 2 of 3 records are bad: it is no JSON",
         "not one": "nothing was loaded, because max_bad_records is 1 and 2 of 3 records are bad",
         "twins": "the schema has the columns a, A, which Spark cannot tell apart: rename one",
