@@ -42,7 +42,10 @@ def submitted_run(context: Mapping[str, Any]) -> Run:
 
 
 def local_run(folder: Path) -> Run:
-    """A run without the daemon. Raises `AssetJobError` if a file in the folder cannot be used."""
+    """A run without the daemon, whose tasks have this program's Python. Raises `AssetJobError` for a file that cannot be used."""
+    os.environ.setdefault(
+        "PYSPARK_PYTHON", sys.executable
+    )  # else it is the first python3 of the PATH, without this package
     client = LocalFolder(folder)
     return Run(client, connections=client.job.connections)
 

@@ -221,7 +221,7 @@ async def test_every_row_and_file_is_in_its_table_once_whatever_is_killed_retrie
             assert await of.ended(job, 1) == ["success"], job
         assert Counter(row["id"] for row in of.orders()) == Counter([1, 2, 3])
         assert {row["id"]: row["day"] for row in of.orders()} == {1: "2026-11-20", 2: "2026-11-21", 3: "2026-11-20"}
-        assert [row["_record"] for row in of.orders("orders_bad")] == ['{"id": "four"}', "not JSON"]
+        assert sorted(row["_record"] for row in of.orders("orders_bad")) == ["not JSON", '{"id": "four"}']
         entries = await of.entries("orders")
         summary = entries.pop("last_run_summary")
         first = (await of.runs("ingest_orders"))[0]["dag_run_id"]
