@@ -130,8 +130,8 @@ class RowFrames:
 
     def inferred(self) -> str:
         """The table's columns, as Spark's DDL."""
-        frame = rows_by_adbc(replace(self.request, on_unrepresentable="null"), self.rows, self.uri)
-        return frame.schema.toDDL()
+        mode: OnUnrepresentable = "text" if self.request.on_unrepresentable == "text" else "null"
+        return rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri).schema.toDDL()
 
     @cached_property
     def _schema(self) -> StructType:

@@ -75,7 +75,7 @@ with run() as r:
     fault("local gone", lambda: r.read(new.files("local gone"), schema=orders).collect())
     fault("broken", lambda: r.read(new["broken"], schema=orders).collect())
     rows("several lines", r.read(new["lines"], schema="id long, note string"))
-    fault("unknown option", lambda: r.read(new["json"], schema=orders, dateformat="x", samplingRatio=0.1))
+    fault("unknown option", lambda: r.read(new["json"], schema=orders, samplingRatio=0.1))
     fault("odd key", lambda: r.read(new.files("odd key"), schema=orders).collect())
     fault("not parquet", lambda: r.read(new.files("json"), format="parquet", schema=orders).collect())
     fault("which format", lambda: r.read([{"bucket": "b", "key": "noending"}]))
