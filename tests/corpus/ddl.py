@@ -46,7 +46,15 @@ def columns(ddl: str) -> pa.Schema:
     return pa.schema(fields)
 
 
-def in_one_spelling(ddl: str) -> str:
+def spelled(ddl: str) -> str:
+    """The columns in one spelling; as they are if a type has no values here."""
+    try:
+        return _spelled(ddl)
+    except ValueError:
+        return ddl
+
+
+def _spelled(ddl: str) -> str:
     return ", ".join(f"{field.name} {_shown(field.type)}" for field in columns(ddl))
 
 
@@ -79,6 +87,8 @@ def _kind(tokens: _Tokens) -> pa.DataType:
         return pa.decimal128(precision, scale)
     if name in _PLAIN:
         return _PLAIN[name]
+    if name not in {"struct", "array", "map"}:
+        raise ValueError(f"{name} is no type that has values here")
     tokens.skip("<")
     if name == "struct":
         fields = []

@@ -17,9 +17,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tests.corpus import in_process
+from tests.corpus import in_process, rows
 from tests.corpus.forms import BAD, Allowed, allowed
 from tests.corpus.model import Input, Reading
+from tests.corpus.postgres_cases import by_chance
+from tests.corpus.results import Results
 from tests.corpus.rfc4180 import CsvField, CsvFile, Dialect
 from tests.corpus.rfc8259 import JsonRecord, Members, Number, Undecided, records
 from tests.corpus.texts import BROKEN_LINES, KINDS, TEXTS
@@ -254,6 +256,14 @@ def tried(kind: str, seed: int) -> str | None:
     )
 
 
+def rows_tried(seed: int, count: int) -> list[str]:
+    """What is wrong with what is read of so many rows of PostgreSQL."""
+    outcomes = Results()
+    with rows.tables(list(by_chance(random.Random(seed), count))) as (dsn, filled):
+        rows.try_all(outcomes, "rows", rows.in_process(dsn), filled)
+    return [f"row of seed {seed}: {cell.kind} {cell.name}: {what}" for cell, what in outcomes.differences.items()]
+
+
 def share(kinds: Sequence[str], seeds: range, faults: Any, now: Any) -> None:
     """Try the seeds, and tell in `now` which is tried: a crash of this process is known by it."""
     for seed in seeds:
@@ -292,6 +302,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--files", type=int, default=1000)
+    parser.add_argument("--rows", type=int, default=0, help="rows of PostgreSQL that are tried as well")
     parser.add_argument("--kinds", default=",".join(TRIALS))
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--most", type=int, default=20, help="faults that are shown")
@@ -312,9 +323,13 @@ def main(arguments: Sequence[str]) -> int:
             counts[fault.partition(" ")[0]] += 1
             if sum(counts.values()) <= options.most:
                 print(fault, flush=True)
+    for fault in rows_tried(options.seed, options.rows) if options.rows else ():
+        counts["row"] += 1
+        if counts["row"] <= options.most:
+            print(fault[:1000], flush=True)
     files = per_process * options.processes * len(kinds)
     print(
-        f"{files} files from seed {options.seed} in {time.monotonic() - begun:.0f} s, faults: {dict(counts) or 'none'}"
+        f"{files} files and {options.rows} rows from seed {options.seed} in {time.monotonic() - begun:.0f} s, faults: {dict(counts) or 'none'}"
     )
     return 1 if counts else 0
 

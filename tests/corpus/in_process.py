@@ -16,7 +16,7 @@ from asset_job.sources.options import ReadOptions
 from asset_job.sources.packing import unpacked_if_named
 from asset_job.sources.records import BadRecord
 from tests.corpus.canonical import rows_of
-from tests.corpus.ddl import columns, in_one_spelling
+from tests.corpus.ddl import columns, spelled
 from tests.corpus.model import Input, Reading
 
 
@@ -61,7 +61,7 @@ def read(inputs: Input, largest: int | None = None, seed: int = 0) -> Reading:
         if schema is None:
             inference = FORMATS[inputs.source].inference(options)
             schema = inference.schema([inference.inferred(file)])
-            types = in_one_spelling(schema)
+            types = spelled(schema)
         parser = FORMATS[inputs.source].parser(columns(schema), options)
         rows, bad = [], []
         for parsed in parser.parse(file):

@@ -29,14 +29,18 @@ BAD_ROW: Final = {"bad": True}
 
 
 @contextmanager
-def tables() -> Iterator[tuple[str, list[tuple[RowGroup, list[Any]]]]]:
-    """A database with the table of each group: its address, and the groups with their values as PostgreSQL writes them."""
+def tables(some: Sequence[RowGroup] | None = None) -> Iterator[tuple[str, list[tuple[RowGroup, list[Any]]]]]:
+    """A database with the table of each group: its address, and the groups with their values as PostgreSQL writes them.
+
+    The groups are those of the corpus, or `some`.
+    """
     with running_postgres() as server, server.database() as database, connected(database.dsn) as connection:
         filled = []
-        for group in groups():
+        for group in groups() if some is None else some:
             group.create(connection)
             filled.append((group, group.texts(connection)))
-        join(connection, [group for group, _ in filled if group.representable])
+        if some is None:
+            join(connection, [group for group, _ in filled if group.representable])
         yield database.dsn, filled
 
 
@@ -78,7 +82,7 @@ def in_process(dsn: str) -> Read:
     """Rows by the reader alone, without Spark. Numerics are texts still, which are the same."""
 
     def read(group: RowGroup, mode: OnUnrepresentable) -> dict[int, Canonical] | str:
-        rows = RowSelection(table=f"public.{group.table}", column="id", ranges=[(0, 1000)])
+        rows = RowSelection(table=f"public.{group.table}", column="id", ranges=[(0, 1_000_000)])
         try:
             reader = rows_reader(Postgres(uri=dsn), rows, mode=mode, tasks=1)
             return _values(reader)

@@ -23,7 +23,7 @@ from asset_job import run
 from asset_job.errors import describe
 from asset_job.runs import Run
 from tests.corpus.canonical import rows_of
-from tests.corpus.ddl import in_one_spelling
+from tests.corpus.ddl import spelled
 from tests.corpus.model import Input, Reading
 from tests.servers import S3Server, fresh_bucket, running_s3
 
@@ -82,7 +82,7 @@ class World:
             return Reading(refused=describe(error), fails=not keeps)
         types = None
         if inputs.schema is None:
-            types = in_one_spelling(", ".join(f"`{name}` {kind}" for name, kind in frame.dtypes))
+            types = spelled(", ".join(f"`{name}` {kind}" for name, kind in frame.dtypes))
         if not keeps:
             return Reading(rows=rows_of(table), types=types, counted=False, fails=not dropping)
         corrupt = table.column(CORRUPT).to_pylist()
