@@ -221,8 +221,8 @@ def bench_rows(spark: Any, dsn: str, count_of_rows: int, *, maven: bool) -> None
     from adbc_driver_postgresql import dbapi
 
     from asset_job.sources.pgrows import rows_by_adbc
-    from asset_job.sources.readers import rows_by_jdbc
     from asset_job.sources.request import ReadRequest, RowSelection
+    from asset_job.sources.row_frames import rows_by_jdbc
 
     with psycopg.connect(dsn) as connection:
         connection.execute(TABLE.format(rows=count_of_rows))

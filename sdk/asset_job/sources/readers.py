@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from asset_job.errors import AssetJobError, require
-from asset_job.sources.postgres_sql import address, jdbc, predicates, table_sql
+from asset_job.sources.postgres_sql import address
 from asset_job.sources.request import (
     LocalSourceFile,
     OnUnrepresentable,
@@ -101,14 +101,6 @@ def row_frames(request: ReadRequest, rows: RowSelection) -> RowFrames:
     from asset_job.sources.row_frames import RowFrames  # noqa: PLC0415 - needs the packages that were just required
 
     return RowFrames(request, rows, address(connection_of(request.connections, "postgres", request.connection)))
-
-
-def rows_by_jdbc(request: ReadRequest, rows: RowSelection, uri: str) -> DataFrame:
-    """The rows of the selected ranges through Spark's JDBC reader."""
-    url, properties = jdbc(uri)
-    conditions = predicates(rows, tasks=request.tasks) or ["false"]
-    properties = {"driver": "org.postgresql.Driver", **properties, **request.options}
-    return request.spark.read.jdbc(url, table_sql(rows.table), predicates=conditions, properties=properties)
 
 
 def read_with_bad(request: ReadRequest, given: Any, events: Sequence[AssetEvent] = ()) -> DataFrame:

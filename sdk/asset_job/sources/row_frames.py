@@ -18,6 +18,7 @@ from asset_job.errors import SourceInvalid
 from asset_job.sources.frames import BAD_COLUMNS, in_schema
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.pgrows import rows_by_adbc
+from asset_job.sources.postgres_sql import jdbc, predicates, table_sql
 from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
 
 _WHOLE: Final = r"^[+-]?\d+$"
@@ -103,8 +104,6 @@ class RowFrames:
         """The good rows. A bad row is treated as the mode says, or goes to the schema's corrupt column."""
         request = self.request
         if request.reader == "spark":
-            from asset_job.sources.readers import rows_by_jdbc  # noqa: PLC0415 - it makes these frames
-
             frame = rows_by_jdbc(request, self.rows, self.uri)
             return frame if request.schema is None else self._cast(frame, self._schema)
         options = ReadOptions.of("rows", request.options)
@@ -178,6 +177,14 @@ class RowFrames:
         whole = numbered.withColumn("bad", sql.coalesce(bad, sql.when(fault.isNotNull(), reason)))
         values = [sql.when(sql.col("bad").isNull(), cast.value) for cast in casts]
         return whole.select(*values, sql.col("bad"), nulled).toDF(*schema.names, *frame.columns[-2:])
+
+
+def rows_by_jdbc(request: ReadRequest, rows: RowSelection, uri: str) -> DataFrame:
+    """The rows of the selected ranges through Spark's JDBC reader."""
+    url, properties = jdbc(uri)
+    conditions = predicates(rows, tasks=request.tasks) or ["false"]
+    properties = {"driver": "org.postgresql.Driver", **properties, **request.options}
+    return request.spark.read.jdbc(url, table_sql(rows.table), predicates=conditions, properties=properties)
 
 
 _STRICT: Final[Mapping[OnUnrepresentable, OnUnrepresentable]] = {"bad": "fail"}

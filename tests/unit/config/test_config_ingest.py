@@ -118,5 +118,5 @@ def test_null_is_a_word_of_on_unrepresentable(load_text: Load, written: str) -> 
 
 def test_the_names_of_input_options_are_those_that_the_job_sdk_reads() -> None:
     assert {kind: set(names) for kind, names in INPUT_OPTIONS.items()} == {
-        kind: set(names) for kind, names in NAMES.items()
+        kind: set(names) for kind, names in NAMES.items() if kind != "rows"
     }
