@@ -78,6 +78,7 @@ class NewRowsOptions(BaseOptions):
     batch: RowBatch = RowBatch()
     listen: bool = False
     unsafe_ids: bool = False
+    unsafe_where: bool = False
     gap_alarm: GapAlarm = GapAlarm()
     on_bad_row: Literal["stop", "report"] = "stop"
     lock_timeout: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0), le=timedelta(seconds=30))

@@ -111,6 +111,11 @@ def trial_of_condition(table: TableName, where: str) -> str:
     return f"SELECT FROM {table.sql} WHERE {condition(where)}"
 
 
+def plan_of_condition(table: TableName, where: str) -> str:
+    """Return a statement that shows the condition as a poll evaluates it: nothing of it is used up by an index or by partitions."""
+    return f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT {condition(where)} IS TRUE FROM {table.sql}"  # noqa: S608
+
+
 ANY_ROW: Final = "(SELECT {number} FROM {table} WHERE {condition} ORDER BY {order} LIMIT 1)"
 """The order makes the planner use the index. For an EXISTS it would scan the table up to the first row that matches."""
 

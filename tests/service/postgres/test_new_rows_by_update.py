@@ -206,7 +206,7 @@ async def test_a_long_transaction_beside_very_many_short_ones_delays_no_row(
 async def test_the_error_of_a_poll_that_takes_too_long_names_the_remedy(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL") as host:
+    async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL", unsafe_where=True) as host:
         monkeypatch.setattr(session, "LONGEST", timedelta(milliseconds=100))
         await insert(customers, 1)
         with pytest.raises(
