@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from triggers.base import Finding
+from triggers.postgres.defaults import is_time_of_write, why_it_loses
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
@@ -216,16 +217,26 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     alter = f"{_alter(options)} SET"
     if not facts.not_null:
         yield Finding.warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
-    if not any(facts.defaults):
-        yield Finding.warning(
-            "default", f"{name} has no default: an INSERT may set the client's time", f"{alter} DEFAULT now()"
-        )
+    if not facts.has_insert_trigger:
+        yield from _defaults(facts, options)
     if not facts.has_update_trigger:
         yield Finding.warning(
             "trigger",
             f"no BEFORE UPDATE trigger sets {name}: rows updated without it are not found",
             "add a trigger that sets it to now()",
         )
+
+
+def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    name, remedy = options.column, f"{_alter(options)} SET DEFAULT now()"
+    if not any(facts.defaults):
+        yield Finding.warning("default", f"{name} has no default: an INSERT may set the client's time", remedy)
+    for default in sorted({default for default in facts.defaults if default and not is_time_of_write(default)}):
+        if why := why_it_loses(default):
+            yield Finding.error("default", f"{name} has the default {default}, {why}: such rows are lost", remedy)
+        else:
+            message = f"{name} has the default {default}: rows are lost where that is earlier than now()"
+            yield Finding.warning("default", message, remedy)
 
 
 def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:

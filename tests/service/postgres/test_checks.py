@@ -261,6 +261,17 @@ TOUCH = (
     "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.updated_at := now(); RETURN NEW; END';"
     "CREATE TRIGGER touch BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION touch();"
 )
+MUCH_EARLIER = "which may be much earlier than the transaction: such rows are lost"
+DEFAULT_NOW = 'ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()'
+RIGHT_DEFAULTS = (
+    "now()",
+    "transaction_timestamp()",
+    "clock_timestamp()",
+    "statement_timestamp()",
+    "CURRENT_TIMESTAMP",
+    "CURRENT_TIMESTAMP(3)",
+    "now()::timestamptz(0)",
+)
 BY_UPDATE = {
     "no time zone": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE); {TOUCH}",
@@ -276,6 +287,38 @@ BY_UPDATE = {
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL); {TOUCH}",
         finding="warning default: updated_at has no default: an INSERT may set the client's time",
         remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()',
+    ),
+    "default that is rounded": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT date_trunc('minute', now())); {TOUCH}",
+        finding=f"error default: updated_at has the default date_trunc('minute'::text, now()), {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default that is a day": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT CURRENT_DATE); {TOUCH}",
+        finding=f"error default: updated_at has the default CURRENT_DATE, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default cast to a day": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT now()::date); {TOUCH}",
+        finding=f"error default: updated_at has the default (now())::date, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default that is a constant": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT '2026-01-01 00:00+00'); {TOUCH}",
+        finding="error default: updated_at has the default '2026-01-01 00:00:00+00'::timestamp with time zone, which is the same time"
+        " for all rows: such rows are lost",
+        remedy=DEFAULT_NOW,
+    ),
+    "default of a partition": Case(
+        schema="CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now()) PARTITION BY RANGE (id);"
+        f"CREATE INDEX ON orders (updated_at); {PARTS} ALTER TABLE part ALTER updated_at SET DEFAULT CURRENT_DATE; {TOUCH}",
+        finding=f"error default: updated_at has the default CURRENT_DATE, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "other default": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT now() - interval '1 h'); {TOUCH}",
+        finding="warning default: updated_at has the default (now() - '01:00:00'::interval): rows are lost where that is earlier than now()",
+        remedy=DEFAULT_NOW,
     ),
     "no trigger": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE)",
@@ -303,6 +346,20 @@ async def test_a_check_names_what_breaks_mode_updated_at_and_its_remedy(
     findings = await findings_of(postgres_database.dsn, mode="updated_at")
 
     assert [spelled(finding) for finding in findings if finding.level != "ok"] == [(case.finding, case.remedy)]
+
+
+async def test_a_default_of_the_server_s_clock_or_a_trigger_that_sets_the_timestamp_is_right(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE); {TOUCH}")
+    for default in RIGHT_DEFAULTS:
+        await admin.execute(f"ALTER TABLE orders ALTER updated_at SET DEFAULT {default}")
+        assert {one.level for one in await findings_of(postgres_database.dsn, mode="updated_at")} == {"ok"}, default
+    await admin.execute(
+        f"{TOUCH.replace('UPDATE', 'INSERT OR UPDATE').replace('FUNCTION', 'OR REPLACE FUNCTION', 1).replace('CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER')}"
+    )
+    await admin.execute("ALTER TABLE orders ALTER updated_at SET DEFAULT CURRENT_DATE")
+    assert {one.level for one in await findings_of(postgres_database.dsn, mode="updated_at")} == {"ok"}
 
 
 @pytest.mark.parametrize("case", BY_ID.values(), ids=BY_ID)
