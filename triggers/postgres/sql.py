@@ -6,6 +6,7 @@ All of them only read, and need no right but SELECT on the table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -44,6 +45,8 @@ SELECT pg_postmaster_start_time()::text AS boot,
 `earliest` is the oldest multi-statement text that may still begin another transaction, with the time at which the server
 received it; in a procedure now() is a later time. Each margin covers a column that rounds to seconds."""
 
+_QUOTED_TABLE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"')
+
 MOST_COUNTED: Final = 100_000
 """The number at which counting the rows of an attached partition stops."""
 
@@ -64,9 +67,18 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Read `schema.table`. Without a dot the schema is `public`; everything after the first dot is the table."""
+        """Read `schema.table`, or `"schema"."table"` as SQL quotes it.
+
+        Unquoted, everything after the first dot is the table, and without a dot the schema is `public`.
+        """
         schema, dot, name = text.partition(".")
         table = cls(schema=schema, name=name) if dot else cls(schema="public", name=text)
+        if text.startswith('"'):
+            if (parts := _QUOTED_TABLE.fullmatch(text)) is None:
+                raise ValueError(
+                    'a table that begins with " is "schema"."table" as SQL quotes it, each " in a name doubled'
+                )
+            table = cls(schema=parts[1].replace('""', '"'), name=parts[2].replace('""', '"'))
         quoted(table.schema), quoted(table.name)
         return table
 
@@ -75,7 +87,8 @@ class TableName:
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        """The name as events and positions have it: in quotes only if it would be read as another one without them."""
+        return self.sql if "." in self.schema or self.schema.startswith('"') else f"{self.schema}.{self.name}"
 
 
 def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:

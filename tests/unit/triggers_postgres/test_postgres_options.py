@@ -76,6 +76,8 @@ def test_invalid_options_are_refused_with_a_sentence(values: dict[str, object], 
     [
         ("postgres://shop/shop/public/customers", {"table": "public.customers"}),
         ("postgres://shop/shop/my%20schema/Order%20Items", {"table": "my schema.Order Items"}),
+        ("postgres://shop/shop/a%2Fb/50%25", {"table": "a/b.50%"}),
+        ("postgres://shop/shop/a.b/c", {"table": '"a.b"."c"'}),
         ("postgres://shop/shop", {}),
         ("s3://bucket/a/b/c", {}),
         ("customers", {}),
