@@ -177,6 +177,12 @@ MARK_OF_ALL: Final = f"SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK}"  # 
 """The mark of the relations `$1` together."""
 
 
+OFFSETS: Final = """
+SELECT count(DISTINCT (moment AT TIME ZONE $1::text) - (moment AT TIME ZONE 'UTC')) AS offsets
+FROM generate_series(now() - interval '1 year', now() + interval '10 years', interval '1 day') moment
+"""
+"""The number of different distances between the local time of the zone `$1` and UTC, in these years."""
+
 PARTITION_BOUNDS: Final = "SELECT pg_get_partition_constraintdef($1::oid) AS bounds"
 """The bounds of the partition `$1` as an expression. It lets the planner find the partition: the role may read it only through the table."""
 

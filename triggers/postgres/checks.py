@@ -13,6 +13,7 @@ from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
 
 OLDEST_SERVER: Final = 14
+WITHOUT_ZONE: Final = "timestamp without time zone"
 INTEGERS: Final = {"smallint", "integer", "bigint"}
 TABLE_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
@@ -207,10 +208,21 @@ def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Findin
 
 def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name = options.column
-    if facts.type != "timestamp with time zone":
+    if facts.type == WITHOUT_ZONE and options.time_zone is None:
         yield Finding.error(
             "column",
-            f"{name} is {facts.type}: without a time zone its values depend on the settings of each writer's session",
+            f"{name} is {facts.type}: its values do not say of which zone's clock they are",
+            "set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column",
+        )
+        return
+    if facts.type == "timestamp with time zone" and options.time_zone is not None:
+        message = f"{name} is {facts.type}: its values are moments, whatever the zone"
+        yield Finding.error("column", message, "remove `time_zone`")
+        return
+    if facts.type not in ("timestamp with time zone", WITHOUT_ZONE):
+        yield Finding.error(
+            "column",
+            f"{name} is {facts.type}, not a time",
             f"{_alter(options)} TYPE timestamptz",
         )
         return
@@ -228,14 +240,16 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 
 def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    name, remedy = options.column, f"{_alter(options)} SET DEFAULT now()"
+    name, zone = options.column, options.time_zone
+    now = "now()" if zone is None else f"(now() AT TIME ZONE '{zone}')"
+    remedy = f"{_alter(options)} SET DEFAULT {now}"
     if not any(facts.defaults):
         yield Finding.warning("default", f"{name} has no default: an INSERT may set the client's time", remedy)
-    for default in sorted({default for default in facts.defaults if default and not is_time_of_write(default)}):
+    for default in sorted({default for default in facts.defaults if default and not is_time_of_write(default, zone)}):
         if why := why_it_loses(default):
             yield Finding.error("default", f"{name} has the default {default}, {why}: such rows are lost", remedy)
         else:
-            message = f"{name} has the default {default}: rows are lost where that is earlier than now()"
+            message = f"{name} has the default {default}: rows are lost where that is earlier than {now}"
             yield Finding.warning("default", message, remedy)
 
 

@@ -8,15 +8,20 @@ from typing import Final
 _CLOCK: Final = (
     r"(?:(?:now|transaction_timestamp|statement_timestamp|clock_timestamp)\(\)|CURRENT_TIMESTAMP(?:\([0-6]\))?)"
 )
-_SHORTER: Final = r"\({0}\)::timestamp\([0-6]\) with(?:out)? time zone"
-_RIGHT: Final = re.compile(f"{_CLOCK}|{_SHORTER.format(_CLOCK)}")
 _ROUNDED: Final = re.compile(r"\bdate_(?:trunc|bin)\(|\bCURRENT_DATE\b|::date\b")
 _CONSTANT: Final = re.compile(r"\(*'(?:[^']|'')*'(?:::[a-z ]+(?:\([0-6]\))?[a-z ]*\)*)?")
 
 
-def is_time_of_write(default: str) -> bool:
-    """Return whether the default is now() or its kin, perhaps with less precision; the margin of a poll covers its rounding."""
-    return _RIGHT.fullmatch(default) is not None
+def is_time_of_write(default: str, time_zone: str | None) -> bool:
+    """Return whether the default is now() or its kin, perhaps with less precision; the margin of a poll covers its rounding.
+
+    In a column without time zone it is the local time of `time_zone`: now() alone would be that of each writer's session.
+    """
+    right = _CLOCK
+    if time_zone is not None:
+        zone = f"(?i:'{re.escape(time_zone)}')::text"
+        right = rf"(?:\({_CLOCK} AT TIME ZONE {zone}\)|timezone\({zone}, {_CLOCK}\))"
+    return re.fullmatch(rf"{right}|\({right}\)::timestamp\([0-6]\) with(?:out)? time zone", default) is not None
 
 
 def why_it_loses(default: str) -> str | None:

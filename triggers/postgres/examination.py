@@ -12,7 +12,7 @@ import anyio
 
 from triggers.base import Finding, JsonObject, TriggerContext, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.catalog import CHANGING, FACTS, RELATIONS, TYPES
+from triggers.postgres.catalog import CHANGING, FACTS, OFFSETS, RELATIONS, TYPES
 from triggers.postgres.checks import judge, judge_sessions
 from triggers.postgres.conditions import Expressions
 from triggers.postgres.connection import PostgresClient
@@ -79,6 +79,7 @@ class Examiner:
             "mode": options.mode,
             "column": options.column,
             "where": options.where,
+            **({} if options.time_zone is None else {"time_zone": options.time_zone}),
         }
 
     @property
@@ -126,7 +127,10 @@ async def _examined(
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
     table = WatchedTable(options=options, facts=facts, client=client, session=lane, server=result.server)
-    findings += await _try_statements(table, trial)
+    if options.time_zone is not None:
+        findings.append(await _judge_time_zone(table, options.time_zone))
+    if not _failed(findings):
+        findings += await _try_statements(table, trial)
     if options.where is not None and not options.unsafe_where and not _failed(findings):
         findings += await _judge_condition(table, options.where, is_new=is_new)
     return findings, None if _failed(findings) else table
@@ -153,6 +157,19 @@ async def _try_statements(table: WatchedTable, trial: Trial) -> list[Finding]:
         remedy = "write a condition on one row of the table, as it may stand after WHERE"
         findings.append(await _try(table, "where", trial_of_condition(name, where), (), remedy=remedy))
     return findings
+
+
+async def _judge_time_zone(table: WatchedTable, time_zone: str) -> Finding:
+    """Check that local times of the zone grow with the time: where clocks are set back, an hour's writes lie below the floor."""
+    remedy = "name a zone without daylight saving, such as UTC, and let all writers set the column to its time"
+    try:
+        [row] = await table.fetch(OFFSETS, time_zone)
+    except ConfigurationError as refused:
+        return Finding.error("time zone", str(refused), remedy)
+    if row["offsets"] == 1:
+        return Finding.ok("time zone", f"{time_zone} has no daylight saving")
+    why = "its clocks are set back once a year, and rows of the hour that comes twice would be lost"
+    return Finding.error("time zone", f"{time_zone} has daylight saving: {why}", remedy)
 
 
 async def _judge_condition(table: WatchedTable, where: str, *, is_new: bool) -> list[Finding]:

@@ -261,6 +261,10 @@ TOUCH = (
     "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.updated_at := now(); RETURN NEW; END';"
     "CREATE TRIGGER touch BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION touch();"
 )
+LOCAL = "updated_at timestamp UNIQUE NOT NULL DEFAULT (now() AT TIME ZONE '{}')"
+WITHOUT_DAYLIGHT_SAVING = (
+    "name a zone without daylight saving, such as UTC, and let all writers set the column to its time"
+)
 MUCH_EARLIER = "which may be much earlier than the transaction: such rows are lost"
 DEFAULT_NOW = 'ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()'
 RIGHT_DEFAULTS = (
@@ -275,8 +279,38 @@ RIGHT_DEFAULTS = (
 BY_UPDATE = {
     "no time zone": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE); {TOUCH}",
-        finding="error column: updated_at is timestamp without time zone: without a time zone its values depend on the settings of each writer's session",
+        finding="error column: updated_at is timestamp without time zone: its values do not say of which zone's clock they are",
+        remedy="set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column",
+    ),
+    "a zone for moments": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE); {TOUCH}",
+        options={"time_zone": "UTC"},
+        finding="error column: updated_at is timestamp with time zone: its values are moments, whatever the zone",
+        remedy="remove `time_zone`",
+    ),
+    "no time": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at date UNIQUE); {TOUCH}",
+        finding="error column: updated_at is date, not a time",
         remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" TYPE timestamptz',
+    ),
+    "daylight saving": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {LOCAL.format('Europe/Berlin')}); {TOUCH}",
+        options={"time_zone": "Europe/Berlin"},
+        finding="error time zone: Europe/Berlin has daylight saving: its clocks are set back once a year, and rows of the hour that"
+        " comes twice would be lost",
+        remedy=WITHOUT_DAYLIGHT_SAVING,
+    ),
+    "unknown zone": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {LOCAL.format('Utopia')}); {TOUCH}",
+        options={"time_zone": "Utopia"},
+        finding='error time zone: PostgreSQL refused: time zone "Utopia" not recognized (SQLSTATE 22023)',
+        remedy=WITHOUT_DAYLIGHT_SAVING,
+    ),
+    "default of the session's zone": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE NOT NULL DEFAULT now()); {TOUCH}",
+        options={"time_zone": "UTC"},
+        finding="warning default: updated_at has the default now(): rows are lost where that is earlier than (now() AT TIME ZONE 'UTC')",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT (now() AT TIME ZONE \'UTC\')',
     ),
     "nullable": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE DEFAULT now()); {TOUCH}",
@@ -343,7 +377,7 @@ async def test_a_check_names_what_breaks_mode_updated_at_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
-    findings = await findings_of(postgres_database.dsn, mode="updated_at")
+    findings = await findings_of(postgres_database.dsn, mode="updated_at", **case.options)
 
     assert [spelled(finding) for finding in findings if finding.level != "ok"] == [(case.finding, case.remedy)]
 

@@ -63,6 +63,10 @@ def test_the_default_column_depends_on_the_mode() -> None:
         ({"interval": "0s"}, "greater than 0"),
         ({"columns": [""]}, "an SQL name is not empty"),
         ({"table": "public."}, "an SQL name is not empty"),
+        ({"time_zone": "UTC"}, "time_zone needs mode: updated_at"),
+        ({"mode": "updated_at", "time_zone": "UTC+3"}, "write UTC or the name of a time zone"),
+        ({"mode": "updated_at", "time_zone": "UTC' OR '"}, "write UTC or the name of a time zone"),
+        ({"mode": "updated_at", "time_zone": ""}, "write UTC or the name of a time zone"),
         ({"prefix": "x"}, "Extra inputs are not permitted"),
     ],
 )
