@@ -13,7 +13,6 @@ from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
 
 OLDEST_SERVER: Final = 14
-WITHOUT_ZONE: Final = "timestamp without time zone"
 INTEGERS: Final = {"smallint", "integer", "bigint"}
 TABLE_KINDS: Final = {"r": "a table", "p": "a partitioned table"}
 OTHER_KINDS: Final = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence"}
@@ -208,23 +207,8 @@ def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Findin
 
 def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name = options.column
-    if facts.type == WITHOUT_ZONE and options.time_zone is None:
-        yield Finding.error(
-            "column",
-            f"{name} is {facts.type}: its values do not say of which zone's clock they are",
-            "set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column",
-        )
-        return
-    if facts.type == "timestamp with time zone" and options.time_zone is not None:
-        message = f"{name} is {facts.type}: its values are moments, whatever the zone"
-        yield Finding.error("column", message, "remove `time_zone`")
-        return
-    if facts.type not in ("timestamp with time zone", WITHOUT_ZONE):
-        yield Finding.error(
-            "column",
-            f"{name} is {facts.type}, not a time",
-            f"{_alter(options)} TYPE timestamptz",
-        )
+    if (wrong_type := _wrong_type(facts, options)) is not None:
+        yield wrong_type
         return
     alter = f"{_alter(options)} SET"
     if not facts.not_null:
@@ -237,6 +221,24 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             f"no BEFORE UPDATE trigger sets {name}: rows updated without it are not found",
             "add a trigger that sets it to now()",
         )
+
+
+def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
+    """Return what is wrong with the type of the timestamp; None if it fits `time_zone`."""
+    what = f"{options.column} is {facts.type}"
+    match facts.type, options.time_zone:
+        case "timestamp with time zone", None:
+            return None
+        case "timestamp with time zone", _:
+            return Finding.error("column", f"{what}: its values are moments, whatever the zone", "remove `time_zone`")
+        case "timestamp without time zone", None:
+            remedy = (
+                "set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column"
+            )
+            return Finding.error("column", f"{what}: its values do not say of which zone's clock they are", remedy)
+        case "timestamp without time zone", _:
+            return None
+    return Finding.error("column", f"{what}, not a time", f"{_alter(options)} TYPE timestamptz")
 
 
 def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
