@@ -127,13 +127,19 @@ async def _examined(
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
     table = WatchedTable(options=options, facts=facts, client=client, session=lane, server=result.server)
-    if options.time_zone is not None:
-        findings.append(await _judge_time_zone(table, options.time_zone))
+    findings += await _try_configured(table, trial, is_new=is_new)
+    return findings, None if _failed(findings) else table
+
+
+async def _try_configured(table: WatchedTable, trial: Trial, *, is_new: bool) -> list[Finding]:
+    """Check on the server what the catalog does not say: the time zone, rights, and `where`."""
+    options = table.options
+    findings = [] if options.time_zone is None else [await _judge_time_zone(table, options.time_zone)]
     if not _failed(findings):
         findings += await _try_statements(table, trial)
     if options.where is not None and not options.unsafe_where and not _failed(findings):
         findings += await _judge_condition(table, options.where, is_new=is_new)
-    return findings, None if _failed(findings) else table
+    return findings
 
 
 async def _types_of(columns: Collection[str], session: Lane, facts: TableFacts) -> Mapping[str, ValueType]:
