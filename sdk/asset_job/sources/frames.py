@@ -81,8 +81,10 @@ class FileFrames(Generic[File]):
         return ReadOptions.of(self.format.name, self.request.options)
 
     @property
-    def _corrupt(self) -> str:
-        """The name of the column for the text of bad records. No file has this column."""
+    def _corrupt(self) -> str | None:
+        """The name of the column for the text of bad records. No file has this column. None: where columns are inferred, all are files'."""
+        if self.request.schema is None:
+            return None
         return self.options.corrupt_column or str(self.request.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
 
     @cached_property
