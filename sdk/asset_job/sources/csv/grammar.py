@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,6 +15,11 @@ from asset_job.sources.records import LONGEST_RECORD, BadRecord
 from asset_job.sources.texts.encodings import shown
 
 _BREAKS = b"\r\n"
+_ATOMIC = b"+" if sys.version_info >= (3, 11, 5) else b""
+"""Makes a repetition possessive where Python can: before 3.11.5 that matches what it should not. Otherwise both match the same."""
+_ALL = b"*" + _ATOMIC
+_MANY = _ALL if _ATOMIC else b"{0,10000}"
+"""The records of one run: each costs memory where the repetition is not possessive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,27 +75,31 @@ class Dialect:
     def content(self) -> bytes:
         """The pattern of what stands between quotes."""
         quote, breaks = re.escape(self.quote), b"" if self.options.multi_line else _BREAKS
-        some = _none_of(self.quote + self.escape + breaks)
-        if not self.escape:
-            return rb"%b*+(?:%b%b%b*+)*+" % (some, quote, quote, some)
-        return rb"(?:%b++|%b%b|%b%b)*+" % (some, re.escape(self.escape), _none_of(breaks), quote, quote)
+        some, pair = _none_of(self.quote + self.escape + breaks) + _ALL, quote * 2
+        if self.escape:
+            pair = rb"(?:%b%b|%b)" % (re.escape(self.escape), _none_of(breaks), pair)
+        return rb"%b(?:%b%b)%b" % (some, pair, some, _ALL)
+
+    def quoted(self, group: bytes = b"?:") -> bytes:
+        """The pattern of a value in quotes. With an empty `group` its content is a group."""
+        quote = re.escape(self.quote)
+        return rb"%b(%b%b)%b(?!%b)" % (quote, group, self.content, quote, quote)
 
     @cached_property
     def bare(self) -> bytes:
         """The pattern of a value without quotes."""
         breaks = _BREAKS if self.has_usual_end else b""
         if len(self.separator) == 1 and breaks:
-            return _none_of(self.separator + self.quote + breaks) + b"*+"
+            return _none_of(self.separator + self.quote + breaks) + _ALL
         ends = b"|".join(map(re.escape, [self.separator, self.line_end]))
-        return rb"(?:(?!%b)%b)*+" % (ends, _none_of(self.quote + breaks))
+        return rb"(?:(?!%b)%b)%b" % (ends, _none_of(self.quote + breaks), _ALL)
 
     def field(self, group: bytes = b"?:") -> bytes:
         """The pattern of a value, in quotes or bare. With an empty `group` both are groups."""
-        left, right = (b" *+" if strip else b"" for strip in (self.options.strip_left, self.options.strip_right))
+        left, right = (b" " + _ALL if strip else b"" for strip in (self.options.strip_left, self.options.strip_right))
         if not self.quote:
             return rb"(?:(%b(?!))|(%b%b))" % (group, group, self.bare)
-        quote = re.escape(self.quote)
-        return rb"(?:%b%b(%b%b)%b%b|(%b%b))" % (left, quote, group, self.content, quote, right, group, self.bare)
+        return rb"(?:%b%b%b|(%b%b))" % (left, self.quoted(group), right, group, self.bare)
 
     def split(self, record: bytes) -> list[str | None]:
         """The values of a good record in UTF-8."""
@@ -249,16 +259,16 @@ class Grammar:
 
     @cached_property
     def _run(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:%b)*+" % self._good)
+        return re.compile(rb"(?:%b)%b" % (self._good, _MANY))
 
     @property
     def _good(self) -> bytes:
-        times = b"*+" if self.fields is None else b"{%d}" % (self.fields - 1)
+        times = _ALL if self.fields is None else b"{%d}" % (self.fields - 1)
         field, separator = self.dialect.field(), re.escape(self.dialect.separator)
         values = rb"%b(?:%b%b)%b" % (field, separator, field, times)
         comment = (self.dialect.options.comment or "").encode()
         begin = b"(?!%b)" % re.escape(comment) if comment else b""
-        return rb"%b(?:%b)?+%b" % (begin, values, re.escape(self.dialect.line_end))
+        return rb"%b(?:%b)?%b%b" % (begin, values, _ATOMIC, re.escape(self.dialect.line_end))
 
     @cached_property
     def _blank(self) -> re.Pattern[bytes]:
@@ -267,11 +277,11 @@ class Grammar:
     @cached_property
     def _values(self) -> re.Pattern[bytes]:
         field = self.dialect.field()
-        return re.compile(rb"%b(?:%b%b)*+" % (field, re.escape(self.dialect.separator), field))
+        return re.compile(rb"%b(?:%b%b)%b" % (field, re.escape(self.dialect.separator), field, _ALL))
 
     @cached_property
     def _leading(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:%b%b)*+" % (self.dialect.field(), re.escape(self.dialect.separator)))
+        return re.compile(rb"(?:%b%b)%b" % (self.dialect.field(), re.escape(self.dialect.separator), _ALL))
 
     @cached_property
     def _open(self) -> re.Pattern[bytes]:
@@ -281,7 +291,7 @@ class Grammar:
     @cached_property
     def _comment(self) -> re.Pattern[bytes]:
         comment, end = (self.dialect.options.comment or "").encode(), re.escape(self.dialect.line_end)
-        return re.compile(rb"%b(?:(?!%b)[\s\S])*+%b" % (re.escape(comment), end, end) if comment else b"(?!)")
+        return re.compile(rb"%b(?:(?!%b)[\s\S])%b%b" % (re.escape(comment), end, _ALL, end) if comment else b"(?!)")
 
 
 def line_end_of(text: bytes, options: ReadOptions, *, final: bool) -> bytes | None:
@@ -289,9 +299,9 @@ def line_end_of(text: bytes, options: ReadOptions, *, final: bool) -> bytes | No
     if options.line_separator:
         return options.line_separator.encode()
     dialect = Dialect(options=options, line_end=b"\n")
-    quote = re.escape(dialect.quote)
-    quoted = rb"%b%b%b|" % (quote, dialect.content, quote) if quote else b""
-    match = re.match(rb"(?:%b%b)*+(\r\n|\n|\r)" % (quoted, _none_of(dialect.quote + _BREAKS)), text)
+    plain = _none_of(dialect.quote + _BREAKS) + _ALL
+    more = rb"(?:%b%b)%b" % (dialect.quoted(), plain, _ALL) if dialect.quote else b""
+    match = re.match(rb"%b%b(\r\n|\n|\r)" % (plain, more), text)
     if match is None and (final or len(text) > LONGEST_RECORD):
         match = re.search(rb"(\r\n|\n|\r)", text)
         return match[1] if match else b"\n"
