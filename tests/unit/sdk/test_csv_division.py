@@ -88,3 +88,13 @@ def test_files_that_cannot_be_divided_are_not() -> None:
 def test_a_part_has_the_line_end_of_the_first_line_of_its_file() -> None:
     file = InMemoryPart(b"a,b\n1,x\n2,y\r\n3,z\n")
     assert in_parts(file, [8], ReadOptions()) == read(file, ReadOptions()) == ([("1", "x"), ("3", "z")], [("2,y\r", 1)])
+
+
+def test_a_part_knows_the_end_of_a_first_line_of_any_length() -> None:
+    header = b"a" * 100_000 + b',b\r\n'
+    file = InMemoryPart(header + b'1,x\r\n2,"y"\r\n')
+    columns = pa.schema([("a" * 100_000, pa.string()), ("b", pa.string())])
+    part = replace(file, part=(len(header) + 5, len(file.body)))
+    (rows,) = CsvParser(columns=columns, options=ReadOptions()).parse(part)
+    assert isinstance(rows, pa.RecordBatch)
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [("2", "y")]
