@@ -61,12 +61,17 @@ class OpenCsv:
 def _dialect(file: OpenFile, options: ReadOptions) -> tuple[Dialect, Iterator[bytes]]:
     """The dialect of a file, whose line end is that of its first line, and the text of the file or part."""
     if file.part and file.part[0]:
-        stored = file.seekable()
-        _, line_end = _line_end(iter(lambda: stored.read(_FIRST_LINE), b""), options)
+        line_end = stored_line_end(file, options)
         return Dialect(options=options, line_end=line_end), text_of_file(file, options.encoding)
     texts = text_of_file(file, options.encoding)
     text, line_end = _line_end(texts, options)
     return Dialect(options=options, line_end=line_end), chain([text], texts)
+
+
+def stored_line_end(file: OpenFile, options: ReadOptions) -> bytes:
+    """The end of the first line of a file that may be divided, in whatever part."""
+    stored = file.seekable()
+    return _line_end(iter(lambda: stored.read(_FIRST_LINE), b""), options)[1]
 
 
 def _line_end(texts: Iterator[bytes], options: ReadOptions) -> tuple[bytes, bytes]:
