@@ -115,7 +115,10 @@ class PgRowsReader(DataSourceReader):
 
 
 def _refusal(bad: Mapping[str, Any]) -> BadRecordFound:
-    remedy = "correct the row, or read with on_unrepresentable='bad', 'null' or 'text'"
+    remedy = (
+        "correct the row, or read with on_unrepresentable='null' or 'text', with a schema that has the column for corrupt "
+        "records, or with mode='DROPMALFORMED'"
+    )
     return BadRecordFound(f"{bad['_reason']}, in the row {bad['_at']}: {remedy}")
 
 
