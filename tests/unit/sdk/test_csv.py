@@ -323,3 +323,12 @@ def test_random_values_come_back() -> None:
         )
         body = "n,t\n" + "".join(f"{value},{text}\n" for (value, _), text in zip(rows, quoted, strict=True))
         assert read(body.encode(), columns, seed=number, longest=100) == (rows, [])
+
+
+def test_a_field_with_nothing_in_it_is_bad_where_the_column_is_not_null() -> None:
+    columns = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
+    parsed = CsvParser(columns=columns, options=ReadOptions()).parse(InMemory(b"a,b\n1,\n,x\n", longest=100))
+    rows, bad = [each for each in parsed if not isinstance(each, pa.RecordBatch) or len(each)]
+    assert isinstance(rows, pa.RecordBatch)
+    assert rows.to_pylist() == [{"a": 1, "b": None}]
+    assert bad == BadRecord(record=",x", at="line 3", reason="the column a is NOT NULL, and has no value")

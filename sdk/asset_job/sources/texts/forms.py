@@ -189,8 +189,10 @@ _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # n
 _SHORTENED: Final = 100
 
 
-def reason(column: str, kind: pa.DataType, text: str) -> str:
-    """Why a text is no value of a column's type."""
+def reason(column: str, kind: pa.DataType, text: str | None) -> str:
+    """Why a text, or None, is no value of a column's type."""
+    if text is None:
+        return f"the column {column} is NOT NULL, and has no value"
     shown = text if len(text) <= _SHORTENED else text[:_SHORTENED] + "…"
     name, noun = _described(kind)
     return f"the column {column} has the type {name}, and {shown!r} is no {noun}"
