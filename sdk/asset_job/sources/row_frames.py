@@ -17,7 +17,7 @@ from pyspark.sql.types import StructField, StructType
 from asset_job.errors import SourceInvalid
 from asset_job.sources.frames import BAD_COLUMNS, in_schema
 from asset_job.sources.options import ReadOptions
-from asset_job.sources.pgrows import rows_by_adbc
+from asset_job.sources.pgrows import BAD_TYPE, rows_by_adbc
 from asset_job.sources.postgres_sql import jdbc, predicates, table_sql
 from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
 
@@ -154,7 +154,7 @@ class RowFrames:
         frame = rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri, counts_nulls=True)
         own = len(frame.columns) - (mode in {"bad", "null"})
         numbered, last = _numbered(frame), sql.col(str(own))
-        bad = last if mode == "bad" else sql.lit(None).cast(_BAD)
+        bad = last if mode == "bad" else sql.lit(None).cast(BAD_TYPE)
         nulled = last if mode == "null" else sql.lit(0)
         names = frame.columns[:own]
         columns = numbered.select(*(sql.col(str(at)) for at in range(own)), bad, nulled)
@@ -205,7 +205,6 @@ _STRICT: Final[Mapping[OnUnrepresentable, OnUnrepresentable]] = {"bad": "fail"}
 """What a read that keeps no bad rows makes of the words."""
 _KEPT: Final[Mapping[OnUnrepresentable, OnUnrepresentable]] = {"fail": "bad"}
 """What a read by a job with a corrupt column, or with a mode, makes of them."""
-_BAD: Final = "struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>"
 
 
 def _numbered(frame: DataFrame) -> DataFrame:

@@ -75,7 +75,7 @@ def stored_line_end(file: OpenFile, options: ReadOptions) -> bytes:
 
 
 def _line_end(texts: Iterator[bytes], options: ReadOptions) -> tuple[bytes, bytes]:
-    """As much of a text as shows the end of its first line, and that end."""
+    """The beginning of a text that shows where its first line ends, and that end."""
     text, piece = b"", next(texts, None)
     while piece is not None:
         text += piece
