@@ -162,6 +162,22 @@ def test_a_character_that_cannot_be_used_is_refused_by_name(option: str, text: s
         ReadOptions.of("csv", {option: text})
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"comment": '"'}, "the option comment has '\"', which is also quote"),
+        ({"comment": ","}, "the option comment has ',', which is also sep"),
+        ({"sep": '"'}, "the option quote has '\"', which is also sep"),
+        ({"sep": "|\n"}, r"the option sep has '\\n', which is also a line end"),
+        ({"escape": "#", "comment": "#"}, "the option comment has '#', which is also escape"),
+    ],
+)
+def test_a_character_with_two_meanings_is_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(AssetJobError, match=reason):
+        ReadOptions.of("csv", options)
+    assert ReadOptions.of("csv", {"escape": '"', "sep": "||"})
+
+
 def test_a_line_end_other_than_the_named_one_is_bad() -> None:
     rows, bad = read(b"id,note\n1,a\r\n2,x\n", lineSep="\n")
     assert (rows, [record.record for record in bad]) == ([(2, "x")], ["1,a\r"])
