@@ -101,12 +101,12 @@ class Records:
 
     def summary(self, counts: RecordCounts) -> BadRecordSummary:
         """What is to be said about the bad records. Reasons that differ in quoted values only are one reason."""
-        told = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
+        rejected = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
         kind = sql.regexp_replace("_reason", """'[^']*'|"[^"]*\"""", "''")
-        by_kind = told.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
+        by_kind = rejected.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
         [common] = by_kind.orderBy(sql.desc("times"), "reason").limit(1).collect()
         number = sql.expr(r"try_cast(regexp_extract(_at, '(\\d+)', 1) AS bigint)")
-        places = told.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
+        places = rejected.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
         return BadRecordSummary(
             bad=counts.bad,
             records=counts.good + counts.bad,
