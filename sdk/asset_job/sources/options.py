@@ -107,7 +107,7 @@ class ReadOptions:
             values[own] = _value(name, own, value)
         return replace(cls(), **values)
 
-    def mode_with(self, corrupt: str, names: Container[str]) -> Mode:
+    def mode_with(self, corrupt: str | None, names: Container[str]) -> Mode:
         """What becomes of bad records in a read whose schema has these names, `corrupt` being that of the corrupt column."""
         return self.mode or ("PERMISSIVE" if corrupt in names else "FAILFAST")
 

@@ -116,7 +116,7 @@ class RowFrames:
             )
             frame = rows_by_adbc(strict, self.rows, self.uri)
             return frame if request.schema is None else self._cast(frame, self._schema)
-        whole = self._whole(corrupt)
+        whole = self._whole(corrupt, keeps_bad=True)
         kept = _numbered(whole).drop(str(len(whole.columns) - 1))
         bad = str(len(kept.columns) - 1)
         if mode == "DROPMALFORMED":
@@ -125,7 +125,7 @@ class RowFrames:
 
     def with_bad(self) -> DataFrame:
         """Good rows and bad ones, with the two columns of `read_with_bad`."""
-        return self._whole(None)
+        return self._whole(None, keeps_bad=False)
 
     def inferred(self) -> str:
         """The table's columns, as Spark's DDL."""
@@ -136,13 +136,11 @@ class RowFrames:
     def _schema(self) -> StructType:
         return self.request.spark.createDataFrame([], self.request.schema).schema
 
-    def _whole(self, corrupt: str | None) -> DataFrame:
+    def _whole(self, corrupt: str | None, *, keeps_bad: bool) -> DataFrame:
         """Good rows and bad ones, in the request's schema but for the column `corrupt`, with the two columns of `read_with_bad`."""
-        mode = (
-            _KEPT.get(self.request.on_unrepresentable, self.request.on_unrepresentable)
-            if corrupt
-            else self.request.on_unrepresentable
-        )
+        mode = self.request.on_unrepresentable
+        if keeps_bad:
+            mode = _KEPT.get(mode, mode)
         frame = rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri, counts_nulls=True)
         own = len(frame.columns) - (mode in {"bad", "null"})
         numbered, last = _numbered(frame), sql.col(str(own))
