@@ -13,7 +13,7 @@ from store.database.schema import HAS_UNRESOLVED_RECORDS, database_now, run
 from store.runs.runs import RunRow, get, this_run
 
 MOST_UNRESOLVED: Final = 1000
-"""The newest runs with bad records that are read."""
+"""The newest runs with bad records that are a problem."""
 
 _r = run.c
 _LOADED: Final = (HAS_UNRESOLVED_RECORDS, _r.state == "success")
@@ -32,9 +32,9 @@ async def note(connection: AsyncConnection, dag_id: str, run_id: str, bad_record
     return bad_records if before is None else 0
 
 
-async def unresolved(connection: AsyncConnection) -> Sequence[RunRow]:
-    """Return the successful runs whose bad records nobody has resolved, newest first; the newest `MOST_UNRESOLVED`."""
-    query = select(run).where(*_LOADED).order_by(_r.id.desc()).limit(MOST_UNRESOLVED)
+async def unresolved(connection: AsyncConnection, limit: int = MOST_UNRESOLVED) -> Sequence[RunRow]:
+    """Return the successful runs whose bad records nobody has resolved: the newest `limit`, newest first."""
+    query = select(run).where(*_LOADED).order_by(_r.id.desc()).limit(limit)
     return await all_of(connection, query, RunRow)
 
 
