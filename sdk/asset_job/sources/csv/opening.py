@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.csv.grammar import Dialect, GoodRecords, Grammar, line_end_of
+from asset_job.sources.csv.dialect import Dialect, line_end_of
+from asset_job.sources.csv.grammar import GoodRecords, Grammar
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
 from asset_job.sources.texts.encodings import is_utf8, text_of_file
