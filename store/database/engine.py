@@ -23,8 +23,8 @@ from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database.drivers import APPLICATION, checked, postgresql_engine, sqlite_engine
-from store.database.outages import Outages
+from store.database.drivers import APPLICATION, SessionRenewal, checked, postgresql_engine, sqlite_engine
+from store.database.outages import Outages, nothing_written
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
@@ -67,10 +67,11 @@ class Database:
             self._writer, self._reader = sqlite_engine(url, 1), sqlite_engine(url, pool_size, read_only=True)
             self._single = self._writer
         else:
-            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout)
+            renewal = SessionRenewal()
+            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal)
             self._reader = self._writer.execution_options(**READING)
             self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
+            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
@@ -254,7 +255,8 @@ def _outcome_named(outages: Outages) -> Iterator[None]:
         yield
     except (OSError, DBAPIError) as error:  # TimeoutError is an OSError
         outage = outages.named(error)
-        if isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost):
+        lost = isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost)
+        if lost and not nothing_written(error):
             raise CommitUnknown(
                 "the connection to the database broke during COMMIT; read what it stored before you continue"
             ) from error
