@@ -92,7 +92,9 @@ async def test_a_server_that_accepts_no_writes_is_an_outage_until_it_does(
         while "the database is read-only" not in str(database.outage):  # first the sessions end
             with pytest.raises(DatabaseUnavailable):
                 await write(database)
-    with pytest.raises(ConnectionLost, match=r"read-only .*; let it write, or name the primary in settings.database.url"):
+    with pytest.raises(
+        ConnectionLost, match=r"read-only .*; let it write, or name the primary in settings.database.url"
+    ):
         async with database.reading() as connection:
             await connection.execute(text("SELECT 1"))
     assert "read-only" in str(database.outage)
