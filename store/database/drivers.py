@@ -14,7 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from store.database.outages import sqlstate_of
-from store.errors import DatabaseUnusable
+from store.database.passwords import PasswordSupply
+from store.errors import DatabaseUnavailable, DatabaseUnusable
 
 CONNECT_DEADLINE: Final = 15.0
 POOL_DEADLINE: Final = 120.0
@@ -127,11 +128,31 @@ class SessionRenewal:
 
 
 def postgresql_engine(
-    url: URL, pool_size: int, idle_in_transaction_timeout: float, renewal: SessionRenewal
+    url: URL,
+    pool_size: int,
+    idle_in_transaction_timeout: float,
+    renewal: SessionRenewal,
+    passwords: PasswordSupply | None = None,
 ) -> AsyncEngine:
+    """Make a pool of sessions. A password that the server refuses is asked for once more."""
     import asyncpg  # noqa: PLC0415  not needed for SQLite
 
     async def connect(**options: Any) -> Any:
+        if passwords is None:
+            return await connect_to_primary(**options)
+        password = await passwords.current()
+        try:
+            return await connect_to_primary(**{**options, "password": password})
+        except asyncpg.exceptions.InvalidAuthorizationSpecificationError:  # 28000, and 28P01 below it
+            passwords.forget(password)
+        try:
+            return await connect_to_primary(**{**options, "password": await passwords.current()})
+        except asyncpg.exceptions.InvalidAuthorizationSpecificationError as error:  # the next password may be right
+            raise DatabaseUnavailable(
+                f"the database refuses the sign-in ({error}); correct what settings.database.password names"
+            ) from None
+
+    async def connect_to_primary(**options: Any) -> Any:
         try:
             return await asyncpg.connect(**options)
         except asyncpg.exceptions.TargetServerAttributeNotMatched:

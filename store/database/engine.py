@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store.database.drivers import APPLICATION, SessionRenewal, checked, postgresql_engine, sqlite_engine
 from store.database.outages import Outages, nothing_written
+from store.database.passwords import PasswordSupply
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
@@ -58,7 +59,9 @@ class Database:
     It did not fail, or the error was the caller's own.
     """
 
-    def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
+    def __init__(
+        self, url: URL, pool_size: int, idle_in_transaction_timeout: float, passwords: PasswordSupply | None
+    ) -> None:
         self.url = url
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
@@ -68,23 +71,29 @@ class Database:
             self._single = self._writer
         else:
             renewal = SessionRenewal()
-            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal)
+            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal, passwords)
             self._reader = self._writer.execution_options(**READING)
             self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal)
+            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal, passwords)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str | URL, *, pool_size: int = 10, idle_in_transaction_timeout: float = 10.0
+        cls,
+        url: str | URL,
+        *,
+        pool_size: int = 10,
+        idle_in_transaction_timeout: float = 10.0,
+        passwords: PasswordSupply | None = None,
     ) -> AsyncIterator[Database]:
         """Make the database's connections on first use.
 
-        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. Raises `DatabaseUnusable` for
+        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. `passwords`
+        are asked for each session in place of the address's (PostgreSQL). Raises `DatabaseUnusable` for
         an address that cannot be a metadata database.
         """
-        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout)
+        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout, passwords)
         try:
             yield database
         finally:
