@@ -20,7 +20,7 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from sqlalchemy import URL, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from store.database.drivers import APPLICATION, SessionRenewal, checked, postgresql_engine, sqlite_engine
@@ -110,7 +110,8 @@ class Database:
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open one writing transaction: committed when the block ends, rolled back when it raises.
 
-        Raises `DatabaseUnavailable`, or `ConnectionLost` if the database went away before COMMIT: nothing was written.
+        Raises `DatabaseUnavailable`, or `ConnectionLost` if the database went away, or became read-only, before COMMIT took effect:
+        nothing was written, and the sessions of both pools are renewed.
         Raises `CommitUnknown` if the connection broke during COMMIT, or COMMIT took too long: only the database knows
         the outcome. Raises `DatabaseUnusable` if that will stay so until a person acts.
         """
@@ -231,6 +232,8 @@ async def _begin(connection: AsyncConnection, outages: Outages) -> None:
     """Take a connection now, so that a refusal is recognised as one, and begin: a backend's session only joins."""
     try:
         await connection.start()
+    except InvalidRequestError as error:  # twice, the pool's session was not to be used any more
+        raise ConnectionLost("the sessions of the database are ending; nothing of the transaction was kept") from error
     except Exception as error:
         if (outage := outages.named(error, connecting=True)) is not None:
             raise outage from error

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, InvalidRequestError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
@@ -87,10 +87,6 @@ class Outages:
         """
         if isinstance(error, PoolTimeout):
             return DatabaseUnavailable("all connections to the database are in use; find out who holds them so long")
-        if connecting and isinstance(
-            error, InvalidRequestError
-        ):  # twice the pool's session was not to be used any more
-            return ConnectionLost("the sessions of the database are ending; nothing of the transaction was kept")
         known = self._known(error.orig if isinstance(error, DBAPIError) and error.orig else error, connecting)
         if known is None and isinstance(error, DBAPIError) and error.connection_invalidated:
             return ConnectionLost("the connection to the database broke; nothing of the transaction was kept")
