@@ -38,18 +38,19 @@ class Pair:
     primary: MortalServer
     standby: MortalServer
 
-    def fence(self) -> None:
-        """Make the primary read-only, as a failover manager does; its sessions stay."""
-        execute(self.primary, "ALTER SYSTEM SET default_transaction_read_only = on")
+    def set(self, name: str, value: str) -> None:
+        """Change a setting of the primary; its sessions stay."""
+        execute(self.primary, f"ALTER SYSTEM SET {name} = '{value}'")
         execute(self.primary, "SELECT pg_reload_conf()")
-        while execute(self.primary, "SHOW default_transaction_read_only") != "on":
+        while execute(self.primary, f"SHOW {name}") != value:
             pass
 
+    def fence(self) -> None:
+        """Make the primary read-only, as a failover manager does."""
+        self.set("default_transaction_read_only", "on")
+
     def lift_the_fence(self) -> None:
-        execute(self.primary, "ALTER SYSTEM RESET default_transaction_read_only")
-        execute(self.primary, "SELECT pg_reload_conf()")
-        while execute(self.primary, "SHOW default_transaction_read_only") != "off":
-            pass
+        self.set("default_transaction_read_only", "off")
 
     def hand_over(self) -> None:
         """Promote the standby once it has all that the primary committed."""
@@ -280,6 +281,31 @@ async def test_commits_while_all_sessions_are_ended_are_known_and_none_is_lost_o
         assert await keys(database) == load.committed
     assert load.seen["lost"] >= KILLS
     assert load.seen["unknown"] == 0
+
+
+@pytest.mark.parametrize("way", [Database.transaction, Database.statement])
+async def test_a_commit_that_is_ended_while_it_waits_for_a_standby_is_unknown_and_was_kept(
+    pair: Pair, way: Open
+) -> None:
+    """The server says it with a warning of the same code, 57P01, after it has committed."""
+
+    async def end() -> None:
+        waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'"
+        while not await anyio.to_thread.run_sync(execute, pair.primary, waiting):
+            pass
+        await anyio.to_thread.run_sync(end_sessions, pair.primary)
+
+    pair.set("synchronous_standby_names", "nobody")
+    try:
+        async with Database.open(metadata_on(pair.primary)) as database:
+            with anyio.fail_after(PATIENCE):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(end)
+                    with pytest.raises(CommitUnknown):
+                        await write(database, "key", way)
+            assert await keys(database) == {"key"}
+    finally:
+        pair.set("synchronous_standby_names", "")
 
 
 async def test_commits_go_on_by_themselves_through_a_failover(pair_to_promote: Pair) -> None:
