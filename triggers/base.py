@@ -170,11 +170,13 @@ class TriggerContext:
 
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
     be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
-    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided.
+    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided. `has_position`: the watcher
+    continues from a position, which may have been made by an earlier release.
     """
 
     watcher: str
     dry_run: bool = False
+    has_position: bool = False
     is_alone: bool = False
     max_batch_bytes: int = 16_000_000
     poll_timeout: timedelta = timedelta(minutes=5)

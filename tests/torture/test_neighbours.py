@@ -23,7 +23,7 @@ SECONDS = effort(8, 300)
 NORMAL = [f"t{number}" for number in range(20)]
 TROUBLED: dict[str, dict[str, object]] = {
     "locked": {},
-    "slow": {"where": "pg_sleep(3) IS NOT NULL"},
+    "slow": {"where": "pg_sleep(3) IS NOT NULL", "unsafe_where": True},
     "poisoned": {"where": "1 / length(note) > 0"},
     "large": {"columns": ["note"]},
 }

@@ -127,7 +127,8 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
     @staticmethod
     def question(table: WatchedTable) -> NewsByUpdate:
-        return NewsByUpdate(table=table.options.source, column=table.options.column)
+        options = table.options
+        return NewsByUpdate(table=options.source, column=options.column, time_zone=options.time_zone)
 
     def place(self) -> Arguments | None:
         """Return None also while handled rows lie above the floor, because each probe would read those again."""

@@ -133,6 +133,8 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
        EXISTS (SELECT FROM pg_subscription_rel WHERE srrelid IN (SELECT oid FROM tree)) AS subscribed,
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
                AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
+       EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
+               AND tgtype & 7 = 7) AS has_insert_trigger,
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND starts_with(tgname::text, 'asset_watcher_') AND tgenabled <> 'D') AS notifies,
        ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
              'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin,
@@ -175,5 +177,34 @@ MARK_OF_ALL: Final = f"SELECT mark FROM (SELECT $1::oid[] AS oids) r {MARK}"  # 
 """The mark of the relations `$1` together."""
 
 
+OFFSETS: Final = """
+SELECT count(DISTINCT (moment AT TIME ZONE $1::text) - (moment AT TIME ZONE 'UTC')) AS offsets
+FROM generate_series(now() - interval '1 year', now() + interval '10 years', interval '1 day') moment
+"""
+"""The number of different distances between the local time of the zone `$1` and UTC, in these years."""
+
 PARTITION_BOUNDS: Final = "SELECT pg_get_partition_constraintdef($1::oid) AS bounds"
 """The bounds of the partition `$1` as an expression. It lets the planner find the partition: the role may read it only through the table."""
+
+CHANGING: Final = """
+SELECT DISTINCT name || CASE provolatile WHEN 'v' THEN ' is volatile' ELSE ' is not immutable' END AS reason
+FROM (SELECT c.name || '()' AS name, p.provolatile, p.pronamespace
+      FROM unnest($1::text[], $2::int4[]) c(name, arguments) CROSS JOIN parse_ident(c.name) n(part) JOIN pg_proc p
+          ON p.proname = n.part[cardinality(n.part)] AND (p.pronargs = c.arguments OR p.provariadic <> 0)
+         AND CASE cardinality(n.part) WHEN 1 THEN pg_function_is_visible(p.oid)
+             ELSE p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = n.part[1]) END
+      UNION ALL
+      SELECT 'operator ' || c.name, p.provolatile, p.pronamespace
+      FROM unnest($3::text[]) c(name)
+      CROSS JOIN (SELECT 'pg_catalog'::regnamespace AS oid) core
+      CROSS JOIN LATERAL (SELECT substring(c.name FROM '[^.]*$') AS operator, substring(c.name FROM '^(.*)[.]') AS schema) n
+      JOIN pg_operator o ON o.oprname = n.operator
+         AND CASE WHEN n.schema IS NULL THEN pg_operator_is_visible(o.oid)
+                  AND NOT EXISTS (SELECT FROM pg_operator b WHERE b.oprname = n.operator AND b.oprnamespace = core.oid)
+             ELSE o.oprnamespace = (SELECT oid FROM pg_namespace WHERE nspname = (parse_ident(n.schema))[1]) END
+      JOIN pg_proc p ON p.oid = o.oprcode) used
+WHERE provolatile = 'v' OR provolatile = 's' AND pronamespace <> 'pg_catalog'::regnamespace
+ORDER BY reason
+"""
+"""Why functions and operators may change their answer: `$1` are functions, `$2` the numbers of their arguments, `$3` operators. All are
+named as PostgreSQL writes them, so a name without a schema is found along the session's search_path."""

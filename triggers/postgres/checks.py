@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from triggers.base import Finding
+from triggers.postgres.defaults import is_time_of_write, why_it_loses
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
@@ -206,26 +207,52 @@ def _subscription(facts: TableFacts, options: NewRowsOptions) -> Iterator[Findin
 
 def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name = options.column
-    if facts.type != "timestamp with time zone":
-        yield Finding.error(
-            "column",
-            f"{name} is {facts.type}: without a time zone its values depend on the settings of each writer's session",
-            f"{_alter(options)} TYPE timestamptz",
-        )
+    if (wrong_type := _wrong_type(facts, options)) is not None:
+        yield wrong_type
         return
     alter = f"{_alter(options)} SET"
     if not facts.not_null:
         yield Finding.warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
-    if not any(facts.defaults):
-        yield Finding.warning(
-            "default", f"{name} has no default: an INSERT may set the client's time", f"{alter} DEFAULT now()"
-        )
+    if not facts.has_insert_trigger:
+        yield from _defaults(facts, options)
     if not facts.has_update_trigger:
         yield Finding.warning(
             "trigger",
             f"no BEFORE UPDATE trigger sets {name}: rows updated without it are not found",
             "add a trigger that sets it to now()",
         )
+
+
+def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
+    """Return what is wrong with the type of the timestamp; None if it fits `time_zone`."""
+    what = f"{options.column} is {facts.type}"
+    match facts.type, options.time_zone:
+        case "timestamp with time zone", None:
+            return None
+        case "timestamp with time zone", _:
+            return Finding.error("column", f"{what}: its values are moments, whatever the zone", "remove `time_zone`")
+        case "timestamp without time zone", None:
+            remedy = (
+                "set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column"
+            )
+            return Finding.error("column", f"{what}: its values do not say of which zone's clock they are", remedy)
+        case "timestamp without time zone", _:
+            return None
+    return Finding.error("column", f"{what}, not a time", f"{_alter(options)} TYPE timestamptz")
+
+
+def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
+    name, zone = options.column, options.time_zone
+    now = "now()" if zone is None else f"(now() AT TIME ZONE '{zone}')"
+    remedy = f"{_alter(options)} SET DEFAULT {now}"
+    if not any(facts.defaults):
+        yield Finding.warning("default", f"{name} has no default: an INSERT may set the client's time", remedy)
+    for default in sorted({default for default in facts.defaults if default and not is_time_of_write(default, zone)}):
+        if why := why_it_loses(default):
+            yield Finding.error("default", f"{name} has the default {default}, {why}: such rows are lost", remedy)
+        else:
+            message = f"{name} has the default {default}: rows are lost where that is earlier than {now}"
+            yield Finding.warning("default", message, remedy)
 
 
 def _primary_key(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:

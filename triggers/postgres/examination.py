@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -11,14 +12,15 @@ import anyio
 
 from triggers.base import Finding, JsonObject, TriggerContext, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.catalog import FACTS, RELATIONS, TYPES
+from triggers.postgres.catalog import CHANGING, FACTS, OFFSETS, RELATIONS, TYPES
 from triggers.postgres.checks import judge, judge_sessions
+from triggers.postgres.conditions import Expressions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane
-from triggers.postgres.sql import quoted, trial_of_condition
+from triggers.postgres.sql import plan_of_condition, quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 from triggers.postgres.watched_table import WatchedTable, busy
 
@@ -45,7 +47,8 @@ class Examiner:
 
     async def check(self, every: timedelta) -> list[Finding]:
         """Examine the table; it is due again after `every`, or up to half of that earlier. Raises SourceUnavailable."""
-        findings, self._table = await examine(self._options, self._client, self._lane, self._trial)
+        is_new = self._table is None and not self._context.has_position
+        findings, self._table = await examine(self._options, self._client, self._lane, self._trial, is_new=is_new)
         if self._table is not None:
             self._table.max_batch_bytes = self._context.max_batch_bytes
             self._table.watcher = self._context.watcher
@@ -76,6 +79,7 @@ class Examiner:
             "mode": options.mode,
             "column": options.column,
             "where": options.where,
+            **({} if options.time_zone is None else {"time_zone": options.time_zone}),
         }
 
     @property
@@ -87,11 +91,14 @@ class Examiner:
 
 
 async def examine(
-    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial, *, is_new: bool
 ) -> tuple[list[Finding], WatchedTable | None]:
-    """Return the findings, and the table to read unless one of them is an error. Raises SourceUnavailable."""
+    """Return the findings, and the table to read unless one of them is an error. Raises SourceUnavailable.
+
+    `is_new`: the watcher has no position, so whatever may lose rows is refused.
+    """
     try:
-        return await _examined(options, client, lane, trial)
+        return await _examined(options, client, lane, trial, is_new=is_new)
     except SourceUnavailable as error:
         if sqlstate_of(error) != LOCK_TIMEOUT:
             raise
@@ -100,7 +107,7 @@ async def examine(
 
 
 async def _examined(
-    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial
+    options: NewRowsOptions, client: PostgresClient, lane: Lane, trial: Trial, *, is_new: bool
 ) -> tuple[list[Finding], WatchedTable | None]:
     name = options.source
     try:
@@ -120,7 +127,12 @@ async def _examined(
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
     table = WatchedTable(options=options, facts=facts, client=client, session=lane, server=result.server)
-    findings += await _try_statements(table, trial)
+    if options.time_zone is not None:
+        findings.append(await _judge_time_zone(table, options.time_zone))
+    if not _failed(findings):
+        findings += await _try_statements(table, trial)
+    if options.where is not None and not options.unsafe_where and not _failed(findings):
+        findings += await _judge_condition(table, options.where, is_new=is_new)
     return findings, None if _failed(findings) else table
 
 
@@ -145,6 +157,37 @@ async def _try_statements(table: WatchedTable, trial: Trial) -> list[Finding]:
         remedy = "write a condition on one row of the table, as it may stand after WHERE"
         findings.append(await _try(table, "where", trial_of_condition(name, where), (), remedy=remedy))
     return findings
+
+
+async def _judge_time_zone(table: WatchedTable, time_zone: str) -> Finding:
+    """Check that local times of the zone grow with the time: where clocks are set back, an hour's writes lie below the floor."""
+    remedy = "name a zone without daylight saving, such as UTC, and let all writers set the column to its time"
+    try:
+        [row] = await table.fetch(OFFSETS, time_zone)
+    except ConfigurationError as refused:
+        return Finding.error("time zone", str(refused), remedy)
+    if row["offsets"] == 1:
+        return Finding.ok("time zone", f"{time_zone} has no daylight saving")
+    why = "its clocks are set back once a year, and rows of the hour that comes twice would be lost"
+    return Finding.error("time zone", f"{time_zone} has daylight saving: {why}", remedy)
+
+
+async def _judge_condition(table: WatchedTable, where: str, *, is_new: bool) -> list[Finding]:
+    """Check that `where` gives the same answer about a row at any time: a poll asks once, and never comes back."""
+    [row] = await table.fetch(plan_of_condition(table.options.source, where))
+    used = Expressions.of(json.loads(row[0])[0]["Plan"], where)
+    reason = used.reason
+    if reason is None:
+        names, arguments = [name for name, _ in used.calls], [number for _, number in used.calls]
+        changing = await table.fetch(CHANGING, names, arguments, used.operators)
+        reason = changing[0]["reason"] if changing else None
+    if reason is None:
+        return []
+    message = (
+        f"the answer of `where` about a row may change, because {reason}: a row that is skipped once is never reported"
+    )
+    remedy = "write a condition on the row alone, or set `unsafe_where: true` if rows may be skipped for good"
+    return [Finding.error("where", message, remedy) if is_new else Finding.warning("where", message, remedy)]
 
 
 async def _try(table: WatchedTable, check: str, statement: str, arguments: Sequence[object], *, remedy: str) -> Finding:

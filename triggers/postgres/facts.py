@@ -91,6 +91,8 @@ class TableFacts:
     sequences: Sequence[IdSequence]
     primary_key: Sequence[str]
     columns: Mapping[str, str]
+    has_insert_trigger: bool = False
+    """Whether a trigger may set the column before a row is inserted."""
     hides_rows: bool = False
     """Whether row-level security is active for the role and no policy lets it see every row."""
     stored: Mapping[int, Relation] = field(default_factory=dict)
@@ -128,6 +130,7 @@ class TableFacts:
             defaults=row["defaults"],
             subscribed=row["subscribed"],
             has_update_trigger=row["has_update_trigger"],
+            has_insert_trigger=row["has_insert_trigger"],
             notifies=row["notifies"],
             sequences=[IdSequence.from_json(text) for text in row["sequences"]],
             primary_key=row["primary_key"],

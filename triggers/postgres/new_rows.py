@@ -37,6 +37,7 @@ from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.probes import Probes
 from triggers.postgres.reader import Reader, resumed
+from triggers.postgres.sql import TableName
 from triggers.postgres.watched_table import Altered
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
@@ -77,11 +78,11 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
-        """Return the table that `postgres://host/database/schema/table` names."""
+        """Return the table that `postgres://host/database/schema/table` names, each part percent-encoded."""
         uri = urlsplit(asset_uri)
         match uri.path.split("/"):
             case [_, _, schema, table] if uri.scheme == "postgres":
-                return {"table": f"{unquote(schema)}.{unquote(table)}"}
+                return {"table": str(TableName(schema=unquote(schema), name=unquote(table)))}
         return {}
 
     @classmethod

@@ -71,6 +71,7 @@ class NewRowsOptions(BaseOptions):
     table: str
     mode: Literal["id", "updated_at"] = "id"
     column: str = "id"
+    time_zone: str | None = None
     columns: tuple[str, ...] = ()
     where: str | None = Field(default=None, min_length=1)
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))
@@ -78,6 +79,7 @@ class NewRowsOptions(BaseOptions):
     batch: RowBatch = RowBatch()
     listen: bool = False
     unsafe_ids: bool = False
+    unsafe_where: bool = False
     gap_alarm: GapAlarm = GapAlarm()
     on_bad_row: Literal["stop", "report"] = "stop"
     lock_timeout: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0), le=timedelta(seconds=30))
@@ -100,6 +102,19 @@ class NewRowsOptions(BaseOptions):
         for name in (value,) if isinstance(value, str) else value:
             quoted(name)
         return value
+
+    @field_validator("time_zone")
+    @classmethod
+    def _names_a_zone(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[A-Za-z_]+(/[A-Za-z0-9_+-]+)*", value):
+            raise ValueError("write UTC or the name of a time zone, such as Asia/Kolkata")
+        return value
+
+    @model_validator(mode="after")
+    def _time_zone_fits_the_mode(self) -> Self:
+        if self.time_zone is not None and self.mode != "updated_at":
+            raise ValueError("time_zone needs mode: updated_at; ids have no time zone")
+        return self
 
     @model_validator(mode="after")
     def _start_fits_the_mode(self) -> Self:

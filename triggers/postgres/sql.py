@@ -6,6 +6,7 @@ All of them only read, and need no right but SELECT on the table.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -35,14 +36,16 @@ SELECT pg_postmaster_start_time()::text AS boot,
                AND pid IN (SELECT a.pid FROM pg_stat_get_activity(NULL) a
                            WHERE a.datid = (SELECT oid FROM pg_database WHERE datname = current_database()))
                 OR locktype = 'transactionid' AND pid IS NULL) AS alive,
-       (SELECT ROW(to_char((query_start - interval '1 microsecond') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pid)
+       (SELECT ROW(to_char((query_start - interval '1 second') AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"'), pid)
         FROM pg_stat_get_activity(NULL) WHERE datid = (SELECT oid FROM pg_database WHERE datname = current_database())
             AND backend_type = 'client backend' AND pid <> pg_backend_pid() AND state = 'active'
             AND coalesce(xact_start <= query_start, query_start IS NOT NULL) ORDER BY query_start LIMIT 1) AS earliest
 """
 """The transactions of this database that are open. A prepared transaction has no process and no lock on its virtual transaction.
 `earliest` is the oldest multi-statement text that may still begin another transaction, with the time at which the server
-received it; in a procedure now() is a later time."""
+received it; in a procedure now() is a later time. Each margin covers a column that rounds to seconds."""
+
+_QUOTED_TABLE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"')
 
 MOST_COUNTED: Final = 100_000
 """The number at which counting the rows of an attached partition stops."""
@@ -64,9 +67,18 @@ class TableName:
 
     @classmethod
     def parse(cls, text: str) -> TableName:
-        """Read `schema.table`. Without a dot the schema is `public`; everything after the first dot is the table."""
+        """Read `schema.table`, or `"schema"."table"` as SQL quotes it.
+
+        Unquoted, everything after the first dot is the table, and without a dot the schema is `public`.
+        """
         schema, dot, name = text.partition(".")
         table = cls(schema=schema, name=name) if dot else cls(schema="public", name=text)
+        if text.startswith('"'):
+            if (parts := _QUOTED_TABLE.fullmatch(text)) is None:
+                raise ValueError(
+                    'a table that begins with " is "schema"."table" as SQL quotes it, each " in a name doubled'
+                )
+            table = cls(schema=parts[1].replace('""', '"'), name=parts[2].replace('""', '"'))
         quoted(table.schema), quoted(table.name)
         return table
 
@@ -75,7 +87,8 @@ class TableName:
         return f"{quoted(self.schema)}.{quoted(self.name)}"
 
     def __str__(self) -> str:
-        return f"{self.schema}.{self.name}"
+        """The name as events and positions have it: in quotes only if it would be read as another one without them."""
+        return self.sql if "." in self.schema or self.schema.startswith('"') else f"{self.schema}.{self.name}"
 
 
 def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
@@ -109,6 +122,11 @@ def condition(where: str | None) -> str:
 def trial_of_condition(table: TableName, where: str) -> str:
     """Return a statement that is valid only if `where` is a boolean condition on one row: no aggregate, no set."""
     return f"SELECT FROM {table.sql} WHERE {condition(where)}"
+
+
+def plan_of_condition(table: TableName, where: str) -> str:
+    """Return a statement that shows the condition as a poll evaluates it: nothing of it is used up by an index or by partitions."""
+    return f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT {condition(where)} IS TRUE FROM {table.sql}"  # noqa: S608
 
 
 ANY_ROW: Final = "(SELECT {number} FROM {table} WHERE {condition} ORDER BY {order} LIMIT 1)"

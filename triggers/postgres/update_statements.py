@@ -44,11 +44,12 @@ class RowsByUpdate:
         where: str | None,
         row: str,
         size: str | None,
+        time_zone: str | None = None,
     ) -> RowsByUpdate:
         name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
         version = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
         listed = f"{version}, {key} AS key, ({size or 0})::int8 AS size FROM {name}"
-        above = f"WHERE {name}.{quoted(column)} > $2::text::timestamptz"
+        above = f"WHERE {name}.{quoted(column)} > {in_time_zone('$2::text', time_zone)}"
         ordered = f"{place[1:-1]} LIMIT {MOST_PLACES}"
         oldest = "age(coalesce($3::text::xid, pg_snapshot_xmin(s.snapshot)::xid))"
         rank = f"CASE WHEN age({xmin}) BETWEEN 1 AND {oldest} THEN age({xmin}) ELSE 2147483647 END"
@@ -91,6 +92,7 @@ class NewsByUpdate:
 
     table: TableName
     column: str
+    time_zone: str | None = None
     arguments: ClassVar[Sequence[type]] = (str, int)
 
     def part(self, number: int, arguments: Sequence[str]) -> str:
@@ -98,19 +100,28 @@ class NewsByUpdate:
         cursor, xmin = f"{self.table.sql}.{quoted(self.column)}", f"{self.table.sql}.xmin"
         floor, xid = arguments
         oldest = f"age(({xid} % 4294967296)::text::xid)"
-        new = f"{cursor} > {floor}::timestamptz AND age({xmin}) BETWEEN 1 AND {oldest}"
+        new = f"{cursor} > {in_time_zone(floor, self.time_zone)} AND age({xmin}) BETWEEN 1 AND {oldest}"
         return ANY_ROW.format(number=number, table=self.table.sql, condition=new, order=cursor)
 
 
-def old_rows_by_update(table: TableName, column: str, bounds: str) -> str:
+def in_time_zone(moment: str, time_zone: str | None) -> str:
+    """Return an expression for a moment (a text) in the type of the watched column: with `time_zone` that zone's local time.
+
+    The moment is converted and not the column, so that the column's index serves.
+    """
+    return f"{moment}::timestamptz" if time_zone is None else f"({moment}::timestamptz AT TIME ZONE '{time_zone}')"
+
+
+def old_rows_by_update(table: TableName, column: str, bounds: str, time_zone: str | None = None) -> str:
     """Return a statement that counts the old rows of the partition `$1`.
 
     A row is new if it is above the floor `$2` and was written at or above xid `$3`, by none of the xids `$4`.
     """
     cursor, xmin = f"{table.sql}.{quoted(column)}", f"{table.sql}.xmin"
-    new = f"{cursor} > $2::text::timestamptz AND age({xmin}) BETWEEN 1 AND age($3::text::xid)"
+    new = f"{cursor} > {in_time_zone('$2::text', time_zone)} AND age({xmin}) BETWEEN 1 AND age($3::text::xid)"
     old = f"(({new}) IS NOT TRUE OR {xmin} IN (SELECT unnest($4::text[]::xid[])))"
-    moment = f"to_char({cursor} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+    written = cursor if time_zone is None else f"({cursor} AT TIME ZONE '{time_zone}')"
+    moment = f"to_char({written} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
     return OLD_ROWS.format(place=moment, table=table.sql, bounds=bounds, old=old, most=MOST_COUNTED)
 
 

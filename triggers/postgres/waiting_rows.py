@@ -204,4 +204,5 @@ def statements(
         where=where,
         row=row_as_json(columns, facts.types),
         size=size or size_of(columns, facts.columns),
+        time_zone=options.time_zone,
     )

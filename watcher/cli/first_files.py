@@ -92,7 +92,7 @@ def _table(text: str) -> Endpoint:
         uri=f"postgres://{at}/{'/'.join(quote(part, safe='') for part in (database, schema, name))}",
         name=_name(name),
         dsn=f"postgresql://{user}{at}/{quote(database, safe='')}",
-        table=f"{schema}.{name}",
+        table="" if "." in schema or schema.startswith('"') else f"{schema}.{name}",  # the URI says it, too
     )
 
 

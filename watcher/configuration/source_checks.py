@@ -40,12 +40,14 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     of_watchers: dict[str, Sequence[Finding]] = {}
     of_jobs: dict[str, Sequence[Finding]] = {}
     of_airflow: list[Finding] = []
+    with_position = await _positions(configuration)
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
         async def check() -> Sequence[Finding]:
             poll_timeout = configuration.settings.triggerer.poll_timeout
-            async with open_trigger(hosted, clients, poll_timeout, dry_run=True) as trigger:
+            known = hosted.name in with_position
+            async with open_trigger(hosted, clients, poll_timeout, has_position=known, dry_run=True) as trigger:
                 return await trigger.check()
 
         silence = "the source did not answer"
@@ -67,7 +69,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
-    for name in await _unowned_positions(configuration):
+    for name in (name for name in with_position if name not in configuration.watchers):
         what = "has a position, and is not configured"
         remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
         of_watchers[name] = [Finding.warning("position", what, remedy)]
@@ -79,8 +81,8 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
 
 
-async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
-    """Return the names of positions without a watcher, if the metadata database answers and has this program's schema."""
+async def _positions(configuration: Configuration) -> Sequence[str]:
+    """Return the watchers that have a position, if the metadata database answers and has this program's schema."""
     settings = configuration.settings
     url = database_url(settings)
     if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
@@ -89,7 +91,7 @@ async def _unowned_positions(configuration: Configuration) -> Sequence[str]:
         async with connections_to_database(settings) as database:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
-                return await positions.unowned(connection, configuration.watchers)
+                return await positions.unowned(connection, ())
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):
         return []
 

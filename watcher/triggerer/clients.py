@@ -214,13 +214,14 @@ class Hosted:
 
 @asynccontextmanager
 async def open_trigger(
-    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, dry_run: bool = False
+    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, has_position: bool, dry_run: bool = False
 ) -> AsyncIterator[BaseEventTrigger[Any, Any]]:
     """Open a new trigger for the block, on the shared client or in a child process. Raises what its constructor raises."""
     context = TriggerContext(
         watcher=hosted.name,
         poll_timeout=poll_timeout,
         dry_run=dry_run,
+        has_position=has_position,
         max_batch_bytes=hosted.limits.max_bytes,
     )
     if isinstance(hosted.trigger, ForeignTrigger):

@@ -180,7 +180,8 @@ class Control:
         """
         hosted, seconds = self._known(name), self.poll_timeout.total_seconds()
         with anyio.move_on_after(seconds) as scope:
-            async with open_trigger(hosted, self.clients, self.poll_timeout, dry_run=True) as trigger:
+            made = open_trigger(hosted, self.clients, self.poll_timeout, has_position=True, dry_run=True)
+            async with made as trigger:  # a preview commits nothing, and only a position is rewound
                 refuse_errors(await trigger.check())
                 async with self.database.reading() as connection:
                     loaded = await positions.read(connection, name)

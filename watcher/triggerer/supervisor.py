@@ -185,11 +185,11 @@ class Supervisor:
         self._held = loaded.held
         self._status.rejected = RejectedItems(self.hosted.name, loaded.rejected)
         self._kept = kept(loaded)
-        self.report.has_position = loaded.state is not None
+        self.report.has_position = known = loaded.state is not None
         if self.failures.is_clear and self.report.state != "waiting":  # else it fails, or waits, until it runs again
             self._status.show("starting")
         self._begin("making the trigger")
-        async with open_trigger(self.hosted, self.clients, self.poll_timeout) as trigger:
+        async with open_trigger(self.hosted, self.clients, self.poll_timeout, has_position=known) as trigger:
             self._begin("the trigger's check")
             identity = await self._checked(trigger, loaded)
             self.report.trigger = trigger

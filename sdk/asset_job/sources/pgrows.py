@@ -16,8 +16,9 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from asset_job.errors import BadRecordFound, SourceFailed, SourceInvalid, require
 from asset_job.sources.arrow import load
 from asset_job.sources.file_reader import BAD
-from asset_job.sources.postgres_sql import COLUMNS, SETTINGS, TableColumn, literal, queries, table_sql
+from asset_job.sources.postgres_sql import COLUMNS, SETTINGS, TableColumn, literal, queries
 from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
+from asset_job.sources.table_names import table_sql
 from asset_job.sources.unrepresentable import bad_row, bad_rows, nulled_values
 
 if TYPE_CHECKING:

@@ -11,6 +11,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from asset_job.sources.request import RowSelection
 from asset_job.sources.shares import chunks, merged, split_ranges
+from asset_job.sources.table_names import quoted, table_sql
 
 _MOST_IDS = 250_000
 _MOST_RANGES = 10_000
@@ -146,20 +147,9 @@ class TableColumn:
         return self.sent
 
 
-def quoted(name: str) -> str:
-    """An identifier, quoted for PostgreSQL."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 def literal(text: str) -> str:
     """A text literal that is valid whatever the server's standard_conforming_strings is."""
     return "E'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
-
-
-def table_sql(table: str) -> str:
-    """The quoted form of `schema.table` as the watcher writes it, which is exactly as in the system catalogs."""
-    schema, _, name = table.rpartition(".") if table.count(".") < 2 else table.partition(".")  # noqa: PLR2004
-    return f"{quoted(schema or 'public')}.{quoted(name)}"
 
 
 def key_of(columns: Sequence[TableColumn]) -> Sequence[TableColumn]:

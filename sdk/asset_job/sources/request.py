@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from asset_job.errors import AssetJobError
 from asset_job.events import AssetEvent
 from asset_job.sources.packing import without_packing
+from asset_job.sources.table_names import table_sql
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -144,7 +145,7 @@ class RowSelection:
     """Rows of one table, selected by ranges of ids or by primary keys."""
 
     table: str
-    """`schema.table` as the watcher writes it."""
+    """`schema.table` or `"schema"."table"`, as the watcher writes it."""
     column: str
     """The column of the ids."""
     ranges: tuple[tuple[int, int], ...] = ()
@@ -200,7 +201,7 @@ def _table_and_column(events: Sequence[AssetEvent], table: str | None) -> tuple[
     """The only table that events name, or `table`, and its column of ids. Raises `AssetJobError`."""
     named = {(event.extra["table"], event.extra["column"]) for event in events}
     if table is not None:
-        named = {each for each in named if each[0] == table} or {(table, "id")}
+        named = {each for each in named if table_sql(each[0]) == table_sql(table)} or {(table, "id")}
     if len(named) != 1:
         tables = ", ".join(sorted(name for name, _ in named)) or "none"
         raise AssetJobError(f"name the table, as in r.read(…, table='public.orders'): the events name {tables}")

@@ -18,8 +18,9 @@ from asset_job.errors import SourceInvalid
 from asset_job.sources.frames import BAD_COLUMNS, in_schema
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.pgrows import BAD_TYPE, rows_by_adbc
-from asset_job.sources.postgres_sql import jdbc, predicates, table_sql
+from asset_job.sources.postgres_sql import jdbc, predicates
 from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
+from asset_job.sources.table_names import table_sql
 
 _WHOLE: Final = r"^[+-]?\d+\z"
 _TEXTS: Final = {

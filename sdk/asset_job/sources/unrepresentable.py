@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from asset_job.sources.postgres_sql import TableColumn, key_of, literal, table_sql
+from asset_job.sources.postgres_sql import TableColumn, key_of, literal
 from asset_job.sources.records import LONGEST_BAD
 from asset_job.sources.request import RowSelection
+from asset_job.sources.table_names import table_sql
 
 _MOST_SHOWN: Final = 200
 """The characters of a value that a sentence shows."""

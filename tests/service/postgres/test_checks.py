@@ -174,16 +174,143 @@ BY_ID = {
     ),
 }
 
+CHANGES = "error where: the answer of `where` about a row may change, because {}: a row that is skipped once is never reported"
+ALONE = "write a condition on the row alone, or set `unsafe_where: true` if rows may be skipped for good"
+WITH_TIMES = "CREATE TABLE orders (id bigserial PRIMARY KEY, note text, day date, at timestamptz, local timestamp);"
+OF_THE_DATABASE = (
+    f"{WITH_TIMES} CREATE TABLE flags (id bigint); CREATE SCHEMA far;"
+    "CREATE FUNCTION wish(text) RETURNS boolean STABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END';"
+    "CREATE FUNCTION far.wish(text, int DEFAULT 1) RETURNS boolean STABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END';"
+    "CREATE FUNCTION dice(text) RETURNS boolean LANGUAGE plpgsql AS 'BEGIN RETURN true; END';"
+    "CREATE FUNCTION pure(text) RETURNS boolean IMMUTABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END';"
+    "CREATE FUNCTION plain(bigint) RETURNS boolean STABLE LANGUAGE sql AS 'SELECT $1 > 5';"
+    "CREATE FUNCTION hidden(timestamptz) RETURNS boolean STABLE LANGUAGE sql AS 'SELECT $1 < now()';"
+    "CREATE FUNCTION far.same(text, text) RETURNS boolean STABLE LANGUAGE plpgsql AS 'BEGIN RETURN true; END';"
+    "CREATE OPERATOR far.=== (FUNCTION = far.same, LEFTARG = text, RIGHTARG = text)"
+)
+CHANGING = {
+    "at <= now()": "now() depends on the clock",
+    "at <= transaction_timestamp() - interval '1 day'": "transaction_timestamp() depends on the clock",
+    "at <= statement_timestamp()": "statement_timestamp() depends on the clock",
+    "at <= clock_timestamp()": "clock_timestamp() depends on the clock",
+    "day < CURRENT_DATE": "CURRENT_DATE depends on the clock",
+    "at < current_timestamp(3)": "CURRENT_TIMESTAMP depends on the clock",
+    "local < LOCALTIMESTAMP": "LOCALTIMESTAMP depends on the clock",
+    "at::time < localtime": "LOCALTIME depends on the clock",
+    "at::timetz < current_time": "CURRENT_TIME depends on the clock",
+    "age(local) > '1 day'": "CURRENT_DATE depends on the clock",
+    "age(orders.xmin) > 5": "age of one argument depends on the clock",
+    "day = 'today'": "'today' depends on the clock",
+    "at < 'now'::timestamptz": "'now' depends on the clock",
+    "id IN (SELECT id FROM flags)": "it reads other rows",
+    "EXISTS (SELECT FROM flags f WHERE f.id = orders.id)": "it reads other rows",
+    "id > (SELECT max(id) FROM flags)": "it reads other rows",
+    "random() < 0.5": "random() is volatile",
+    "wish(note)": "wish() is not immutable",
+    "far.wish(note)": "far.wish() is not immutable",
+    "dice(note)": "dice() is volatile",
+    "hidden(at)": "now() depends on the clock",
+    "CASE WHEN id > 3 THEN ARRAY[note, 'a(b'] && ARRAY[CASE WHEN wish(note) THEN 'a' END] END": "wish() is not immutable",
+    "note OPERATOR(far.===) 'a'": "operator far.=== is not immutable",
+}
+LASTING = (
+    "note LIKE 'a%' AND coalesce(note, '') <> 'now()'",
+    "note IN ('today', 'now', ' CURRENT_DATE ')",
+    "to_char(at, 'YYYY') = '2026' AND extract(year FROM at) = 2026 AND date_trunc('day', at) < '2030-01-01'",
+    "age(at, '2026-01-01'::timestamptz) > interval '1 day'",
+    "(at AT TIME ZONE 'UTC')::date > '2026-01-01' AND day > '2026-01-01' AND at > day",
+    "pure(note) AND plain(id)",
+    "length(trim(both 'x' from note)) > 2 AND substring(note from 1 for 2) ~ '^[a-z(]' AND position('a' in note) > 0",
+    "note::varchar(5)::numeric(10, 2) > 3 AND id::text::interval day to second(3) > '1 s' AND at::timestamp(0) > '2026-01-01'",
+    "num_nonnulls(note, day, at) > 1 AND concat(note, id, day) <> '' AND format('%s', note) <> 'x'",
+    "id % 2 = 0 AND -id < 0 AND id BETWEEN 0 AND 1000000 AND note IS DISTINCT FROM 'x' AND (orders).id > 0",
+    "CURRENT_USER <> 'x' AND note SIMILAR TO 'a|b' AND id = ANY (ARRAY[1, 2]) AND note::json->>'a' = '1'",
+)
+
+
+@pytest.mark.parametrize("partitioned", [False, True])
+async def test_a_condition_whose_answer_changes_is_refused(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection, *, partitioned: bool
+) -> None:
+    """With partitions the plan would leave those out that the condition excludes, and with them the condition."""
+    schema = OF_THE_DATABASE.replace("bigserial PRIMARY KEY", "bigserial") if partitioned else OF_THE_DATABASE
+    if partitioned:
+        schema = schema.replace(
+            "local timestamp);", "local timestamp, PRIMARY KEY (id, day)) PARTITION BY RANGE (day);"
+        )
+        schema += "; CREATE TABLE old PARTITION OF orders FOR VALUES FROM ('2020-01-01') TO ('2021-01-01')"
+    await admin.execute(schema)
+    async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
+
+        async def judged(has_position: bool = False, **values: object) -> list[tuple[str, str]]:
+            context = TriggerContext(watcher="orders_rows", has_position=has_position)
+            findings = await NewRows(options(**values), client, context).check()
+            return [spelled(one) for one in findings if one.check == "where" and one.level != "ok"]
+
+        judgements = {where: await judged(where=where) for where in (*CHANGING, *LASTING)}
+        expected = {where: [(CHANGES.format(reason), ALONE)] for where, reason in CHANGING.items()}
+        assert judgements == expected | {where: [] for where in LASTING}
+        # A watcher that has a position goes on for now, and says so.
+        warning = CHANGES.replace("error", "warning", 1).format("now() depends on the clock")
+        assert await judged(has_position=True, where="at <= now()") == [(warning, ALONE)]
+        assert await judged(unsafe_where=True, where="at <= now()") == []
+
+
 MOMENT = "updated_at timestamptz NOT NULL DEFAULT now()"
 TOUCH = (
     "CREATE FUNCTION touch() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.updated_at := now(); RETURN NEW; END';"
     "CREATE TRIGGER touch BEFORE UPDATE ON orders FOR EACH ROW EXECUTE FUNCTION touch();"
 )
+LOCAL = "updated_at timestamp UNIQUE NOT NULL DEFAULT (now() AT TIME ZONE '{}')"
+WITHOUT_DAYLIGHT_SAVING = (
+    "name a zone without daylight saving, such as UTC, and let all writers set the column to its time"
+)
+MUCH_EARLIER = "which may be much earlier than the transaction: such rows are lost"
+DEFAULT_NOW = 'ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()'
+RIGHT_DEFAULTS = (
+    "now()",
+    "transaction_timestamp()",
+    "clock_timestamp()",
+    "statement_timestamp()",
+    "CURRENT_TIMESTAMP",
+    "CURRENT_TIMESTAMP(3)",
+    "now()::timestamptz(0)",
+)
 BY_UPDATE = {
     "no time zone": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE); {TOUCH}",
-        finding="error column: updated_at is timestamp without time zone: without a time zone its values depend on the settings of each writer's session",
+        finding="error column: updated_at is timestamp without time zone: its values do not say of which zone's clock they are",
+        remedy="set `time_zone: UTC`, or the zone without daylight saving of whose clock all writers set the column",
+    ),
+    "a zone for moments": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE); {TOUCH}",
+        options={"time_zone": "UTC"},
+        finding="error column: updated_at is timestamp with time zone: its values are moments, whatever the zone",
+        remedy="remove `time_zone`",
+    ),
+    "no time": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at date UNIQUE); {TOUCH}",
+        finding="error column: updated_at is date, not a time",
         remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" TYPE timestamptz',
+    ),
+    "daylight saving": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {LOCAL.format('Europe/Berlin')}); {TOUCH}",
+        options={"time_zone": "Europe/Berlin"},
+        finding="error time zone: Europe/Berlin has daylight saving: its clocks are set back once a year, and rows of the hour that"
+        " comes twice would be lost",
+        remedy=WITHOUT_DAYLIGHT_SAVING,
+    ),
+    "unknown zone": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, {LOCAL.format('Utopia')}); {TOUCH}",
+        options={"time_zone": "Utopia"},
+        finding='error time zone: PostgreSQL refused: time zone "Utopia" not recognized (SQLSTATE 22023)',
+        remedy=WITHOUT_DAYLIGHT_SAVING,
+    ),
+    "default of the session's zone": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamp UNIQUE NOT NULL DEFAULT now()); {TOUCH}",
+        options={"time_zone": "UTC"},
+        finding="warning default: updated_at has the default now(): rows are lost where that is earlier than (now() AT TIME ZONE 'UTC')",
+        remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT (now() AT TIME ZONE \'UTC\')',
     ),
     "nullable": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE DEFAULT now()); {TOUCH}",
@@ -194,6 +321,38 @@ BY_UPDATE = {
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL); {TOUCH}",
         finding="warning default: updated_at has no default: an INSERT may set the client's time",
         remedy='ALTER TABLE "public"."orders" ALTER COLUMN "updated_at" SET DEFAULT now()',
+    ),
+    "default that is rounded": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT date_trunc('minute', now())); {TOUCH}",
+        finding=f"error default: updated_at has the default date_trunc('minute'::text, now()), {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default that is a day": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT CURRENT_DATE); {TOUCH}",
+        finding=f"error default: updated_at has the default CURRENT_DATE, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default cast to a day": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT now()::date); {TOUCH}",
+        finding=f"error default: updated_at has the default (now())::date, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "default that is a constant": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT '2026-01-01 00:00+00'); {TOUCH}",
+        finding="error default: updated_at has the default '2026-01-01 00:00:00+00'::timestamp with time zone, which is the same time"
+        " for all rows: such rows are lost",
+        remedy=DEFAULT_NOW,
+    ),
+    "default of a partition": Case(
+        schema="CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz NOT NULL DEFAULT now()) PARTITION BY RANGE (id);"
+        f"CREATE INDEX ON orders (updated_at); {PARTS} ALTER TABLE part ALTER updated_at SET DEFAULT CURRENT_DATE; {TOUCH}",
+        finding=f"error default: updated_at has the default CURRENT_DATE, {MUCH_EARLIER}",
+        remedy=DEFAULT_NOW,
+    ),
+    "other default": Case(
+        schema=f"CREATE TABLE orders (id int PRIMARY KEY, updated_at timestamptz UNIQUE NOT NULL DEFAULT now() - interval '1 h'); {TOUCH}",
+        finding="warning default: updated_at has the default (now() - '01:00:00'::interval): rows are lost where that is earlier than now()",
+        remedy=DEFAULT_NOW,
     ),
     "no trigger": Case(
         schema=f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE)",
@@ -218,9 +377,23 @@ async def test_a_check_names_what_breaks_mode_updated_at_and_its_remedy(
     postgres_database: PostgresDatabase, admin: asyncpg.Connection, case: Case
 ) -> None:
     await admin.execute(case.schema)
-    findings = await findings_of(postgres_database.dsn, mode="updated_at")
+    findings = await findings_of(postgres_database.dsn, mode="updated_at", **case.options)
 
     assert [spelled(finding) for finding in findings if finding.level != "ok"] == [(case.finding, case.remedy)]
+
+
+async def test_a_default_of_the_server_s_clock_or_a_trigger_that_sets_the_timestamp_is_right(
+    postgres_database: PostgresDatabase, admin: asyncpg.Connection
+) -> None:
+    await admin.execute(f"CREATE TABLE orders (id int PRIMARY KEY, {MOMENT} UNIQUE); {TOUCH}")
+    for default in RIGHT_DEFAULTS:
+        await admin.execute(f"ALTER TABLE orders ALTER updated_at SET DEFAULT {default}")
+        assert {one.level for one in await findings_of(postgres_database.dsn, mode="updated_at")} == {"ok"}, default
+    await admin.execute(
+        f"{TOUCH.replace('UPDATE', 'INSERT OR UPDATE').replace('FUNCTION', 'OR REPLACE FUNCTION', 1).replace('CREATE TRIGGER', 'CREATE OR REPLACE TRIGGER')}"
+    )
+    await admin.execute("ALTER TABLE orders ALTER updated_at SET DEFAULT CURRENT_DATE")
+    assert {one.level for one in await findings_of(postgres_database.dsn, mode="updated_at")} == {"ok"}
 
 
 @pytest.mark.parametrize("case", BY_ID.values(), ids=BY_ID)

@@ -7,6 +7,7 @@ import asyncpg
 import pytest
 from structlog.testing import capture_logs
 
+from asset_job.sources.table_names import table_sql
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import ORDERS, Connect
 from tests.service.postgres.tiny_host import hosted
@@ -260,6 +261,27 @@ async def test_names_may_hold_any_character(postgres_database: PostgresDatabase,
     async with hosted(postgres_database.dsn, table="a b.gap", column="keep", columns=["low"], where="low > 1") as host:
         await orders.execute('INSERT INTO "a b"."gap" (low) VALUES (1), (2), (3)')
         assert await host.catch_up() == [2, 3]
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_names_of_schema_and_table_may_hold_dots_quotes_slashes_and_braces(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, mode: str
+) -> None:
+    table = '"a.b ""c"""."d/e {0} %s $1 é.f"'
+    at = '"{at} "".%"'
+    await orders.execute(
+        'CREATE SCHEMA "a.b ""c"""; CREATE TABLE {table} (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, "x.y" int,'
+        " {at} timestamptz NOT NULL DEFAULT now()); CREATE INDEX ON {table} ({at})".replace("{table}", table).replace(
+            "{at}", at
+        )
+    )
+    column = {} if mode == "id" else {"column": '{at} ".%'}
+    async with hosted(postgres_database.dsn, table=table, mode=mode, columns=["x.y"], **column) as host:
+        await orders.execute(f'INSERT INTO {table} ("x.y") VALUES (1), (2)')
+        assert await host.catch_up() == [1, 2]
+        [event] = host.committed.events
+        assert event.payload["table"] == table
+        assert await orders.fetchval(f"SELECT count(*) FROM {table_sql(table)}") == 2
 
 
 async def test_a_crash_before_the_commit_repeats_nothing_and_loses_nothing(

@@ -94,13 +94,19 @@ async def test_rows_of_writers_in_progress_are_found_although_later_transactions
         assert await host.catch_up() == [3]
 
 
+@pytest.mark.parametrize("kind", ["timestamptz", "timestamptz(0)"])
 async def test_later_transactions_of_a_multi_statement_text_are_found_although_their_now_is_the_time_it_was_received(
-    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, connect: Connect, kind: str
 ) -> None:
+    """A column that rounds to seconds brings a time that is even earlier."""
+    await customers.execute(f"ALTER TABLE customers ALTER updated_at TYPE {kind}")
     text = "BEGIN; SELECT pg_advisory_lock(1); COMMIT; BEGIN; INSERT INTO customers VALUES (1); SELECT pg_advisory_lock(2); COMMIT"
     await customers.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
     writer = await connect()
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
+        await customers.execute(
+            "SELECT pg_sleep(1.3 - extract(microseconds FROM clock_timestamp())::int8 % 1000000 / 1e6)"
+        )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(writer.execute, text)
             for number in (1, 2):
@@ -131,7 +137,9 @@ async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor_
             writer.execute, "DO $$ BEGIN PERFORM pg_advisory_lock(1); COMMIT; PERFORM pg_advisory_lock(2); END $$"
         )
         await has_to_wait_for(1, customers)
-        began = await customers.fetchval("SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')")
+        began = await customers.fetchval(
+            "SELECT to_char((now() - interval '1 second') AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS')"
+        )
         await customers.execute(f"{OUTLAST_THE_MARGIN}; {OUTLAST_THE_MARGIN}")
         await host.catch_up()
         await customers.execute("SELECT pg_advisory_unlock(1)")
@@ -206,7 +214,7 @@ async def test_a_long_transaction_beside_very_many_short_ones_delays_no_row(
 async def test_the_error_of_a_poll_that_takes_too_long_names_the_remedy(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL") as host:
+    async with hosted(postgres_database.dsn, **OPTIONS, where="pg_sleep(5) IS NOT NULL", unsafe_where=True) as host:
         monkeypatch.setattr(session, "LONGEST", timedelta(milliseconds=100))
         await insert(customers, 1)
         with pytest.raises(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import asyncpg
@@ -34,7 +35,8 @@ TABLE = TableName.parse("public.t")
 SQL = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE)
 SQL_OF_DRAWN = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN)
 SQL_BESIDE_AHEAD = RowsById(table=TABLE, column="id", where="note <> ''", row=NOTE, drawn=DRAWN, free=True)
-UPDATES = RowsByUpdate.of(
+_updates = partial(
+    RowsByUpdate.of,
     TableName.parse("public.t"),
     "updated_at",
     key=primary_key_as_json(["id"], {}),
@@ -43,6 +45,7 @@ UPDATES = RowsByUpdate.of(
     row=row_as_json(["id"], {}),
     size=None,
 )
+UPDATES, UPDATES_IN_UTC = _updates(), _updates(time_zone="UTC")
 WATCHED = {"t", "low", "high", "even", "odd"}
 STATEMENTS = {
     "fresh": (SQL.fresh, f"({ROWS}, 1000)"),
@@ -90,10 +93,12 @@ async def test_hot_statements_read_few_pages(
         assert plan["Shared Hit Blocks"] + plan["Shared Read Blocks"] < 200, name
 
 
+@pytest.mark.parametrize("zone", [None, "UTC"])
 async def test_a_poll_for_updates_reads_few_pages(
-    postgres_database: PostgresDatabase, orders: asyncpg.Connection
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, zone: str | None
 ) -> None:
-    await orders.execute("CREATE TABLE t (id int PRIMARY KEY, updated_at timestamptz NOT NULL)")
+    kind, updates = ("timestamptz", UPDATES) if zone is None else ("timestamp", UPDATES_IN_UTC)
+    await orders.execute(f"CREATE TABLE t (id int PRIMARY KEY, updated_at {kind} NOT NULL)")
     await orders.execute(
         f"INSERT INTO t SELECT n, now() - n * interval '1 second' FROM generate_series(1, {ROWS}) n ORDER BY hashint4(n)"
     )
@@ -103,17 +108,17 @@ async def test_a_poll_for_updates_reads_few_pages(
     arguments = f"('{{}}', '{floor}', '3', '{{}}', NULL, NULL, NULL)"
     found = await orders.fetch("SELECT tableoid::int8, ctid::text, xmin::text FROM t WHERE id % 1000 = 0")
     places = ", ".join(f"ARRAY[{', '.join(repr(value) for value in values)}]" for values in zip(*found, strict=True))
-    question = NewsByUpdate(table=TableName.parse("public.t"), column="updated_at")
+    question = NewsByUpdate(table=TableName.parse("public.t"), column="updated_at", time_zone=zone)
     news = news_of([question])
     async with PostgresConnection.model_validate({"dsn": postgres_database.dsn}).open() as client:
         session = client.session("t")
         plans = [
-            await plan_of(session, UPDATES.new_places, arguments, executions=10),
-            await plan_of(session, UPDATES.rows, f"({places})", executions=10),
+            await plan_of(session, updates.new_places, arguments, executions=10),
+            await plan_of(session, updates.rows, f"({places})", executions=10),
             await plan_of(session, news, f"('{{3}}', '{{{floor}}}')", executions=10),
         ]
         await session.fetch("SET plan_cache_mode = force_generic_plan")
-        plans.append(await plan_of(session, UPDATES.new_places, arguments))
+        plans.append(await plan_of(session, updates.new_places, arguments))
 
     for plan in plans:
         assert "Seq Scan on t" not in {f"{node['Node Type']} on {node.get('Relation Name')}" for node in nodes_of(plan)}

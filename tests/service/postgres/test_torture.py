@@ -58,16 +58,18 @@ async def test_every_committed_row_is_reported_exactly_once(
         await naive.poll()
 
     by_update = {"mode": "updated_at", "columns": ["version"]}
+    in_kolkata = {"column": "local", "time_zone": "Asia/Kolkata"}
     async with (
         hosted(postgres_database.dsn, table="public.plain", batch={"max_rows": 50}) as plain,
         hosted(postgres_database.dsn, table="public.parted", batch={"max_rows": 50}) as parted,
         hosted(postgres_database.dsn, table="public.plain", **by_update) as updates,
+        hosted(postgres_database.dsn, table="public.plain", **by_update, **in_kolkata) as local_updates,
     ):
         with anyio.fail_after(PATIENCE):
             async with anyio.create_task_group() as group:
                 group.start_soon(write)
                 group.start_soon(poll_naively)
-                for number, host in enumerate([plain, parted, updates]):
+                for number, host in enumerate([plain, parted, updates, local_updates]):
                     group.start_soon(watch, host, Random(seed + number), writers_done)
 
     for table, host in {"plain": plain, "parted": parted}.items():
@@ -77,10 +79,11 @@ async def test_every_committed_row_is_reported_exactly_once(
         assert emitted.keys() ^ committed == set(), table
         assert len(committed) > 1000
     newest = {row["version"] for row in await admin.fetch("SELECT version FROM plain")}
-    told = Counter(row["version"] for event in updates.committed.events for row in event.payload["rows"])
-    assert repeated(told) == set()
-    assert newest - told.keys() == set()
-    assert told.keys() - newest != set(), "no row was told, updated and told again"
+    for host in (updates, local_updates):
+        versions = Counter(row["version"] for event in host.committed.events for row in event.payload["rows"])
+        assert repeated(versions) == set()
+        assert newest - versions.keys() == set()
+        assert versions.keys() - newest != set(), "no row was reported, updated and reported again"
     assert {row["id"] for row in await admin.fetch("SELECT id FROM plain")} - set(naive.seen), "the run is too tame"
 
 

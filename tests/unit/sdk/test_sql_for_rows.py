@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from asset_job.errors import SourceFailed
+from asset_job.errors import AssetJobError, SourceFailed
 from asset_job.sources.pgrows import Postgres
 from asset_job.sources.postgres_sql import (
     TableColumn,
@@ -13,10 +13,10 @@ from asset_job.sources.postgres_sql import (
     literal,
     predicates,
     queries,
-    table_sql,
 )
 from asset_job.sources.request import RowSelection
 from asset_job.sources.s3_objects import s3_access
+from asset_job.sources.table_names import table_sql
 
 
 def column(name: str, kind: str, key_place: int = 0) -> TableColumn:
@@ -84,6 +84,9 @@ def test_names_and_texts_are_quoted():
     assert table_sql('public.a"b') == '"public"."a""b"'
     assert table_sql("odd.name.with.dots") == '"odd"."name.with.dots"'
     assert table_sql("orders") == '"public"."orders"'
+    assert table_sql('"a.b"."c""d"') == '"a.b"."c""d"'
+    with pytest.raises(AssetJobError, match="as SQL quotes it"):
+        table_sql('"a.b".c')
     assert literal("a'b\\") == "E'a''b\\\\'"
 
 

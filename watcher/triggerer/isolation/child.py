@@ -209,6 +209,7 @@ class Conversation:
         context = TriggerContext(
             watcher=request["watcher"],
             dry_run=request["dry_run"],
+            has_position=request["has_position"],
             poll_timeout=timedelta(seconds=request["poll_timeout"]),
             is_alone=True,
             max_batch_bytes=self._limits.max_bytes,

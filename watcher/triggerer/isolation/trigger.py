@@ -56,6 +56,7 @@ class ForeignTrigger:
             "folder": str(self.folder),
             "watcher": context.watcher,
             "dry_run": context.dry_run,
+            "has_position": context.has_position,
             "poll_timeout": context.poll_timeout.total_seconds(),
         }
         async with children.open(context.watcher, only_one=not context.dry_run) as child:
