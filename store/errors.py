@@ -11,7 +11,7 @@ StoreError
 ├── PositionLost           the position moved on (take-over or rewind): discard the batch, read the position again
 ├── NotLeading             another process schedules and starts runs: roll back and stand by
 ├── DatabaseUnavailable    the database is gone, full, read-only, locked or too slow: nothing was written, try later (503)
-│   └── ConnectionLost     the database went away before COMMIT (503)
+│   └── ConnectionLost     the database went away or became read-only before COMMIT (503)
 ├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
 ├── DatabaseUnusable       the configured address has no usable metadata database until a person acts (503)
 ├── SchemaOutdated         the database's schema is older or newer than this program
@@ -61,7 +61,7 @@ class DatabaseUnavailable(StoreError):
 
 
 class ConnectionLost(DatabaseUnavailable):
-    """The connection to the database could not be made or broke before COMMIT; nothing was written."""
+    """No connection to a database that writes could be made, or it ended before COMMIT took effect; nothing was written."""
 
 
 class CommitUnknown(StoreError):

@@ -87,8 +87,8 @@ class IngestConfig(Section, title="IngestOptions"):
     bad_records: Place | None = None
     """Folder for records that cannot be read as the schema says; null is `<target>_bad`."""
     max_bad_records: Annotated[StrictStr | StrictInt, AfterValidator(_check_share)] = "50%"
-    """The most bad records of a run that succeeds: a share of all its records (which holds from two records on), or a number.
-    A run with more fails without a retry and writes nothing."""
+    """The most bad records of a run that succeeds: a share of all its records, if there are at least two, or a number. A run
+    with more fails without a retry and writes nothing."""
     input_format: Literal["json", "csv", "text", "parquet"] | None = None
     """Format of the files; null derives it from their names."""
     input_options: dict[str, StrictBool | StrictInt | StrictStr] = Field(default_factory=dict)
@@ -101,8 +101,8 @@ class IngestConfig(Section, title="IngestOptions"):
     """What happens to a row of PostgreSQL with a value that Spark has no value for, such as `infinity`: it fails the run, is a
     bad record, has null in its place, or the whole column is read as text."""
     missing: Literal["fail", "skip"] = "fail"
-    """What happens when a file was deleted or overwritten since it was detected, or is no file of its format: `fail` fails the
-    run, `skip` leaves the file out. One that is no file of its format counts as one bad record then."""
+    """What happens when a file was deleted or overwritten since it was detected, or is not in its format: `fail` fails the run,
+    `skip` leaves the file out. A file that is not in its format then counts as one bad record."""
     connection: ConnectionName | None = None
     """The connection to read by, if `spark.connections` lists several of a kind."""
     target_connection: ConnectionName | None = None

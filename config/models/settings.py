@@ -32,9 +32,34 @@ def _check_database(url: SecretStr) -> SecretStr:
     return url
 
 
+class PasswordSettings(Section):
+    """A place that knows the password of now."""
+
+    file: LocalPath | None = None
+    """A file whose first line is the password. It is read for each new session. Give either it or `command`."""
+    command: tuple[str, ...] | None = Field(default=None, min_length=1)
+    """Program and arguments, run without a shell for at most 10 s. The first line that it prints is the password."""
+    ttl: PositiveDuration = timedelta(minutes=5)
+    """How long a password of `command` is used for new sessions, unless the server refuses it."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if (self.file is None) == (self.command is None):
+            raise ValueError("needs either a `file` or a `command`")
+        return self
+
+
 class DatabaseSettings(Section):
     url: Annotated[SecretStr, AfterValidator(_check_database)] | None = None
     """`postgresql+asyncpg://user:password@host/database`; null is SQLite in `<home>/watcher.db`."""
+    password: PasswordSettings | None = None
+    """The password of PostgreSQL, in place of one in `url`, where it changes while the daemon runs."""
+
+    @model_validator(mode="after")
+    def _password_of_postgres(self) -> Self:
+        if self.password is not None and (self.url is None or not self.url.get_secret_value().startswith("postgresql")):
+            raise ValueError("has a `password` but no `url` of a PostgreSQL")
+        return self
 
 
 class StoreSettings(Section):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import dataclass
 from typing import Any, Final
 
 import anyio
 from sqlalchemy import URL, event
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
-from store.errors import DatabaseUnusable
+from store.database.outages import sqlstate_of
+from store.database.passwords import PasswordSupply
+from store.errors import DatabaseUnavailable, DatabaseUnusable
 
 CONNECT_DEADLINE: Final = 15.0
 POOL_DEADLINE: Final = 120.0
@@ -23,6 +27,9 @@ APPLICATION: Final = "asset-watcher"
 """The name of our sessions in PostgreSQL."""
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
+_READ_ONLY: Final = "25006"
+_LEAVING: Final = frozenset({"57P01", "57P02", "57P03"})
+"""Codes of a server that ends its sessions or takes none: it is being stopped, has crashed, or starts."""
 
 
 def checked(url: URL) -> URL:
@@ -87,7 +94,70 @@ async def _turn_on_wal(driver: Any) -> None:
             return
 
 
-def postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: float) -> AsyncEngine:
+@dataclass(kw_only=True)
+class SessionRenewal:
+    """Decides for the pools of one PostgreSQL database which of their sessions are too old to be used again.
+
+    A server that became read-only, or that refuses work, keeps its sessions open. After such an error no pool uses a
+    session that was begun before it, so the next ones lead to wherever the address leads by then.
+    """
+
+    renewals: int = 0
+
+    def watch(self, engine: AsyncEngine) -> None:
+        event.listen(engine.sync_engine, "do_connect", self._remember)
+        event.listen(engine.sync_engine, "checkout", self._refuse_old)
+        event.listen(engine.sync_engine, "handle_error", self._judge)
+
+    def _remember(self, _dialect: Any, record: Any, _arguments: Any, _options: Any) -> None:
+        record.info["renewals"] = self.renewals
+
+    def _refuse_old(self, connection: Any, record: Any, _proxy: Any) -> None:
+        """Let the pool reconnect, also after a restart of the server.
+
+        SQLAlchemy's own ping costs three round trips each time.
+        """
+        if record.info["renewals"] != self.renewals or connection.driver_connection.is_closed():
+            raise DisconnectionError
+
+    def _judge(self, context: ExceptionContext) -> None:
+        """Count an error after which sessions are renewed; a new session that a read-only server refuses is none."""
+        code, connection = sqlstate_of(context.original_exception), context.connection
+        writing = connection is not None and not connection.get_execution_options().get("postgresql_readonly")
+        self.renewals += code in _LEAVING or (code == _READ_ONLY and writing)
+
+
+def postgresql_engine(
+    url: URL,
+    pool_size: int,
+    idle_in_transaction_timeout: float,
+    renewal: SessionRenewal,
+    passwords: PasswordSupply | None = None,
+) -> AsyncEngine:
+    """Make a pool of sessions. A password that the server refuses is asked for once more."""
+    import asyncpg  # noqa: PLC0415  not needed for SQLite
+
+    async def connect(**options: Any) -> Any:
+        if passwords is None:
+            return await connect_to_primary(**options)
+        password = await passwords.current()
+        try:
+            return await connect_to_primary(**{**options, "password": password})
+        except asyncpg.exceptions.InvalidAuthorizationSpecificationError:  # 28000, and 28P01 below it
+            passwords.forget(password)
+        try:
+            return await connect_to_primary(**{**options, "password": await passwords.current()})
+        except asyncpg.exceptions.InvalidAuthorizationSpecificationError as error:  # the next password may be right
+            raise DatabaseUnavailable(
+                f"the database refuses the sign-in ({error}); correct what settings.database.password names"
+            ) from None
+
+    async def connect_to_primary(**options: Any) -> Any:
+        try:
+            return await asyncpg.connect(**options)
+        except asyncpg.exceptions.TargetServerAttributeNotMatched:
+            raise asyncpg.exceptions.ReadOnlySQLTransactionError("a new session may not write there") from None
+
     engine = create_async_engine(
         _with_tls(url.set(drivername="postgresql+asyncpg")),
         pool_size=pool_size,
@@ -95,21 +165,17 @@ def postgresql_engine(url: URL, pool_size: int, idle_in_transaction_timeout: flo
         pool_timeout=SESSION_DEADLINE,
         isolation_level=WRITING,
         connect_args={
+            "async_creator_fn": connect,
             "timeout": CONNECT_DEADLINE,
+            "target_session_attrs": "read-write",
             "server_settings": {
                 "application_name": APPLICATION,
                 "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
             },
         },
     )
-    event.listen(engine.sync_engine, "checkout", _refuse_closed)
+    renewal.watch(engine)
     return engine
-
-
-def _refuse_closed(connection: Any, _record: Any, _proxy: Any) -> None:
-    """Let the pool reconnect after a restart of the server; SQLAlchemy's own ping costs three round trips each time."""
-    if connection.driver_connection.is_closed():
-        raise DisconnectionError
 
 
 def _with_tls(url: URL) -> URL:

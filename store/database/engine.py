@@ -20,11 +20,12 @@ from typing import Any, Final
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
 from sqlalchemy import URL, make_url, text
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database.drivers import APPLICATION, checked, postgresql_engine, sqlite_engine
-from store.database.outages import Outages
+from store.database.drivers import APPLICATION, SessionRenewal, checked, postgresql_engine, sqlite_engine
+from store.database.outages import Outages, nothing_written
+from store.database.passwords import PasswordSupply
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
@@ -58,7 +59,9 @@ class Database:
     It did not fail, or the error was the caller's own.
     """
 
-    def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float) -> None:
+    def __init__(
+        self, url: URL, pool_size: int, idle_in_transaction_timeout: float, passwords: PasswordSupply | None
+    ) -> None:
         self.url = url
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
@@ -67,23 +70,30 @@ class Database:
             self._writer, self._reader = sqlite_engine(url, 1), sqlite_engine(url, pool_size, read_only=True)
             self._single = self._writer
         else:
-            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout)
+            renewal = SessionRenewal()
+            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal, passwords)
             self._reader = self._writer.execution_options(**READING)
             self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout)
+            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal, passwords)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, url: str | URL, *, pool_size: int = 10, idle_in_transaction_timeout: float = 10.0
+        cls,
+        url: str | URL,
+        *,
+        pool_size: int = 10,
+        idle_in_transaction_timeout: float = 10.0,
+        passwords: PasswordSupply | None = None,
     ) -> AsyncIterator[Database]:
         """Make the database's connections on first use.
 
-        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. Raises `DatabaseUnusable` for
+        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. `passwords`
+        are asked for each session in place of the address's (PostgreSQL). Raises `DatabaseUnusable` for
         an address that cannot be a metadata database.
         """
-        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout)
+        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout, passwords)
         try:
             yield database
         finally:
@@ -100,7 +110,8 @@ class Database:
     def transaction(self) -> AbstractAsyncContextManager[AsyncConnection]:
         """Open one writing transaction: committed when the block ends, rolled back when it raises.
 
-        Raises `DatabaseUnavailable`, or `ConnectionLost` if the database went away before COMMIT: nothing was written.
+        Raises `DatabaseUnavailable`, or `ConnectionLost` if the database went away, or became read-only, before COMMIT took effect:
+        nothing was written, and the sessions of both pools are renewed.
         Raises `CommitUnknown` if the connection broke during COMMIT, or COMMIT took too long: only the database knows
         the outcome. Raises `DatabaseUnusable` if that will stay so until a person acts.
         """
@@ -221,6 +232,8 @@ async def _begin(connection: AsyncConnection, outages: Outages) -> None:
     """Take a connection now, so that a refusal is recognised as one, and begin: a backend's session only joins."""
     try:
         await connection.start()
+    except InvalidRequestError as error:  # twice, the pool's session was not to be used any more
+        raise ConnectionLost("the sessions of the database are ending; nothing of the transaction was kept") from error
     except Exception as error:
         if (outage := outages.named(error, connecting=True)) is not None:
             raise outage from error
@@ -254,7 +267,8 @@ def _outcome_named(outages: Outages) -> Iterator[None]:
         yield
     except (OSError, DBAPIError) as error:  # TimeoutError is an OSError
         outage = outages.named(error)
-        if isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost):
+        lost = isinstance(error, OSError) or error.connection_invalidated or isinstance(outage, ConnectionLost)
+        if lost and not nothing_written(error):
             raise CommitUnknown(
                 "the connection to the database broke during COMMIT; read what it stored before you continue"
             ) from error

@@ -23,6 +23,8 @@ LONGEST: Final = 7_900
 PROBE_EVERY: Final = 30.0
 """Seconds between two probes, because a network that is gone reports nothing by itself."""
 
+_LEFT: Final = "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool"
+
 _TEXTS: Final = func.unnest(bindparam("b_texts", type_=ARRAY(Text()))).column_valued("texts")
 _NOTIFY: Final = select(func.pg_notify(bindparam("b_channel", type_=Text()), _TEXTS))
 
@@ -59,12 +61,16 @@ class NotificationListener:
         driver.add_termination_listener(lambda _: self._lost.set())
 
     async def wait_until_lost(self) -> None:
-        """Return when the session is lost, which a query now and then finds out as well."""
+        """Return when the session is lost, or its server has become read-only: nobody notifies there any more.
+
+        A query now and then finds out both.
+        """
         while not self._lost.is_set():
             with anyio.move_on_after(PROBE_EVERY):
                 await self._lost.wait()
             try:
                 with anyio.fail_after(PROBE_EVERY):
-                    await self._driver.execute("SELECT 1")
+                    if await self._driver.fetchval(_LEFT):
+                        return
             except (OSError, InterfaceError, PostgresError):
                 return

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
@@ -17,7 +17,7 @@ from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable, 
 _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     "08": (ConnectionLost, "the connection to the database broke; nothing of the transaction was kept"),
     "25006": (
-        DatabaseUnavailable,
+        ConnectionLost,
         "the database is read-only; let it write, or name the primary in settings.database.url",
     ),
     "25P03": (
@@ -44,7 +44,12 @@ Https://www.postgresql.org/docs/current/errcodes-appendix.html
 _CONNECTING: Final = frozenset({"55000"})
 """Codes that mean this only while a connection is made."""
 _WRITING: Final = frozenset({"25006", 8})
-"""Codes that mean this only in a transaction that may write."""
+"""Codes that mean this only in a transaction that may write, and while a connection is made."""
+_NOTHING_WRITTEN: Final = ("25006", "25P03", "57P")
+"""Beginnings of codes with which PostgreSQL ends a session or refuses to write, always before it commits.
+
+A session that is ended while it waits for a standby has committed already; it gets a warning with such a code, no error.
+"""
 
 _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     3: (DatabaseUnusable, "this account may not open {place}; give it the file, or choose another one"),
@@ -63,6 +68,9 @@ _SQLITE: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
 }
 """Meanings by SQLite's primary result code. https://www.sqlite.org/rescode.html"""
 _CODES: Final = {**_SQLSTATES, **_SQLITE}
+
+_UNSENT: Final = "cannot switch to state"
+"""How asyncpg begins its refusal to send anything on a session that the server has just ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +98,8 @@ class Outages:
         return known
 
     def _known(self, cause: BaseException, connecting: bool) -> StoreError | None:
-        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF or getattr(cause, "sqlstate", None) or ""
-        if (code in _CONNECTING and not connecting) or (code in _WRITING and not self.writing):
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF or sqlstate_of(cause)
+        if (code in _CONNECTING and not connecting) or (code in _WRITING and not (self.writing or connecting)):
             return None
         beginnings = [code] if isinstance(code, int) else [code[:length] for length in (5, 3, 2)]
         kind, sentence = next((_CODES[each] for each in beginnings if each in _CODES), (None, ""))
@@ -100,3 +108,20 @@ class Outages:
         happened, _, remedy = sentence.format(place=self.place).partition("; ")
         reason = " ".join(str(cause.__cause__ or cause).split())
         return kind(f"{happened} ({reason}); {remedy}")
+
+
+def sqlstate_of(error: BaseException) -> str:
+    """Return the code that PostgreSQL gave an error, also if the driver reports only that the session ended after it; else ''."""
+    code, cause = "", error.orig if isinstance(error, DBAPIError) else error
+    while cause is not None:
+        code, cause = getattr(cause, "sqlstate", None) or code, cause.__cause__
+    return code
+
+
+def nothing_written(error: OSError | DBAPIError) -> bool:
+    """Whether a COMMIT with this error had certainly no effect.
+
+    The server said so, or asyncpg knew that the session had ended and sent nothing.
+    """
+    unsent = isinstance(error, InterfaceError) or (isinstance(error, InternalError) and _UNSENT in str(error.orig))
+    return unsent or sqlstate_of(error).startswith(_NOTHING_WRITTEN)

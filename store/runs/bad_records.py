@@ -13,7 +13,7 @@ from store.database.schema import HAS_UNRESOLVED_RECORDS, database_now, run
 from store.runs.runs import RunRow, get, this_run
 
 MOST_UNRESOLVED: Final = 1000
-"""The newest runs with bad records that are read."""
+"""The newest runs with bad records that are a problem."""
 
 _r = run.c
 _LOADED: Final = (HAS_UNRESOLVED_RECORDS, _r.state == "success")
@@ -32,16 +32,16 @@ async def note(connection: AsyncConnection, dag_id: str, run_id: str, bad_record
     return bad_records if before is None else 0
 
 
-async def unresolved(connection: AsyncConnection) -> Sequence[RunRow]:
-    """Return the successful runs whose bad records nobody has resolved, newest first; the newest `MOST_UNRESOLVED`."""
-    query = select(run).where(*_LOADED).order_by(_r.id.desc()).limit(MOST_UNRESOLVED)
+async def unresolved(connection: AsyncConnection, limit: int = MOST_UNRESOLVED) -> Sequence[RunRow]:
+    """Return the successful runs whose bad records nobody has resolved: the newest `limit`, newest first."""
+    query = select(run).where(*_LOADED).order_by(_r.id.desc()).limit(limit)
     return await all_of(connection, query, RunRow)
 
 
-def sentence(of_run: RunRow) -> str:
-    """Return what is wrong with a run that `unresolved` has returned, for people."""
+def sentence(of_run: RunRow, *, with_reason: bool = True) -> str:
+    """Return what is wrong with a run that `unresolved` has returned, for people. A run's reason can hold values of its source."""
     number = "1 bad record" if of_run.bad_records == 1 else f"{of_run.bad_records} bad records"
-    reason = f": {of_run.reason}" if of_run.reason else ""
+    reason = f": {of_run.reason}" if with_reason and of_run.reason else ""
     return (
         f"the run {of_run.run_id} of {of_run.dag_id} has left out {number}{reason}; look at them, then "
         f"`watcher runs resolve {of_run.dag_id} {of_run.run_id}`"

@@ -33,7 +33,7 @@ class Mutant:
 
 MUTANTS: Final[Mapping[str, Mutant]] = {
     "csv: CR is no line end": Mutant(
-        source="csv", file="csv/grammar.py", changes={'_BREAKS = b"\\r\\n"': '_BREAKS = b"\\n"'}
+        source="csv", file="csv/dialect.py", changes={'BREAKS = b"\\r\\n"': 'BREAKS = b"\\n"'}
     ),
     "csv: doubled quotes stay doubled": Mutant(
         source="csv",
@@ -56,8 +56,8 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     ),
     "csv: text behind a quote is dropped": Mutant(
         source="csv",
-        file="csv/grammar.py",
-        changes={r'rb"(?:%b%b(%b%b)%b%b|(%b%b))"': r'rb"(?:%b%b(%b%b)%b%b[^,\r\n]*|(%b%b))"'},
+        file="csv/dialect.py",
+        changes={r'rb"(?:%b%b%b|(%b%b))"': r'rb"(?:%b%b%b[^,\r\n]*|(%b%b))"'},
     ),
     "files: a byte order mark stays": Mutant(
         source="csv",

@@ -60,8 +60,9 @@ The corpus in `tests/corpus` tries {files} cells. A cell is a value or a file, r
 source by a program that shares no code with the readers: Python's `csv` and `json` with exact numbers, psycopg in PostgreSQL's own
 texts, pyarrow, DuckDB and Spark as writers of Parquet, and lists by hand. No cell differs from its source.
 
-*Equal* is the value as the source has it. *Documented* is another value that says the same; it is named below. *Refused* is a bad
-record with its reason, or a sentence that names the file.
+*Equal* is the value as the source has it. *Documented* is a conversion that says the same, or one that the job asked for, such as
+`on_unrepresentable: null`; each is named below. *Refused* is a bad record with its reason, or a sentence that names the file or
+table. Below the table of each source stand its documented conversions, and what is refused.
 
 """
 END: Final = """
@@ -83,14 +84,14 @@ def page(values: Mapping[str, Mapping[str, Any]]) -> str:
         for counts in entry["ways"].values()
     )
     lines = [INTRODUCTION.replace("{files}", f"{total:,}"), "## Ways", ""]
-    lines += ["| source | way | equal | documented | refused |", "|---|---|---|---|---|"]
+    lines += ["| source | way | what it is | equal | documented | refused |", "|---|---|---|---|---|---|"]
     for source, kinds in _ordered(values, SOURCES):
         by_way: dict[str, Counter[str]] = {}
         for entry in kinds.values():
             for way, counts in entry["ways"].items():
                 by_way.setdefault(way, Counter()).update(counts)
         lines += [
-            f"| {SOURCES.get(source, source)} | {WAYS.get(way, way)} | {_counts(counts)} |"
+            f"| {SOURCES.get(source, source)} | `{way}` | {WAYS.get(way, way)} | {_counts(counts)} |"
             for way, counts in _ordered(by_way, WAYS)
         ]
     for source, kinds in _ordered(values, SOURCES):
@@ -121,7 +122,7 @@ def _same_counts(ways: Mapping[str, Mapping[str, int]]) -> Iterator[tuple[str, M
     """Ways with the same counts, joined."""
     joined: dict[str, list[str]] = {}
     for way, counts in _ordered(ways, WAYS):
-        joined.setdefault(json.dumps(counts, sort_keys=True), []).append(way)
+        joined.setdefault(json.dumps(counts, sort_keys=True), []).append(f"`{way}`")
     for counts, names in joined.items():
         yield ", ".join(names), json.loads(counts)
 
@@ -134,12 +135,17 @@ def _exceptions(source: str, kind: str, exceptions: Mapping[str, Mapping[str, li
     for verdict, by_ways in exceptions.items():
         for ways, names in by_ways.items():
             how = "" if ways == "all" else f" by {ways}"
-            listed = [(name, _text_in(name)) for name in names]
+            for word, texts_of in _by_word(source, names).items():
+                yield from (
+                    "",
+                    f"**{_type(kind)}, {verdict}{how}** with `on_unrepresentable: {word}`: {', '.join(texts_of)}.",
+                )
+            listed = [(name, _text_in(name)) for name in names if not _word(source, name)]
             plain = sorted({name for name, text in listed if text is None})
             shown = list(dict.fromkeys(text for _, text in listed if text is not None and _is_own(source, kind, text)))
             others = len({text for _, text in listed if text is not None} - set(shown))
             if shown or others:
-                more = f"; and {others} other texts that are none" if others else ""
+                more = f"; and {others} other texts that are no values of the type" if others else ""
                 yield from (
                     "",
                     f"**{_type(kind)}, {verdict}{how}**: {', '.join(map(_code, shown)) or 'none that looks like one'}{more}.",
@@ -147,6 +153,21 @@ def _exceptions(source: str, kind: str, exceptions: Mapping[str, Mapping[str, li
             if plain:
                 yield from ("", f"**{_type(kind)}, {verdict}{how}**:", "")
                 yield from (f"- {name}" for name in map(_escaped, plain))
+
+
+def _word(source: str, name: str) -> str | None:
+    """The value of `on_unrepresentable` in the name of a cell of rows; None if it has none."""
+    word, _, literal = name.partition(" ")
+    return word if source == "postgres" and word in {"bad", "null", "text"} and literal[:1] in {"'", '"'} else None
+
+
+def _by_word(source: str, names: Iterable[str]) -> Mapping[str, list[str]]:
+    """The values of PostgreSQL, as the page shows them, by what `on_unrepresentable` was."""
+    by_word: dict[str, list[str]] = {}
+    for name in names:
+        if word := _word(source, name):
+            by_word.setdefault(word, []).append(_code(str(ast.literal_eval(name.partition(" ")[2]))))
+    return by_word
 
 
 def _text_in(name: str) -> str | None:

@@ -90,7 +90,8 @@ def load() -> Results:
 
 def merged(kept: Results, new: Results) -> Results:
     """The new outcomes, and those of ways that were not run."""
-    others = {cell: verdict for cell, verdict in kept.outcomes.items() if cell.way not in new.ways}
+    ways = set(new.ways)
+    others = {cell: verdict for cell, verdict in kept.outcomes.items() if cell.way not in ways}
     return Results({**others, **new.outcomes})
 
 

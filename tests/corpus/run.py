@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from functools import cached_property, partial
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Final
 
 import anyio
@@ -26,6 +26,8 @@ from tests.corpus.with_spark import World, readings
 
 BLOCKS: Final = (None, 1, 7, 100)
 """The largest blocks, in bytes, in which the way `parser` gives each file to its parser."""
+SHOWN: Final = 100
+"""Differences and changes that are printed."""
 LARGE: Final = 50_000
 """Bytes of files that are not given in blocks of a few bytes."""
 
@@ -156,10 +158,10 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--write", action="store_true", help="write values.json")
     options = parser.parse_args(arguments)
     new = run(*options.ways.split(","), short=options.short)
-    for cell, what in new.differences.items():
+    for cell, what in islice(new.differences.items(), SHOWN):
         print(f"different: {cell.source} {cell.kind} by {cell.way}: {cell.name}: {what[:300]}")
     changed = [] if options.write else results.changes(results.load(), new, some=options.short)
-    for line in changed:
+    for line in changed[:SHOWN]:
         print(f"changed: {line}")
     if options.write:
         results.save(results.merged(results.load(), new))

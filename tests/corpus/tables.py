@@ -84,8 +84,9 @@ def read_back(world: World, name: str) -> Mapping[str, tuple[dict[str, Any], Cal
 
 def _objects(world: World, prefix: str) -> pa.Table:
     listed = world.server.client.list_objects_v2(Bucket=world.bucket, Prefix=f"{prefix}/run=")["Contents"]
-    bodies = [world.server.client.get_object(Bucket=world.bucket, Key=each["Key"])["Body"].read() for each in listed]
-    return pa.concat_tables(parquet.read_table(io.BytesIO(body)) for body in bodies if body)
+    keys = [each["Key"] for each in listed if each["Key"].endswith(".parquet")]
+    bodies = [world.server.client.get_object(Bucket=world.bucket, Key=key)["Body"].read() for key in keys]
+    return pa.concat_tables(parquet.read_table(io.BytesIO(body)) for body in bodies)
 
 
 def _iceberg(world: World, name: str) -> pa.Table:

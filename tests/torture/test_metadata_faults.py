@@ -76,11 +76,11 @@ class Place:
 
     @contextmanager
     def read_only(self) -> Iterator[None]:
+        """Refuse writes in new sessions. Those that the daemon has by then are not ended afterwards."""
         self.server.execute("ALTER DATABASE {} SET default_transaction_read_only = on", self.database)
         self.end_sessions()
         yield
         self.server.execute("ALTER DATABASE {} RESET default_transaction_read_only", self.database)
-        self.end_sessions()
 
     @contextmanager
     def out_of_connections(self) -> Iterator[None]:

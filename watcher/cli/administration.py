@@ -56,10 +56,10 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 
 async def _check(settings: Settings) -> None:
-    from store.database import Database, migrations  # noqa: PLC0415  see watcher.cli
-    from watcher.host.metadata import database_url  # noqa: PLC0415
+    from store.database import migrations  # noqa: PLC0415  see watcher.cli
+    from watcher.host.metadata import connections_to_database  # noqa: PLC0415
 
-    async with Database.open(database_url(settings)) as database:
+    async with connections_to_database(settings) as database:
         await migrations.check(database)
 
 

@@ -12,7 +12,7 @@ from config.models.settings import Settings
 from store.database import Database, migrations
 from store.processes.file_locks import is_held
 from watcher.host.home import lock_path, make_home
-from watcher.host.metadata import database_url
+from watcher.host.metadata import connections_to_database, database_url
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
@@ -33,7 +33,7 @@ async def opened_database(settings: Settings, *, upgrade: bool = False) -> Async
     embedded = url.get_backend_name() == "sqlite"
     if embedded and settings.database.url is None:
         make_home(settings.home)
-    async with Database.open(url) as database:
+    async with connections_to_database(settings) as database:
         if upgrade or (embedded and not is_held(lock_path(settings.home))):
             await migrations.upgrade(database)
         await migrations.check(database, OPEN_DEADLINE)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
 from config.models.settings import AirflowSettings
-from store.database import Database, migrations
+from store.database import migrations
 from store.detection import positions
 from store.errors import StoreError
 from triggers.base import Finding
@@ -21,7 +21,7 @@ from triggers.errors import SourceUnavailable
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
-from watcher.host.metadata import database_url
+from watcher.host.metadata import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
@@ -88,7 +88,7 @@ async def _positions(configuration: Configuration) -> Sequence[str]:
     if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
         return []
     try:
-        async with Database.open(url) as database:
+        async with connections_to_database(settings) as database:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
                 return await positions.unowned(connection, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -12,10 +12,11 @@ import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy import URL, make_url
 
-from config.models.settings import Settings
+from config.models.settings import PasswordSettings, Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url
+from store.database.passwords import PasswordCommand, PasswordFile, PasswordSupply
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
@@ -46,7 +47,8 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
             with refusing_os_errors(f"the database {url.database} cannot be opened"):
                 stack.enter_context(exclusive_database(Path(str(url.database))))
         idle_limit = settings.triggerer.lease.total_seconds() * 2 / 3
-        database = await stack.enter_async_context(Database.open(url, idle_in_transaction_timeout=idle_limit))
+        connections = connections_to_database(settings, idle_in_transaction_timeout=idle_limit)
+        database = await stack.enter_async_context(connections)
         await patiently(database.end_frozen_sessions)
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database))
@@ -84,6 +86,25 @@ def database_url(settings: Settings) -> URL:
     """Return the address of the metadata database: the configured one, or the home's embedded one."""
     url = settings.database.url
     return sqlite_url(settings.home / "watcher.db") if url is None else make_url(url.get_secret_value())
+
+
+def connections_to_database(
+    settings: Settings, *, idle_in_transaction_timeout: float = 10.0
+) -> AbstractAsyncContextManager[Database]:
+    """Open connections to the metadata database, whatever its schema."""
+    return Database.open(
+        database_url(settings),
+        idle_in_transaction_timeout=idle_in_transaction_timeout,
+        passwords=_passwords(settings.database.password),
+    )
+
+
+def _passwords(configured: PasswordSettings | None) -> PasswordSupply | None:
+    if configured is None:
+        return None
+    if configured.file is not None:
+        return PasswordFile(configured.file)
+    return PasswordCommand(configured.command or (), configured.ttl.total_seconds())
 
 
 @contextmanager

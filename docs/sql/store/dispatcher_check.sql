@@ -43,7 +43,7 @@ WHERE task_instance.state = $1::VARCHAR AND task_instance.not_before > clock_tim
 SELECT task_try.task_instance_id, task_instance.dag_id, task_instance.run_id, task_instance.task_id,
     task_instance.map_index, task_try.try_number, task_try.tag, task_try.submitter, task_try.handle, task_try.home_id,
     task_try.nonce IS NOT NULL AS claimed, task_try.cancelled_at IS NOT NULL AS cancelled, task_try.finish_state,
-    task_try.message, job.definition, run.trace_id, task_try.submitted_at, clock_timestamp() AS now
+    task_try.is_final, task_try.message, job.definition, run.trace_id, task_try.submitted_at, clock_timestamp() AS now
 FROM task_try
 JOIN task_instance ON task_instance.id = task_try.task_instance_id
 JOIN run ON run.dag_id = task_instance.dag_id AND run.run_id = task_instance.run_id

@@ -13,8 +13,8 @@ TABLE = Path(__file__).resolve().parent.parent / "orders"
 SCHEMA = "id long, customer string, amount double"
 
 with run() as r:
-    files = [file["path"] for file in r.triggering_asset_events.files()]
-    orders = r.spark.read.csv(files, schema=SCHEMA, header=True).withColumn("run_id", lit(r.run_id))
+    files = r.triggering_asset_events.files()
+    orders = r.read(files, schema=SCHEMA).withColumn("run_id", lit(r.run_id))
     orders.write.partitionBy("run_id").option("partitionOverwriteMode", "dynamic").parquet(str(TABLE), mode="overwrite")
 
     rows = orders.count()

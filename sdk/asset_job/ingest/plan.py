@@ -184,6 +184,10 @@ class RecordCounts:
             )
 
 
+VALUE_IN_REASON = r"""(?s)'[^']*'|"[^"]*"|(?<=there is ).*|(?<=, and )\S+|(?<=value is )\S+|(?<= holds )\S+"""
+"""The values in the reasons of bad records, as a regular expression: reasons that differ in them only are one reason."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class BadRecordSummary:
     """What is to be said about the bad records of a run."""

@@ -15,7 +15,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import StructType
 
 from asset_job.errors import NoRetry
-from asset_job.ingest.plan import BadRecordSummary, IngestInput, IngestJobOptions, RecordCounts
+from asset_job.ingest.plan import VALUE_IN_REASON, BadRecordSummary, IngestInput, IngestJobOptions, RecordCounts
 from asset_job.sources.options import NAMES
 from asset_job.sources.readers import inferred_schema, read_with_bad
 from asset_job.sources.request import ReadRequest, bad_column, quoted
@@ -100,13 +100,13 @@ class Records:
         return RecordCounts(good=good, bad_rows=bad_rows, bad=bad, nulled=nulls)
 
     def summary(self, counts: RecordCounts) -> BadRecordSummary:
-        """What is to be said about the bad records. Reasons that differ in quoted values only are one reason."""
-        told = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
-        kind = sql.regexp_replace("_reason", """'[^']*'|"[^"]*\"""", "''")
-        by_kind = told.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
+        """What is to be said about the bad records."""
+        rejected = self.frame.where(self._bad.isNotNull()).select(self._bad.alias("bad")).select("bad.*")
+        kind = sql.regexp_replace("_reason", VALUE_IN_REASON, "''")
+        by_kind = rejected.groupBy(kind).agg(sql.sum("_count").alias("times"), sql.min("_reason").alias("reason"))
         [common] = by_kind.orderBy(sql.desc("times"), "reason").limit(1).collect()
         number = sql.expr(r"try_cast(regexp_extract(_at, '(\\d+)', 1) AS bigint)")
-        places = told.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
+        places = rejected.orderBy("_file", number, "_at").limit(_SHOWN).select(sql.concat_ws(" ", "_file", "_at"))
         return BadRecordSummary(
             bad=counts.bad,
             records=counts.good + counts.bad,

@@ -55,9 +55,9 @@ class CsvFormat(FileFormat):
         return _is_utf8(options, first)
 
     def places(self, options: ReadOptions, file: OpenFile, places: Sequence[int]) -> Sequence[int]:
-        from asset_job.sources.csv.division import record_ends  # noqa: PLC0415
+        from asset_job.sources.csv.division import line_ends, record_ends  # noqa: PLC0415
 
-        return record_ends(file, options, places) if options.multi_line else places
+        return (record_ends if options.multi_line else line_ends)(file, options, places)
 
 
 class JsonFormat(FileFormat):

@@ -75,8 +75,8 @@ class FileFrames(Generic[File]):
         return ReadOptions.of(self.format.name, self.request.options)
 
     @property
-    def _corrupt(self) -> str:
-        """The name of the column for the text of bad records. No file has this column."""
+    def _corrupt(self) -> str | None:
+        """The name of the column for the text of bad records. No file has this column. None: where columns are inferred, all are files'."""
         return self.request.corrupt_column(self.options)
 
     @cached_property
@@ -121,7 +121,7 @@ class FileFrames(Generic[File]):
             return self.format.places(self.options, opened, best)
 
 
-def in_schema(numbered: DataFrame, names: Sequence[str], corrupt: str) -> DataFrame:
+def in_schema(numbered: DataFrame, names: Sequence[str], corrupt: str | None) -> DataFrame:
     """The columns of a schema with these names. The one called `corrupt` has the texts of bad records.
 
     `numbered` has the others in their order, named by number, then perhaps what is wrong with bad records.

@@ -105,9 +105,11 @@ class ReadOptions:
                     f"the option {name} is not one of reading {kind}: remove it, or use one of {', '.join(NAMES[kind])}"
                 )
             values[own] = _value(name, own, value)
-        return replace(cls(), **values)
+        options = replace(cls(), **values)
+        _check_apart(options)
+        return options
 
-    def mode_with(self, corrupt: str, names: Container[str]) -> Mode:
+    def mode_with(self, corrupt: str | None, names: Container[str]) -> Mode:
         """What becomes of bad records in a read whose schema has these names, `corrupt` being that of the corrupt column."""
         return self.mode or ("PERMISSIVE" if corrupt in names else "FAILFAST")
 
@@ -131,6 +133,19 @@ def _value(name: str, own: str, value: Any) -> Any:
 def _check_character(name: str, text: str) -> None:
     if len(text) > 1 or not text.isascii():
         raise AssetJobError(f"the option {name} is one character of ASCII, not {text!r}")
+
+
+def _check_apart(options: ReadOptions) -> None:
+    """Raise `AssetJobError` for a character of CSV that would have two meanings, because values would be lost."""
+    escape = "" if options.escape == options.quote else options.escape
+    marks = {"sep": options.separator, "quote": options.quote, "escape": escape, "comment": options.comment}
+    taken = dict.fromkeys("\n\r", "a line end")
+    for name, mark in marks.items():
+        if clash := next((character for character in mark or "" if character in taken), None):
+            raise AssetJobError(
+                f"the option {name} has {clash!r}, which is also {taken[clash]}: name another character"
+            )
+        taken |= dict.fromkeys(mark or "", name)
 
 
 def _check_zone(name: str, text: str) -> None:

@@ -86,10 +86,15 @@ def unpacked_if_named(stored: IO[bytes], name: str) -> Iterator[bytes]:
 
 
 def _read(decompressed: pa.CompressedInputStream, name: str) -> bytes:
-    """Some unpacked bytes. Arrow reports a broken stream as a plain OSError, like a lost connection."""
+    """Some unpacked bytes. Raises `FileInvalid`."""
     try:
         return bytes(decompressed.read(PIECE))
-    except (FileNotFoundError, ConnectionError, TimeoutError):
-        raise
     except OSError as error:
+        if not is_of_content(error):
+            raise
         raise FileInvalid(f"{name} cannot be unpacked: {error}; correct the file") from error
+
+
+def is_of_content(error: Exception) -> bool:
+    """Whether an error of Arrow's is about what it reads. A disk or connection that fails has a number, or a class of its own."""
+    return not isinstance(error, OSError) or (error.errno is None and type(error) is OSError)

@@ -38,8 +38,9 @@ _ARROW_TYPES = {
     "timestamp_ntz": pa.timestamp("us"),
 }
 """The types by Spark's names, as Spark takes them from Python."""
-_BAD_FIELDS = ", ".join(f"{each.name}: {'bigint' if each.type == pa.int64() else 'string'}" for each in BAD)
-"""The fields of `BAD` in Spark's types."""
+_BAD_FIELDS = (f"{each.name}: {'bigint' if each.type == pa.int64() else 'string'}" for each in BAD)
+BAD_TYPE = f"struct<{', '.join(_BAD_FIELDS)}>"
+"""`BAD` as Spark's type."""
 _NOT_TEXT = re.compile(r'\b0x[0-9a-f]{2}\b.*"UTF8"|"UTF8".*\b0x[0-9a-f]{2}\b')
 """What all languages of PostgreSQL's two messages have in common: no character of an encoding, or one that UTF-8 lacks."""
 
@@ -116,7 +117,10 @@ class PgRowsReader(DataSourceReader):
 
 
 def _refusal(bad: Mapping[str, Any]) -> BadRecordFound:
-    remedy = "correct the row, or read with on_unrepresentable='bad', 'null' or 'text'"
+    remedy = (
+        "correct the row, or read with on_unrepresentable='null' or 'text', with a schema that has the column for corrupt "
+        "records, or with mode='DROPMALFORMED'"
+    )
     return BadRecordFound(f"{bad['_reason']}, in the row {bad['_at']}: {remedy}")
 
 
@@ -133,7 +137,7 @@ def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_n
         Postgres(uri=uri), rows, mode=mode, tasks=request.tasks, counts_nulls=counts_nulls, texts=_texts(request)
     )
     names = [column.name for column in reader.columns]
-    last = {"bad": ("bad", f"struct<{_BAD_FIELDS}>")} | ({"null": ("nulled", "int")} if counts_nulls else {})
+    last = {"bad": ("bad", BAD_TYPE)} | ({"null": ("nulled", "int")} if counts_nulls else {})
     kinds = [column.sent for column in reader.columns] + ([last[mode][1]] if len(reader.schema) > len(names) else [])
     frame = load(request.spark, "pgrows", reader, ", ".join(f"`{at}` {kind}" for at, kind in enumerate(kinds)))
     values = [frame[str(at)].cast(column.spark) for at, column in enumerate(reader.columns)]

@@ -57,8 +57,10 @@ class ReadRequest:
             raise AssetJobError(f"name the format of {names[0]} by format=: json, csv, text or parquet")
         return str(kind)
 
-    def corrupt_column(self, options: ReadOptions) -> str:
-        """The name of the column for the texts of bad records."""
+    def corrupt_column(self, options: ReadOptions) -> str | None:
+        """The name of the column for the texts of bad records; None: no schema can have it, because there is none."""
+        if self.schema is None:
+            return None
         return options.corrupt_column or str(self.spark.conf.get("spark.sql.columnNameOfCorruptRecord"))
 
     def empty(self) -> DataFrame:

@@ -17,22 +17,23 @@ from pyspark.sql.types import StructField, StructType
 from asset_job.errors import SourceInvalid
 from asset_job.sources.frames import BAD_COLUMNS, in_schema
 from asset_job.sources.options import ReadOptions
-from asset_job.sources.pgrows import rows_by_adbc
+from asset_job.sources.pgrows import BAD_TYPE, rows_by_adbc
 from asset_job.sources.postgres_sql import jdbc, predicates
 from asset_job.sources.request import OnUnrepresentable, ReadRequest, RowSelection, bad_column
 from asset_job.sources.table_names import table_sql
 
-_WHOLE: Final = r"^[+-]?\d+$"
+_WHOLE: Final = r"^[+-]?\d+\z"
 _TEXTS: Final = {
-    types.BooleanType: r"^(?i:true|false|t|f)$",
-    types.DateType: r"^\d{4}-\d\d-\d\d$",
-    types.TimestampType: r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?|Z)$",
-    types.TimestampNTZType: r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?$",
-    types.FractionalType: r"^([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN|[+-]?Infinity)$",
+    types.BooleanType: r"^(?i:true|false|t|f)\z",
+    types.DateType: r"^\d{4}-\d\d-\d\d\z",
+    types.TimestampType: r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?([+-]\d\d(:?\d\d)?|Z)\z",
+    types.TimestampNTZType: r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d{1,6})?\z",
+    types.FractionalType: r"^([+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|NaN|[+-]?Infinity)\z",
     types.IntegralType: _WHOLE,
 }
-"""Type -> the forms in which a text is its value."""
-_MOMENTS: Final = (types.DateType, types.TimestampNTZType)
+"""Type -> the forms in which a text is its value. Java's `$` would also match before a line break at the end."""
+_LACKS: Final = {types.DateType: "time zone", types.TimestampNTZType: "time zone", types.NumericType: "unit of time"}
+"""Type -> what must be known before a value of it is a moment."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +46,15 @@ class Cast:
     field: StructField
 
     def check(self, table: str) -> None:
-        """Raise `SourceInvalid` for types of which one has a time zone and the other has none."""
-        pair = (self.kind, self.field.dataType)
-        if any(
-            isinstance(one, types.TimestampType) and isinstance(other, _MOMENTS) for one, other in (pair, pair[::-1])
-        ):
-            raise SourceInvalid(
-                f"the column {self.field.name} of {table} has the type {self.kind.simpleString()}, which is "
-                f"{self.field.dataType.simpleString()} only in one time zone: correct the schema, and convert it after the read"
-            )
+        """Raise `SourceInvalid` for types of which one is a moment, and the other needs a time zone or a unit to be one."""
+        own, intended = self.kind, self.field.dataType
+        for one, other in ((own, intended), (intended, own)):
+            lacks = next((lack for kind, lack in _LACKS.items() if isinstance(other, kind)), None)
+            if isinstance(one, types.TimestampType) and lacks:
+                raise SourceInvalid(
+                    f"the column {self.field.name} of {table} has the type {own.simpleString()}, which is "
+                    f"{intended.simpleString()} only in one {lacks}: correct the schema, and convert it after the read"
+                )
 
     @property
     def is_same(self) -> bool:
@@ -66,15 +67,22 @@ class Cast:
             return self.column
         cast = self.column.try_cast(self.field.dataType)
         if isinstance(self.kind, types.StringType):
-            return sql.when(self.column.rlike(self._form), cast)
+            return sql.when(self.column.rlike(self._form) & ~self._is_beyond(cast), cast)
         return sql.when(cast.try_cast(self.kind).eqNullSafe(self.column), cast)
+
+    def _is_beyond(self, cast: Column) -> Column:
+        """Whether only infinity, or only 0, stands for the number in a text."""
+        if not isinstance(self.field.dataType, (types.FloatType, types.DoubleType)):
+            return sql.lit(False)
+        is_infinite = (sql.abs(cast) == float("inf")) & ~self.column.endswith("Infinity")
+        return is_infinite | ((cast == 0) & self.column.rlike("^[^eE]*[1-9]"))
 
     @property
     def _form(self) -> str:
         """The form in which a text is a value of the field's type."""
         kind = self.field.dataType
         if isinstance(kind, types.DecimalType):
-            return rf"^[+-]?\d*\.?\d{{0,{kind.scale}}}0*$" if kind.scale else r"^[+-]?\d+(\.0*)?$"
+            return rf"^[+-]?\d*\.?\d{{0,{kind.scale}}}0*\z" if kind.scale else r"^[+-]?\d+(\.0*)?\z"
         return next((form for base, form in _TEXTS.items() if isinstance(kind, base)), r"(?s).*")
 
     @cached_property
@@ -117,7 +125,7 @@ class RowFrames:
             )
             frame = rows_by_adbc(strict, self.rows, self.uri)
             return frame if request.schema is None else self._cast(frame, self._schema)
-        whole = self._whole(corrupt)
+        whole = self._whole(corrupt, keeps_bad=True)
         kept = _numbered(whole).drop(str(len(whole.columns) - 1))
         bad = str(len(kept.columns) - 1)
         if mode == "DROPMALFORMED":
@@ -126,7 +134,7 @@ class RowFrames:
 
     def with_bad(self) -> DataFrame:
         """Good rows and bad ones, with the two columns of `read_with_bad`."""
-        return self._whole(None)
+        return self._whole(None, keeps_bad=False)
 
     def inferred(self) -> str:
         """The table's columns, as Spark's DDL."""
@@ -137,17 +145,15 @@ class RowFrames:
     def _schema(self) -> StructType:
         return self.request.spark.createDataFrame([], self.request.schema).schema
 
-    def _whole(self, corrupt: str | None) -> DataFrame:
+    def _whole(self, corrupt: str | None, *, keeps_bad: bool) -> DataFrame:
         """Good rows and bad ones, in the request's schema but for the column `corrupt`, with the two columns of `read_with_bad`."""
-        mode = (
-            _KEPT.get(self.request.on_unrepresentable, self.request.on_unrepresentable)
-            if corrupt
-            else self.request.on_unrepresentable
-        )
+        mode = self.request.on_unrepresentable
+        if keeps_bad:
+            mode = _KEPT.get(mode, mode)
         frame = rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri, counts_nulls=True)
         own = len(frame.columns) - (mode in {"bad", "null"})
         numbered, last = _numbered(frame), sql.col(str(own))
-        bad = last if mode == "bad" else sql.lit(None).cast(_BAD)
+        bad = last if mode == "bad" else sql.lit(None).cast(BAD_TYPE)
         nulled = last if mode == "null" else sql.lit(0)
         names = frame.columns[:own]
         columns = numbered.select(*(sql.col(str(at)) for at in range(own)), bad, nulled)
@@ -166,14 +172,19 @@ class RowFrames:
         casts = [_cast(numbered, fields, field, table) for field in schema]
         faults = [cast.fault for cast in casts if not cast.is_same]
         fault = sql.coalesce(*faults) if faults else sql.lit(None).cast("string")
+        place = _place(self.rows, numbered, fields)
         if not last:
             sentence = sql.concat(
-                sql.lit(f"SourceInvalid: a value of the table {table} does not fit the schema: "), fault
+                sql.lit(f"SourceInvalid: {table} does not fit the schema: "),
+                fault,
+                sql.lit(", in "),
+                place,
+                sql.lit(_REMEDY),
             )
             return numbered.select(*(cast.or_raise(sentence) for cast in casts)).toDF(*schema.names)
         bad, nulled = (numbered[str(len(fields) + at)] for at in range(2))
         record = sql.to_json(sql.struct(*(numbered[str(at)].alias(field.name) for at, field in enumerate(fields))))
-        kept = (record, sql.lit(table), sql.lit("a row"), fault, sql.lit(1).cast("long"))
+        kept = (record, sql.lit(None).cast("string"), place, fault, sql.lit(1).cast("long"))
         reason = sql.struct(*(value.alias(name) for value, name in zip(kept, BAD_COLUMNS, strict=True)))
         whole = numbered.withColumn("bad", sql.coalesce(bad, sql.when(fault.isNotNull(), reason)))
         values = [sql.when(sql.col("bad").isNull(), cast.value) for cast in casts]
@@ -188,16 +199,22 @@ def rows_by_jdbc(request: ReadRequest, rows: RowSelection, uri: str) -> DataFram
     return request.spark.read.jdbc(url, table_sql(rows.table), predicates=conditions, properties=properties)
 
 
+_REMEDY: Final = ": correct the row or the schema, or read with a schema that has the column for corrupt records"
 _STRICT: Final[Mapping[OnUnrepresentable, OnUnrepresentable]] = {"bad": "fail"}
 """What a read that keeps no bad rows makes of the words."""
 _KEPT: Final[Mapping[OnUnrepresentable, OnUnrepresentable]] = {"fail": "bad"}
 """What a read by a job with a corrupt column, or with a mode, makes of them."""
-_BAD: Final = "struct<_record:string,_file:string,_at:string,_reason:string,_count:bigint>"
 
 
 def _numbered(frame: DataFrame) -> DataFrame:
     """The columns, named by number, because the names of a table's columns may differ in case only."""
     return frame.toDF(*map(str, range(len(frame.columns))))
+
+
+def _place(rows: RowSelection, numbered: DataFrame, fields: Sequence[StructField]) -> Column:
+    """The name of a row: its table, and its id if the table has the column."""
+    ids = [numbered[str(at)].cast("string") for at, field in enumerate(fields) if field.name == rows.column]
+    return sql.concat_ws("", sql.lit(rows.table), *([sql.lit(f" {rows.column}="), ids[0]] if ids else []))
 
 
 def _cast(frame: DataFrame, fields: Sequence[StructField], field: StructField, table: str) -> Cast:

@@ -240,7 +240,7 @@ async def test_bad_records_are_counted_once_and_stay_a_problem_until_an_operator
     assert ((await api.get(of_run))["bad_records"], (await api.get(of_run))["bad_records_resolved_at"]) == (3, None)
     (warning,) = (await api.client.get("/readyz")).json()["warnings"]
     assert warning == (
-        "the run manual__1 of load_orders has left out 3 bad records: 3 of a.csv; look at them, then "
+        "the run manual__1 of load_orders has left out 3 bad records; look at them, then "
         "`watcher runs resolve load_orders manual__1`"
     )
     for _ in range(2):

@@ -168,6 +168,8 @@ def test_a_server_that_refuses_or_has_no_schema_is_an_error(tmp_path: Path, post
         assert "secret-word" not in answer.output
         refused(start(tmp_path, database=with_database(url.set(database="nowhere"))), "no such database", "create it")
         refused(start(tmp_path, database=with_database(url.set(host="127.0.0.1", port=1))), "cannot be reached")
+        postgres_server.execute("ALTER DATABASE {} SET default_transaction_read_only = on", empty.name)
+        refused(start(tmp_path, database=with_database(url)), "the database is read-only", "name the primary")
 
 
 def test_a_server_that_never_answers_is_an_error(

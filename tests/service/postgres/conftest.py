@@ -3,15 +3,17 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import asyncpg
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from tests.servers import PostgresDatabase, PostgresServer, running_postgres
+from watcher.demo.servers import free_port
 
 Connect = Callable[[], Awaitable[asyncpg.Connection]]
 
@@ -60,6 +62,23 @@ class MortalServer:
 
     def promote(self) -> None:
         self._pg_ctl("promote")
+
+    @contextmanager
+    def with_standby(self) -> Iterator[MortalServer]:
+        """Run a hot standby that follows this server, beside its folder."""
+        port, data = free_port(), self.data.with_name("standby")
+        data.mkdir(mode=0o700)
+        shutil.chown(data, self.data.stat().st_uid)
+        self._run("pg_basebackup", "-d", self.dsn, "-D", str(data), "--write-recovery-conf", "--checkpoint=fast")
+        with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.write(f"port = {port}\n")
+        address = make_url(self.dsn).set(port=port).render_as_string(hide_password=False)
+        standby = MortalServer(address, self.programs, data)
+        standby._pg_ctl("start")
+        try:
+            yield standby
+        finally:
+            standby._pg_ctl("stop", "-m", "immediate")
 
     def go_on_at_xid(self, xid: int) -> None:
         """Give the next transaction this xid, in the sixth epoch of 2^32; no session may be connected."""

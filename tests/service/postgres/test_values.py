@@ -334,8 +334,7 @@ def test_what_spark_cannot_hold_is_refused_by_name_or_becomes_what_is_asked_for(
                 assert record == {"_file": None, "_at": at, "_reason": reason, "_count": 1}
                 with pytest.raises(BadRecordFound) as refused:
                     read(reader_of(database, "fail", (number, numbers[-1])))
-                remedy = "correct the row, or read with on_unrepresentable='bad', 'null' or 'text'"
-                assert str(refused.value) == f"{reason}, in the row {at}: {remedy}"
+                assert str(refused.value).startswith(f"{reason}, in the row {at}: correct the row, or read with ")
                 assert is_final(refused.value)
 
             ids, _, nulls, nulled = (column.to_pylist() for column in read(reader_of(database, "null")).columns)

@@ -10,7 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from store.database import Database
-from store.errors import CommitUnknown, NotLeading
+from store.errors import ConnectionLost, NotLeading
 from tests.databases import statements_of
 from tests.effort import PATIENCE
 from tests.postgres_proxy import proxied
@@ -67,7 +67,7 @@ async def test_a_leader_that_was_stopped_between_the_halves_of_a_statement_is_fo
                     await anyio.sleep(0.1)
                     await second.campaign()
             tasks.cancel_scope.cancel()
-        with pytest.raises(CommitUnknown):
+        with pytest.raises(ConnectionLost):
             await stopped.__aexit__(None, None, None)
 
 

@@ -23,7 +23,9 @@ CREATE TABLE orders (id bigint PRIMARY KEY, "Day" date, day timestamptz, amount 
                      size float8, few positive, bad inet);
 INSERT INTO orders VALUES
     (1, '4713-11-24 BC', '294247-01-10 04:00:54.775807+00', 1.5, '{a,NULL}', 'x', '-0', 1, '10.0.0.1'),
-    (2, 'infinity', '-infinity', 'NaN', '{{a},{b}}', 'y', 'NaN', 2, NULL)
+    (2, 'infinity', '-infinity', 'NaN', '{{a},{b}}', 'y', 'NaN', 2, NULL);
+CREATE TABLE numbers (id bigint PRIMARY KEY, n numeric, t text);
+INSERT INTO numbers VALUES (1, 1e400, '1'), (2, 1e-400, '2'), (3, 0.1, '3'), (4, 1, E'4\\n')
 """
 JOB = """
 import json, pathlib
@@ -47,7 +49,7 @@ with run() as r:
     one = lambda schema, **more: rows(r.read([(1, 1)], table="public.orders", schema=schema, **more))
     answer["exact"] = one("id tinyint, amount decimal(4,1), size bigint, day string, bad string")
     answer["lossy"] = one("id int, amount decimal(9,0), _corrupt_record string")
-    refused = {"lossy": "amount decimal(9,0)", "zone": "day date", "no column": "colour string"}
+    refused = {"lossy": "amount decimal(9,0)", "zone": "day date", "no column": "colour string", "unit": "few timestamp"}
     answer["refused"] = {}
     for name, schema in refused.items():
         try:
@@ -55,6 +57,8 @@ with run() as r:
         except Exception as error:
             from asset_job.errors import describe
             answer["refused"][name] = describe(error)
+    kept = "id bigint, n double, t int, _corrupt_record string"
+    answer["numbers"] = rows(r.read([(1, 9)], table="public.numbers", schema=kept))
     answer["plain"] = rows(r.read([(1, 1)], table="public.orders", schema="few int, size double"))
     try:
         r.read([(1, 9)], table="public.orders").collect()
@@ -91,7 +95,10 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
     answer = json.loads(result.read_text())
     reason = "the column Day holds infinity, which Spark's type date cannot hold"
     in_row = "in the row public.orders id=2"
-    remedy = "correct the row, or read with on_unrepresentable='bad', 'null' or 'text'"
+    remedy = (
+        "correct the row, or read with on_unrepresentable='null' or 'text', with a schema that has the column for corrupt "
+        "records, or with mode='DROPMALFORMED'"
+    )
     assert answer["fail"] == [f"{reason}, {in_row}: {remedy}", True]
     good = ["1", "-4712-11-24", "+294247-01-10 09:30:54.775807", "1.50", "[a, null]", "x  ", "-0.0", "1", "10.0.0.1"]
     assert answer["plain"] == [["1", "-0.0"]]
@@ -107,11 +114,19 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
     assert answer["exact"] == [["1", "1.5", "0", "294247-01-10 04:00:54.775807+00", "10.0.0.1"]]
     [[number, amount, record]] = answer["lossy"]
     assert (number, amount, json.loads(record)["amount"]) == (None, None, 1.5)
-    assert "the column amount has the type decimal(9,0) in the schema, and there is 1.50" in answer["refused"]["lossy"]
+    assert (
+        "the column amount has the type decimal(9,0) in the schema, and there is 1.50, in public.orders id=1: correct"
+        in (answer["refused"]["lossy"])
+    )
+    assert "few of public.orders has the type int, which is timestamp only in one unit of" in answer["refused"]["unit"]
     assert (
         "day of public.orders has the type timestamp, which is date only in one time zone" in answer["refused"]["zone"]
     )
     assert "the table public.orders has no column colour" in answer["refused"]["no column"]
+
+    bad = [json.loads(record)["id"] for number, *_, record in answer["numbers"] if number is None]
+    assert [row for row in answer["numbers"] if row[0]] == [["3", "0.1", "3", None]]
+    assert sorted(bad) == [1, 2, 4]
 
     assert answer["null"]["rows"] == [good, ["2", None, None, None, None, "y  ", "NaN", "2", None]]
     assert dict(answer["text"]["types"])["amount"] == "string"

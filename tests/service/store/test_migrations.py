@@ -23,7 +23,7 @@ from store.detection import positions
 from store.errors import SchemaOutdated
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import try_lookup
+from store.runs import runs, try_lookup
 from tests.databases import BOTH
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
@@ -184,7 +184,9 @@ async def test_a_try_that_was_open_under_the_first_schema_was_started_by_spark_s
     await migrations.check(empty)
     async with empty.reading() as connection:
         [open_try] = await try_lookup.open_tries(connection, "home")
-    assert (open_try.submitter, open_try.handle) == ("spark-submit", '{"folder": "f"}')
+        made = await runs.get(connection, "load", "r1")
+    assert (open_try.submitter, open_try.handle, open_try.is_final) == ("spark-submit", '{"folder": "f"}', False)
+    assert (made.bad_records, made.bad_records_resolved_at) == (None, None)
     assert open_try.key.bindings == {
         "dag_id": "load",
         "run_id": "r1",

@@ -92,8 +92,11 @@ async def test_a_server_that_accepts_no_writes_is_an_outage_until_it_does(
         while "the database is read-only" not in str(database.outage):  # first the sessions end
             with pytest.raises(DatabaseUnavailable):
                 await write(database)
-    async with database.reading() as connection:
-        await connection.execute(text("SELECT 1"))
+    with pytest.raises(
+        ConnectionLost, match=r"read-only .*; let it write, or name the primary in settings.database.url"
+    ):
+        async with database.reading() as connection:
+            await connection.execute(text("SELECT 1"))
     assert "read-only" in str(database.outage)
     postgres_server.execute("ALTER DATABASE {} RESET default_transaction_read_only", name)
     postgres_server.execute(end_sessions)

@@ -117,6 +117,14 @@ CASES = {
         "settings: {database: {url: 'mysql://u:hunter22@h/d'}}",
         "2: settings.database.url: must begin with `postgresql+asyncpg://` or `sqlite+aiosqlite://`; null is SQLite in `home`",
     ),
+    "password at two places": (
+        "settings: {database: {url: 'postgresql+asyncpg://u@h/d', password: {file: f, command: [c]}}}",
+        "2: settings.database.password: needs either a `file` or a `command`",
+    ),
+    "password of an embedded database": (
+        "settings: {database: {password: {file: f}}}",
+        "2: settings.database: has a `password` but no `url` of a PostgreSQL",
+    ),
     "database at no port": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hunter22@h:54x2/d'}}",
         (

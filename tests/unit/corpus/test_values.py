@@ -152,7 +152,7 @@ def test_the_strict_reader_of_csv() -> None:
     assert read == [
         ("id,v", None, ["id", "v"]),
         ('1,"a\r\n""b"""', None, ["1", 'a\r\n"b"']),
-        ('2,x"y', "quote", []),
+        ('2,x"y', "quote", ["2"]),
         ("3", "fields", ["3"]),
         ('4,"open', "open", []),
     ]

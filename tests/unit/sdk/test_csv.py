@@ -162,6 +162,22 @@ def test_a_character_that_cannot_be_used_is_refused_by_name(option: str, text: s
         ReadOptions.of("csv", {option: text})
 
 
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"comment": '"'}, "the option comment has '\"', which is also quote"),
+        ({"comment": ","}, "the option comment has ',', which is also sep"),
+        ({"sep": '"'}, "the option quote has '\"', which is also sep"),
+        ({"sep": "|\n"}, r"the option sep has '\\n', which is also a line end"),
+        ({"escape": "#", "comment": "#"}, "the option comment has '#', which is also escape"),
+    ],
+)
+def test_a_character_with_two_meanings_is_refused(options: dict[str, str], reason: str) -> None:
+    with pytest.raises(AssetJobError, match=reason):
+        ReadOptions.of("csv", options)
+    assert ReadOptions.of("csv", {"escape": '"', "sep": "||"})
+
+
 def test_a_line_end_other_than_the_named_one_is_bad() -> None:
     rows, bad = read(b"id,note\n1,a\r\n2,x\n", lineSep="\n")
     assert (rows, [record.record for record in bad]) == ([(2, "x")], ["1,a\r"])
@@ -323,3 +339,12 @@ def test_random_values_come_back() -> None:
         )
         body = "n,t\n" + "".join(f"{value},{text}\n" for (value, _), text in zip(rows, quoted, strict=True))
         assert read(body.encode(), columns, seed=number, longest=100) == (rows, [])
+
+
+def test_a_field_with_nothing_in_it_is_bad_where_the_column_is_not_null() -> None:
+    columns = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
+    parsed = CsvParser(columns=columns, options=ReadOptions()).parse(InMemory(b"a,b\n1,\n,x\n", longest=100))
+    rows, bad = [each for each in parsed if not isinstance(each, pa.RecordBatch) or len(each)]
+    assert isinstance(rows, pa.RecordBatch)
+    assert rows.to_pylist() == [{"a": 1, "b": None}]
+    assert bad == BadRecord(record=",x", at="line 3", reason="the column a is NOT NULL, and has no value")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from asset_job import AssetJobError, NoRetry
 from asset_job.events import TriggeringAssetEvents
 from asset_job.ingest.plan import (
+    VALUE_IN_REASON,
     BadRecordSummary,
     IngestDestination,
     IngestJobOptions,
@@ -139,6 +141,22 @@ def test_the_bound_of_bad_records(limit, bad, records, is_allowed):
     else:
         with pytest.raises(NoRetry, match=f"max_bad_records is {limit} and {bad} of {records} "):
             summary(bad, records).check(limit)
+
+
+@pytest.mark.parametrize(
+    ("reason", "values"),
+    [
+        ("the column n has the type tinyint, and {} is no whole number", ["300", "-129"]),
+        ("the column n has the type bigint, and {} is no whole number", ["'x'", "'a, b'", "7"]),
+        ("the column n has the type int in the schema, and there is {}", ["1 2\n3", "x"]),
+        ("the column n is NOT NULL, and its value is {}", ["null", "1e9"]),
+        ("the column day holds {}, which Spark's type date cannot hold", ["infinity", "-infinity"]),
+    ],
+)
+def test_reasons_that_differ_in_their_value_only_are_one_reason(reason: str, values: list[str]):
+    shapes = {re.sub(VALUE_IN_REASON, "", reason.format(value)) for value in values}
+    assert len(shapes) == 1
+    assert shapes.pop().startswith(reason.partition(" ")[0] + " column")
 
 
 def test_too_many_bad_records_are_one_sentence_with_the_commonest_reason_and_the_first_places():

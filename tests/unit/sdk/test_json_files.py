@@ -345,3 +345,18 @@ def test_columns_that_cannot_be_inferred() -> None:
         inference.schema([inference.inferred(InMemory(b"[]"))])
     with pytest.raises(SourceInvalid, match="'A' and 'a' differ in case only"):
         inference.schema([inference.inferred(InMemory(b'{"x": [{"a": 1, "A": 2}]}'))])
+
+
+@pytest.mark.parametrize("missing", [b"{}", b'{"a": null}'])
+@pytest.mark.parametrize("more", [b"", b"[]\n"])
+def test_a_missing_value_is_bad_where_the_column_is_not_null(missing: bytes, more: bytes) -> None:
+    columns = pa.schema([pa.field("a", pa.int64(), nullable=False), pa.field("b", pa.string())])
+    body = b'{"a": 1}\n' + missing + b"\n" + more
+    parsed = list(JsonParser(columns=columns, options=ReadOptions()).parse(InMemory(body)))
+    reason = "the column a is NOT NULL, and has no value"
+    assert [each for each in parsed if isinstance(each, BadRecord)] == [
+        BadRecord(record=missing.decode(), at="line 2", reason=reason)
+    ]
+    assert [row for each in parsed if isinstance(each, pa.RecordBatch) for row in each.to_pylist()] == [
+        {"a": 1, "b": None}
+    ]

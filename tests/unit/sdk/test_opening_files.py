@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bz2
+import errno
 import gzip
+import io
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,6 +17,7 @@ import pytest
 from asset_job.errors import BadRecordFound, FileInvalid, FileUnreadable
 from asset_job.sources.file_reader import FilesReader, errors_naming
 from asset_job.sources.local_files import LocalAccess
+from asset_job.sources.packing import unpacked_if_named
 from asset_job.sources.records import BadRecord
 from asset_job.sources.request import LocalSourceFile, format_by_name, items_of
 
@@ -196,3 +199,25 @@ def test_a_bad_record_fails_the_read_or_is_kept_or_dropped(tmp_path: Path, skip:
     else:
         with pytest.raises(FileInvalid, match="by its first bytes"):
             rows("keep", 1)
+
+
+class Failing(io.BytesIO):
+    """A disk that fails behind the first bytes."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        if self.tell():
+            raise OSError(errno.EIO, "Input/output error")
+        return super().read(size)
+
+    def readinto(self, buffer: Any) -> int:
+        content = self.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+
+@pytest.mark.parametrize("ending", ["gz", "zst"])
+def test_a_disk_that_fails_is_not_the_fault_of_a_packed_file(ending: str) -> None:
+    content = os.urandom(20 << 20)
+    packed = gzip.compress(content, 1) if ending == "gz" else pa.compress(content, "zstd", asbytes=True)
+    with pytest.raises(OSError, match="Input/output error"):
+        list(unpacked_if_named(Failing(packed), f"a.csv.{ending}"))

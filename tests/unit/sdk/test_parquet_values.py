@@ -419,6 +419,23 @@ def test_moments_without_zone_under_timestamp_are_in_utc_or_the_zone_of_the_opti
     assert "is no moment, or two, in Europe/Berlin" in bad.reason
 
 
+def test_summer_time_is_known_in_all_years(path: Path) -> None:
+    local = [datetime(year, 7, 1, 12) for year in (1899, 2026, 2040, 9000)]  # noqa: DTZ001
+    write(path, pa.array(local, LOCAL))
+    table, bads = read(path, {"v": MOMENT}, timeZone="Europe/Berlin")
+    assert not bads
+    assert table["v"].to_pylist() == [each.replace(hour=11 if each.year < 1900 else 10, tzinfo=UTC) for each in local]
+
+
+def test_local_times_that_are_no_single_moment_are_refused_in_all_years(path: Path) -> None:
+    in_march, in_october = datetime(2040, 3, 25, 2, 30), datetime(2040, 10, 28, 2, 30)  # noqa: DTZ001
+    behind_python = pa.scalar(253_402_300_800_000_000, pa.int64()).cast(LOCAL)
+    write(path, pa.array([in_march, in_october, behind_python, None], LOCAL))
+    table, bads = read(path, {"v": MOMENT}, timeZone="Europe/Berlin")
+    assert table["v"].to_pylist() == [None]
+    assert ["is no moment, or two, in Europe/Berlin" in bad.reason for bad in bads] == [True] * 3
+
+
 def test_files_of_duckdb(path: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(

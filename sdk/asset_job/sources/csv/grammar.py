@@ -9,11 +9,12 @@ from functools import cached_property
 from typing import TypeAlias
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.options import ReadOptions
+from asset_job.sources.csv.dialect import ALL, ATOMIC, BREAKS, Dialect
 from asset_job.sources.records import LONGEST_RECORD, BadRecord
 from asset_job.sources.texts.encodings import shown
 
-_BREAKS = b"\r\n"
+_MANY = ALL if ATOMIC else b"{0,10000}"
+"""The records of one run: each costs memory where the repetition is not possessive."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,95 +27,6 @@ class GoodRecords:
 
 
 Segment: TypeAlias = GoodRecords | BadRecord
-
-
-def _none_of(characters: bytes) -> bytes:
-    """The pattern of a byte that is none of these."""
-    return b"[^%b]" % re.escape(characters) if characters else rb"[\s\S]"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
-    """The patterns of a file's values, whose lines end with `line_end`."""
-
-    options: ReadOptions
-    line_end: bytes
-
-    @cached_property
-    def separator(self) -> bytes:
-        return self.options.separator.encode()
-
-    @cached_property
-    def quote(self) -> bytes:
-        return self.options.quote.encode()
-
-    @cached_property
-    def escape(self) -> bytes:
-        """The character that makes a quote or itself ordinary; empty: quotes are doubled only."""
-        escape = (self.options.escape or "").encode()
-        return b"" if escape == self.quote else escape
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether Arrow can split what the grammar has approved."""
-        spaces = self.options.strip_left or self.options.strip_right
-        return len(self.separator) == 1 and not self.escape and not spaces and self.has_usual_end
-
-    @property
-    def has_usual_end(self) -> bool:
-        """Whether lines end with LF, CR LF or CR, so that the others are no part of a bare value."""
-        return self.line_end in {b"\n", b"\r\n", b"\r"}
-
-    @cached_property
-    def content(self) -> bytes:
-        """The pattern of what stands between quotes."""
-        quote, breaks = re.escape(self.quote), b"" if self.options.multi_line else _BREAKS
-        some = _none_of(self.quote + self.escape + breaks)
-        if not self.escape:
-            return rb"%b*+(?:%b%b%b*+)*+" % (some, quote, quote, some)
-        return rb"(?:%b++|%b%b|%b%b)*+" % (some, re.escape(self.escape), _none_of(breaks), quote, quote)
-
-    @cached_property
-    def bare(self) -> bytes:
-        """The pattern of a value without quotes."""
-        breaks = _BREAKS if self.has_usual_end else b""
-        if len(self.separator) == 1 and breaks:
-            return _none_of(self.separator + self.quote + breaks) + b"*+"
-        ends = b"|".join(map(re.escape, [self.separator, self.line_end]))
-        return rb"(?:(?!%b)%b)*+" % (ends, _none_of(self.quote + breaks))
-
-    def field(self, group: bytes = b"?:") -> bytes:
-        """The pattern of a value, in quotes or bare. With an empty `group` both are groups."""
-        left, right = (b" *+" if strip else b"" for strip in (self.options.strip_left, self.options.strip_right))
-        if not self.quote:
-            return rb"(?:(%b(?!))|(%b%b))" % (group, group, self.bare)
-        quote = re.escape(self.quote)
-        return rb"(?:%b%b(%b%b)%b%b|(%b%b))" % (left, quote, group, self.content, quote, right, group, self.bare)
-
-    def split(self, record: bytes) -> list[str | None]:
-        """The values of a good record in UTF-8."""
-        return [self._value(*match) for match in self._splitting.findall(record)] if record else []
-
-    def count(self, record: bytes) -> int:
-        """The number of values in a record, which may be no text."""
-        return len(self._splitting.findall(record)) if record else 0
-
-    @cached_property
-    def _splitting(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:\A|%b)(%b)" % (re.escape(self.separator), self.field(b"")))
-
-    def _value(self, whole: bytes, quoted: bytes, bare: bytes) -> str | None:
-        options = self.options
-        if not self.quote or not whole.lstrip(b" " if options.strip_left else b"").startswith(self.quote):
-            bare = bare.lstrip(b" ") if options.strip_left else bare
-            text = (bare.rstrip(b" ") if options.strip_right else bare).decode()
-            return None if text in {"", options.null_value} else text
-        quoted = quoted.replace(self.quote * 2, self.quote)
-        if self.escape:
-            quoted = re.sub(
-                rb"%b([%b])" % (re.escape(self.escape), re.escape(self.escape + self.quote)), rb"\1", quoted
-            )
-        return quoted.decode() or options.empty_value
 
 
 @dataclass(kw_only=True)
@@ -229,7 +141,7 @@ class Grammar:
             count = self.dialect.count(text[at:stop])
             return f"it has {count} field{'' if count == 1 else 's'}, and {self.fields} are expected"
         character = text[stop : stop + 1]
-        if character in _BREAKS and self.dialect.has_usual_end:
+        if character in BREAKS and self.dialect.has_usual_end:
             return "it has another line end than the file's first line"
         if self.dialect.quote and character == self.dialect.quote:
             return "a quote stands in a value without quotes, or is not closed in its line"
@@ -249,16 +161,16 @@ class Grammar:
 
     @cached_property
     def _run(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:%b)*+" % self._good)
+        return re.compile(rb"(?:%b)%b" % (self._good, _MANY))
 
     @property
     def _good(self) -> bytes:
-        times = b"*+" if self.fields is None else b"{%d}" % (self.fields - 1)
+        times = ALL if self.fields is None else b"{%d}" % (self.fields - 1)
         field, separator = self.dialect.field(), re.escape(self.dialect.separator)
         values = rb"%b(?:%b%b)%b" % (field, separator, field, times)
         comment = (self.dialect.options.comment or "").encode()
         begin = b"(?!%b)" % re.escape(comment) if comment else b""
-        return rb"%b(?:%b)?+%b" % (begin, values, re.escape(self.dialect.line_end))
+        return rb"%b(?:%b)?%b%b" % (begin, values, ATOMIC, re.escape(self.dialect.line_end))
 
     @cached_property
     def _blank(self) -> re.Pattern[bytes]:
@@ -267,11 +179,11 @@ class Grammar:
     @cached_property
     def _values(self) -> re.Pattern[bytes]:
         field = self.dialect.field()
-        return re.compile(rb"%b(?:%b%b)*+" % (field, re.escape(self.dialect.separator), field))
+        return re.compile(rb"%b(?:%b%b)%b" % (field, re.escape(self.dialect.separator), field, ALL))
 
     @cached_property
     def _leading(self) -> re.Pattern[bytes]:
-        return re.compile(rb"(?:%b%b)*+" % (self.dialect.field(), re.escape(self.dialect.separator)))
+        return re.compile(rb"(?:%b%b)%b" % (self.dialect.field(), re.escape(self.dialect.separator), ALL))
 
     @cached_property
     def _open(self) -> re.Pattern[bytes]:
@@ -281,20 +193,4 @@ class Grammar:
     @cached_property
     def _comment(self) -> re.Pattern[bytes]:
         comment, end = (self.dialect.options.comment or "").encode(), re.escape(self.dialect.line_end)
-        return re.compile(rb"%b(?:(?!%b)[\s\S])*+%b" % (re.escape(comment), end, end) if comment else b"(?!)")
-
-
-def line_end_of(text: bytes, options: ReadOptions, *, final: bool) -> bytes | None:
-    """The end of the first line, outside quotes; None if it is not there yet."""
-    if options.line_separator:
-        return options.line_separator.encode()
-    dialect = Dialect(options=options, line_end=b"\n")
-    quote = re.escape(dialect.quote)
-    quoted = rb"%b%b%b|" % (quote, dialect.content, quote) if quote else b""
-    match = re.match(rb"(?:%b%b)*+(\r\n|\n|\r)" % (quoted, _none_of(dialect.quote + _BREAKS)), text)
-    if match is None and (final or len(text) > LONGEST_RECORD):
-        match = re.search(rb"(\r\n|\n|\r)", text)
-        return match[1] if match else b"\n"
-    if match is None or (match[1] == b"\r" and match.end() == len(text) and not final):
-        return None
-    return match[1]
+        return re.compile(rb"%b(?:(?!%b)[\s\S])%b%b" % (re.escape(comment), end, ALL, end) if comment else b"(?!)")

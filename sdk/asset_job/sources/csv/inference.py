@@ -12,6 +12,7 @@ from asset_job.sources.csv.grammar import GoodRecords
 from asset_job.sources.csv.opening import OpenCsv, by_encoding, texts_of
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
+from asset_job.sources.request import quoted
 from asset_job.sources.texts.inference import ShownType
 
 _OTHER_SEPARATORS = ";\t|"
@@ -69,5 +70,4 @@ class CsvInference:
             shown = [
                 before.joined(replace(ShownType(), **each)) for before, each in zip(shown, file["shown"], strict=True)
             ]
-        names = ["`" + name.replace("`", "``") + "`" for name in first["names"]]
-        return ", ".join(f"{name} {each.ddl}" for name, each in zip(names, shown, strict=True))
+        return ", ".join(f"{quoted(name)} {each.ddl}" for name, each in zip(first["names"], shown, strict=True))

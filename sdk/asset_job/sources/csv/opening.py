@@ -13,13 +13,14 @@ import pyarrow.compute as pc
 from pyarrow import csv
 
 from asset_job.errors import FileInvalid
-from asset_job.sources.csv.grammar import Dialect, GoodRecords, Grammar, line_end_of
+from asset_job.sources.csv.dialect import Dialect, line_end_of
+from asset_job.sources.csv.grammar import GoodRecords, Grammar
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import LONGEST_RECORD, OpenFile
 from asset_job.sources.texts.encodings import is_utf8, text_of_file
 
 _FIRST_LINE: Final = 1 << 16
-"""Bytes in which the first line of a file that was divided ends."""
+"""Bytes in which the first line of a file that was divided is looked for at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,17 +62,28 @@ class OpenCsv:
 def _dialect(file: OpenFile, options: ReadOptions) -> tuple[Dialect, Iterator[bytes]]:
     """The dialect of a file, whose line end is that of its first line, and the text of the file or part."""
     if file.part and file.part[0]:
-        first_line = file.seekable().read(_FIRST_LINE)
-        line_end = line_end_of(first_line, options, final=True)
-        return Dialect(options=options, line_end=line_end or b"\n"), text_of_file(file, options.encoding)
-    texts, text = text_of_file(file, options.encoding), b""
-    while (line_end := line_end_of(text, options, final=False)) is None:
-        piece = next(texts, None)
-        if piece is None:
-            line_end = line_end_of(text, options, final=True)
-            break
+        line_end = stored_line_end(file, options)
+        return Dialect(options=options, line_end=line_end), text_of_file(file, options.encoding)
+    texts = text_of_file(file, options.encoding)
+    text, line_end = _line_end(texts, options)
+    return Dialect(options=options, line_end=line_end), chain([text], texts)
+
+
+def stored_line_end(file: OpenFile, options: ReadOptions) -> bytes:
+    """The end of the first line of a file that may be divided, in whatever part."""
+    stored = file.seekable()
+    return _line_end(iter(lambda: stored.read(_FIRST_LINE), b""), options)[1]
+
+
+def _line_end(texts: Iterator[bytes], options: ReadOptions) -> tuple[bytes, bytes]:
+    """The beginning of a text that shows where its first line ends, and that end."""
+    text, piece = b"", next(texts, None)
+    while piece is not None:
         text += piece
-    return Dialect(options=options, line_end=line_end or b"\n"), chain([text], texts)
+        if line_end := line_end_of(text, options, final=False):
+            return text, line_end
+        piece = next(texts, None)
+    return text, line_end_of(text, options, final=True) or b"\n"
 
 
 def _first_record(grammar: Grammar, texts: Iterator[bytes]) -> tuple[bytes, tuple[int, int]]:

@@ -15,7 +15,7 @@ from asset_job.sources.csv.opening import OpenCsv, by_encoding, single_records, 
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import BadRecord, OpenFile, Parsed
 from asset_job.sources.texts.encodings import shown
-from asset_job.sources.texts.forms import converted, reason
+from asset_job.sources.texts.forms import Values, converted, reason
 
 _NO_TEXT = "it holds bytes that are no text in its encoding"
 
@@ -63,9 +63,7 @@ class CsvParser:
         texts = texts_of(run, grammar)
         if not len(texts):
             return
-        pairs = [
-            converted(text, field.type, self.options) for text, field in zip(texts.columns, self.columns, strict=True)
-        ]
+        pairs = [self._values(text, field) for text, field in zip(texts.columns, self.columns, strict=True)]
         good = reduce(pc.and_, (fits for _, fits in pairs))
         rows = pa.RecordBatch.from_arrays([values for values, _ in pairs], schema=self.columns)
         if pc.all(good).as_py():
@@ -80,3 +78,7 @@ class CsvParser:
                 record = single.content.removesuffix(grammar.dialect.line_end).decode()
                 why = reason(field.name, field.type, texts.column(wrong)[at].as_py())
                 yield BadRecord(record=record, at=grammar.place(*single.places[0]), reason=why)
+
+    def _values(self, texts: pa.Array, field: pa.Field) -> Values:
+        values, fits = converted(texts, field.type, self.options)
+        return values, fits if field.nullable else pc.is_valid(values)

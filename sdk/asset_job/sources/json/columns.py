@@ -68,10 +68,17 @@ class JsonColumns:
         reasons: dict[int, str] = {}
         for at, path, kind, text in misfits:
             reasons.setdefault(at, reason(_shown(path), kind, text))
+        for at, field in self.missing(array):
+            reasons.setdefault(at, reason(field.name, field.type, None))
         yield from (bad_record(sources[at].text, sources[at].line, why) for at, why in sorted(reasons.items()))
         good = array.filter(pa.array([at not in reasons for at in range(len(rows))])) if reasons else array
         if len(good):
             yield pa.RecordBatch.from_struct_array(good)
+
+    def missing(self, rows: pa.Array) -> list[tuple[int, pa.Field]]:
+        """The rows without a value of a column that is NOT NULL."""
+        required = [(pc.struct_field(rows, at), field) for at, field in enumerate(self.columns) if not field.nullable]
+        return [(at, field) for each, field in required for at in pc.indices_nonzero(each.is_null()).to_pylist()]
 
     def _row(self, value: Value) -> Any:
         if problem := fault(value):

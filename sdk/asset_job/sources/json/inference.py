@@ -16,6 +16,7 @@ from asset_job.sources.json.strict import Number
 from asset_job.sources.json.values import Value
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.records import OpenFile
+from asset_job.sources.request import quoted
 from asset_job.sources.texts.inference import ShownType
 
 _MANY: Final = 10_000
@@ -102,7 +103,7 @@ class JsonShape:
         for name, _ in members:
             if (other := lower.setdefault(name.lower(), name)) != name:
                 raise SourceInvalid(f"the names {other!r} and {name!r} differ in case only: give a schema that has one")
-        return ["`" + name.replace("`", "``") + f"`{between}{each.ddl}" for name, each in members]
+        return [f"{quoted(name)}{between}{each.ddl}" for name, each in members]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,9 @@ class PlainLines:
             array, misfits = self.columns.typed(table.to_struct_array().combine_chunks(), self.columns.kind)
         except (pa.ArrowException, UnicodeEncodeError):
             return None
-        return None if misfits or len(array) != content.count("\n") + 1 else pa.RecordBatch.from_struct_array(array)
+        if misfits or self.columns.missing(array) or len(array) != content.count("\n") + 1:
+            return None
+        return pa.RecordBatch.from_struct_array(array)
 
 
 def _are_objects(lines: str) -> bool:

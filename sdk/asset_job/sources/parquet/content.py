@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from asset_job.errors import FileInvalid
+from asset_job.sources.packing import is_of_content
 from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
@@ -149,7 +150,7 @@ def broken(name: str) -> Iterator[None]:
     try:
         yield
     except (pa.ArrowException, ValueError, OSError) as error:
-        if isinstance(error, OSError) and (error.errno is not None or type(error) is not OSError):
+        if not is_of_content(error):
             raise
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         raise FileInvalid(f"{name} is a broken Parquet file: {reason}; write it again") from None

@@ -15,6 +15,7 @@ from asset_job.errors import FileInvalid
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.parquet.calendars import Calendars, ValueRefused, floor_divided, refuse_if
 from asset_job.sources.parquet.sparktypes import INT96, LOCAL, UUID, spark_type
+from asset_job.sources.texts.forms import in_zone
 
 Bad: TypeAlias = dict[int, str]
 """The rows that do not fit, each with its reason, in which `VALUE` stands for the value."""
@@ -108,10 +109,11 @@ def _of_int96(truncate: bool, first: pa.Array, nanoseconds: pa.Array | None = No
 
 
 def _in_zone(zone: str, kind: pa.DataType, array: pa.Array) -> pa.Array:
-    try:
-        return pc.assume_timezone(array.cast(LOCAL), zone).cast(kind)
-    except pa.ArrowInvalid:
-        raise ValueRefused(f"is no moment, or two, in {zone}") from None
+    local = array.cast(LOCAL)
+    moments = in_zone(local, zone, kind)
+    is_one = moments.null_count == array.null_count and moments.equals(in_zone(local, zone, kind, later=True))
+    refuse_if(not is_one, f"is no moment, or two, in {zone}, or is not of the years 1 to 9999")
+    return moments
 
 
 def _safely(kind: pa.DataType, array: pa.Array) -> pa.Array:

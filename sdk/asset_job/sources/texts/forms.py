@@ -144,19 +144,25 @@ def _local_moments(texts: pa.Array, kind: pa.DataType, zone: str | None) -> pa.A
     local = _cast(texts, lambda some: some.cast(pa.timestamp("us")))
     if zone is None or zone == "UTC":
         return local.cast(kind)
-    return _in_zone(local, zone, kind)
+    return in_zone(local, zone, kind)
 
 
-def _in_zone(local: pa.Array, zone: str, kind: pa.DataType) -> pa.Array:
-    """The moments of local times; of a time that comes twice the earlier, and of one that was skipped none."""
-    local = pc.if_else(pc.greater_equal(local, _FIRST_BY_PYTHON), local, None)
+def in_zone(local: pa.Array, zone: str, kind: pa.DataType, *, later: bool = False) -> pa.Array:
+    """The moments of local times, null for one that was skipped or is not of the years 1 to 9999.
+
+    A time that comes twice is the earlier moment, or the later one if that is asked for.
+    """
+    of_python = pc.and_(pc.greater_equal(local, _FIRST_BY_PYTHON), pc.less(local, _BEHIND_PYTHON))
+    local = pc.if_else(of_python, local, None)
     known = pc.and_(pc.greater_equal(local, _FIRST_BY_ARROW), pc.less(local, _LAST_BY_ARROW))
+    which = "latest" if later else "earliest"
     moments = _cast(
-        pc.if_else(known, local, None), lambda some: pc.assume_timezone(some, zone, ambiguous="earliest").cast(kind)
+        pc.if_else(known, local, None), lambda some: pc.assume_timezone(some, zone, ambiguous=which).cast(kind)
     )
     if pc.all(known).as_py() is not False:
         return moments
-    others = [_moment_in(each, ZoneInfo(zone)) for each in pc.if_else(known, None, local).to_pylist()]
+    unknown = pc.if_else(known, None, local).to_pylist()
+    others = [_moment_in(each and each.replace(fold=later), ZoneInfo(zone)) for each in unknown]
     return pc.coalesce(moments, pa.array(others, pa.int64()).cast(kind))
 
 
@@ -175,14 +181,18 @@ def _moment_in(local: datetime | None, zone: ZoneInfo) -> int | None:
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - local times
 _YEARS: Final = (datetime(1, 1, 3), datetime(9999, 12, 29))  # noqa: DTZ001 - of which Python can compute every zone
 _FIRST_BY_PYTHON: Final = pa.scalar(datetime(1, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
+_BEHIND_PYTHON: Final = pa.scalar(253_402_300_800_000_000, pa.int64()).cast(pa.timestamp("us"))
+"""The year 10000."""
 _FIRST_BY_ARROW: Final = pa.scalar(datetime(1902, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 _LAST_BY_ARROW: Final = pa.scalar(datetime(2037, 1, 1), pa.timestamp("us"))  # noqa: DTZ001
 """The local times of which Arrow knows the daylight saving."""
 _SHORTENED: Final = 100
 
 
-def reason(column: str, kind: pa.DataType, text: str) -> str:
-    """Why a text is no value of a column's type."""
+def reason(column: str, kind: pa.DataType, text: str | None) -> str:
+    """Why a text, or None, is no value of a column's type."""
+    if text is None:
+        return f"the column {column} is NOT NULL, and has no value"
     shown = text if len(text) <= _SHORTENED else text[:_SHORTENED] + "…"
     name, noun = _described(kind)
     return f"the column {column} has the type {name}, and {shown!r} is no {noun}"

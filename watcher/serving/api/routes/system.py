@@ -154,15 +154,18 @@ async def readyz(context: Context, response: Response) -> Readiness:
 
 
 async def _stored_warnings(context: ApiContext) -> list[str]:
-    """Return what people have to look at, from the database: bad records that nobody has resolved."""
+    """Return what people have to look at, from the database: bad records that nobody has resolved.
+
+    Anybody may read it, so it holds no values of a source.
+    """
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
-            unresolved = await bad_records.unresolved(connection)
+            unresolved = await bad_records.unresolved(connection, _MOST_WARNINGS + 1)
     except (SchemaOutdated, *UNAVAILABLE):
         return []  # the next answer's reasons say why
-    more = len(unresolved) - _MOST_WARNINGS
-    sentences = [bad_records.sentence(run) for run in unresolved[:_MOST_WARNINGS]]
-    return [*sentences, *([f"{more} more runs have bad records that nobody has resolved"] if more > 0 else [])]
+    sentences = [bad_records.sentence(run, with_reason=False) for run in unresolved[:_MOST_WARNINGS]]
+    has_more = len(unresolved) > _MOST_WARNINGS
+    return [*sentences, *(["more runs have bad records that nobody has resolved"] if has_more else [])]
 
 
 async def _reasons(context: ApiContext) -> list[str]:

@@ -88,7 +88,7 @@ async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)
         rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
         expected = await assets.expected(connection)
         failed = await waiting.failed_runs(connection)
-        unresolved = await bad_records.unresolved(connection)
+        unresolved = await bad_records.unresolved(connection, FEW)
         active = await runs.latest(connection, limit=FEW, states=ACTIVE)
         recent = await runs.latest(connection, limit=FEW)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
@@ -145,7 +145,7 @@ def _of_assets(expected: Sequence[AssetRow]) -> Iterator[Attention]:
 
 
 def _of_bad_records(unresolved: Sequence[RunRow]) -> Iterator[Attention]:
-    for run in unresolved[:FEW]:
+    for run in unresolved:
         yield Attention(name=run.dag_id, sentence=bad_records.sentence(run), page=path("runs", run.dag_id, run.run_id))
 
 
