@@ -20,7 +20,10 @@ from tests.corpus.model import Case, Expected, Reading
 from tests.corpus.page import PAGE, page
 from tests.corpus.rfc4180 import CsvFile, Dialect
 from tests.corpus.rfc8259 import records
-from tests.effort import SEED, effort
+from tests.effort import LONG, SEED, effort
+
+SOME_MUTANTS = list(mutants.MUTANTS)[::6]
+"""Each takes some ten seconds; WATCHER_TEST_LONG has them all."""
 
 SHARED = "newline_in_quotes doubled_quote backslash_at_end empty_quoted unclosed_quote row_more latin1 dec_round time_only zip pretty"
 
@@ -74,7 +77,7 @@ def test_a_process_that_dies_is_a_fault_that_names_the_seed() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", mutants.MUTANTS)
+@pytest.mark.parametrize("name", mutants.MUTANTS if LONG else SOME_MUTANTS)
 def test_a_planted_fault_is_noticed(name: str) -> None:
     mutant = mutants.MUTANTS[name]
     assert mutants.outcome(name, mutant, mutant.source) is not None
