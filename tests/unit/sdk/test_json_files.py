@@ -66,6 +66,7 @@ GOOD = {
         b'{"x": 1, "v": {"a": [1.10,  "\\u00e9"] }}\n{"v":[ {} , 1]}\n{"v":[]}',
         rows((None, '{"a": [1.10,  "\\u00e9"] }'), (None, "[ {} , 1]"), (None, "[]")),
     ),
+    "names in another case": (b'{"ID": 1, "V": "a"}\n{"id": 2, "ID": 3}\n{"Id": 4}\n', rows((1, "a"), 2, 4)),
     "names of others twice": (b'{"x": 1, "x": 2, "id": 1}', rows(1)),
     "texts of numbers": (b'{"id": "007"}\n{"id": " 8 "}\n{"id": "+9"}', rows(7, 8, 9)),
     "deep": (b'{"x": ' + b"[" * 499 + b"]" * 499 + b', "id": 1}', rows(1)),
@@ -116,6 +117,7 @@ BAD = {
         ],
     ),
     "a name twice": (b'{}\n{"id": 1, "id": 1}\n{"id": 2}', rows(None, 2), [('{"id": 1, "id": 1}', 2, 1)]),
+    "a name in two other cases": (b'{}\n{"ID": 1, "Id": 1}\n{"id": 2}', rows(None, 2), [('{"ID": 1, "Id": 1}', 2, 1)]),
     "half a pair": (
         b'{}\n{"v": "\\ud800"}\n{"x": "\\udc00"}\n{"x": {"a": "\\udc00\\ud800", "a": 1}}\n{"v": "\\\\ud800"}',
         rows(None, (None, "\\ud800")),
@@ -270,6 +272,7 @@ def test_plain_lines_are_read_by_arrow() -> None:
     for other in (
         b'{"id": 1} null',
         b'{"x": NaN}',
+        b'{"ID": 1}',
         b'{"d": 1e-77}',
         b'{"d": 1000}',
         b'{"x": "\xff"}',

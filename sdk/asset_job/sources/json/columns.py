@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Final, TypeAlias
@@ -172,10 +172,26 @@ def _texts_of_struct(inner: list[tuple[str, _Texts]]) -> _Texts:
 
     def texts(value: Any, path: Path, record: str) -> Any:
         members = _checked(value, dict, names, path, record)
-        items = ((name, of, members.get(name)) for name, of in inner)
-        return tuple(item if item is None else of(item, (*path, name), record) for name, of, item in items)
+        own = {} if names <= members.keys() else _in_other_case(names, members, path)
+        items = ((own.get(name, name), of) for name, of in inner)
+        return tuple(
+            None if members.get(name) is None else of(members[name], (*path, name), record) for name, of in items
+        )
 
     return texts
+
+
+def _in_other_case(names: frozenset[str], members: Mapping[str, Any], path: Path) -> dict[str, str]:
+    """The names of members that are a column's but for their case, where no member has the column's own."""
+    own: dict[str, str] = {}
+    columns = {name.lower(): name for name in names - members.keys()}
+    for name in members.keys() - names:
+        column = columns.get(name.lower())
+        if column in own:
+            raise _Misfit(f"the names {own[column]} and {name} are both {_shown((*path, column))} but for their case")
+        if column is not None:
+            own[column] = name
+    return own
 
 
 def _texts_of_map(inner: _Texts) -> _Texts:

@@ -47,18 +47,62 @@ class PlainLines:
             text = pa.array([content])
             if pc.match_substring_regex(text, _UNSURE)[0].as_py() or not _are_flat(text):
                 return None
-            buffer = text.buffers()[2]
-            table = json.read_json(
-                pa.BufferReader(buffer),
-                json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
-                json.ParseOptions(explicit_schema=self._schema, unexpected_field_behavior="ignore"),
-            )
+            table = self._table(text)
+            if table is None:
+                return None
             array, misfits = self.columns.typed(table.to_struct_array().combine_chunks(), self.columns.kind)
         except (pa.ArrowException, UnicodeEncodeError):
             return None
         if misfits or self.columns.missing(array) or len(array) != content.count("\n") + 1:
             return None
         return pa.RecordBatch.from_struct_array(array)
+
+    def _table(self, text: pa.Array) -> pa.Table | None:
+        """The columns of lines; None if one may be there under a name in another case, which Arrow would ignore."""
+        schema: pa.Schema = self._schema
+        try:
+            table = _read(text, schema, "infer")
+        except pa.ArrowException:  # what the columns lack may have values of several types
+            names = f'"(?:{"|".join(map(re.escape, sorted(_names_in(self.columns.kind))))})"'
+            exact, any_case = (pc.count_substring_regex(text, names, ignore_case=ignore) for ignore in (False, True))
+            return _read(text, schema, "ignore") if exact[0] == any_case[0] else None
+        if _has_other_case(pa.struct(list(table.schema)), self.columns.kind):
+            return None
+        chosen = table.select(schema.names)
+        return chosen if chosen.schema.equals(schema) else _read(text, schema, "ignore")
+
+
+def _read(text: pa.Array, schema: pa.Schema, others: str) -> pa.Table:
+    """The lines as Arrow reads them, with `others` for what the schema lacks."""
+    buffer = text.buffers()[2]
+    return json.read_json(
+        pa.BufferReader(buffer),
+        json.ReadOptions(use_threads=False, block_size=buffer.size + 1),
+        json.ParseOptions(explicit_schema=schema, unexpected_field_behavior=others),
+    )
+
+
+def _has_other_case(read: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a struct that was read, or one below it, has a name that is a column's but for its case."""
+    if pa.types.is_list(read) and pa.types.is_list(kind):
+        return _has_other_case(read.value_type, kind.value_type)
+    if not (pa.types.is_struct(read) and pa.types.is_struct(kind)):
+        return False
+    names = {each.name for each in kind}
+    lower = {name.lower() for name in names}
+    others = (each.name for each in read if each.name not in names)
+    return any(name.lower() in lower for name in others) or any(
+        _has_other_case(read.field(each.name).type, each.type) for each in kind
+    )
+
+
+def _names_in(kind: pa.DataType) -> set[str]:
+    """The names of a struct's members, and of those below them."""
+    if pa.types.is_list(kind):
+        return _names_in(kind.value_type)
+    if not pa.types.is_struct(kind):
+        return set()
+    return {name for each in kind for name in (each.name, *_names_in(each.type))}
 
 
 def _are_objects(lines: str) -> bool:
