@@ -32,6 +32,8 @@ BAD: Final = pa.struct(
     ]
 )
 """What is kept of a bad record."""
+_HELD: Final = 64 << 20
+"""Bytes of a file's rows that are held where the file may be left out. Of a file with more, a broken end fails the read."""
 _TOGETHER: Final = 1_000
 """Bad records in one batch."""
 
@@ -90,18 +92,25 @@ class FilesReader(DataSourceReader, Generic[File]):
                 yield self._bad_batch(file, bad)
 
     def _parsed(self, file: File, opening: Opening) -> Iterator[Parsed]:
-        begun = False
+        """What a file holds. Where it may be left out, that is held until the file has shown to be whole, if it is not too much."""
+        held: list[Parsed] = []
+        room = _HELD if self.skip else 0
         try:
             with errors_naming(self.access, file), opening() as opened:
                 for parsed in self.parser.parse(opened):
-                    begun = True
-                    yield parsed
+                    held.append(parsed)
+                    room -= parsed.nbytes if isinstance(parsed, pa.RecordBatch) else len(parsed.record)
+                    if room <= 0:
+                        yield from held
+                        held = []
         except (FileUnreadable, FileInvalid) as error:
-            if begun or not self.skip:
+            if not self.skip or room <= 0:
                 raise
             log.warning("skipped: %s", error)
             if isinstance(error, FileInvalid) and self.bad == "keep":
                 yield BadRecord(record="", at="file", reason=str(error))
+            return
+        yield from held
 
     def _bad_batch(self, file: File, bad: Sequence[BadRecord]) -> pa.RecordBatch:
         records = [

@@ -221,3 +221,23 @@ def test_a_disk_that_fails_is_not_the_fault_of_a_packed_file(ending: str) -> Non
     packed = gzip.compress(content, 1) if ending == "gz" else pa.compress(content, "zstd", asbytes=True)
     with pytest.raises(OSError, match="Input/output error"):
         list(unpacked_if_named(Failing(packed), f"a.csv.{ending}"))
+
+
+class Truncated:
+    """Parses no format: a row, before it is seen that the file is broken."""
+
+    columns = pa.schema([("text", pa.string())])
+
+    def parse(self, file: Any) -> Any:
+        yield pa.record_batch([["a row"]], schema=self.columns)
+        raise FileInvalid(f"{file.name} is cut off")
+
+
+def test_a_file_that_turns_out_to_be_broken_is_left_out_as_a_whole(tmp_path: Path) -> None:
+    shares = [[written(tmp_path, "a.csv", TEXT)]]
+    reader = FilesReader(access=LocalAccess(), shares=shares, parser=Truncated(), bad="keep", skip=True)
+    [row] = [row for batch in reader.read(reader.partitions()[0]) for row in batch.to_pylist()]
+    assert (row["0"], row["1"]["_reason"]) == (None, f"{shares[0][0].path} is cut off")
+    strict = FilesReader(access=LocalAccess(), shares=shares, parser=Truncated(), bad="keep", skip=False)
+    with pytest.raises(FileInvalid, match="is cut off"):
+        list(strict.read(strict.partitions()[0]))
