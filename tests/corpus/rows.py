@@ -128,7 +128,8 @@ def _by_spark(
 ) -> dict[str, dict[int, Canonical] | str]:
     """The columns of a table, each value by its row's id. The sentence of a refusal is that of the column `v`."""
     try:
-        read = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode).toArrow()
+        kept = {"mode": "PERMISSIVE"} if mode == "bad" else {}
+        read = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode, **kept).toArrow()
     except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
         return {"v": str(error)}
     rows = rows_of(read)
