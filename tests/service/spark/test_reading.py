@@ -242,7 +242,7 @@ async def test_a_job_reads_exactly_what_its_events_name(  # noqa: PLR0915 - one 
     assert f"{where}/broken.json.gz cannot be unpacked: Truncated compressed stream" in found["broken"]
     assert found["several lines"] == [["1", "first\nsecond"], ["2", 'a "q"']]
     assert "the option samplingRatio is not one of reading json" in found["unknown option"]
-    assert found["which format"].endswith("name the format of noending by format=: json, csv, text or parquet")
+    assert found["which format"].endswith("name the format of s3://b/noending by format=: json, csv, text or parquet")
 
     assert sorted(int(row[0]) for row in found["ranges"]) == [1, 2, 3, 4, 7, 999, 1000]
     assert found["some columns"][0] == ["1000@x", "1000"]
