@@ -56,6 +56,7 @@ def record_ends(file: OpenFile, options: ReadOptions, places: Sequence[int]) -> 
     opened = OpenCsv.of(file, options, None if options.header else 1)
     if opened is None or not opened.grammar.dialect.line_end.endswith(b"\n"):
         return []
+    opened.grammar.fields = None  # also a record with too many or too few ends where its line does
     ends, waiting = list[int](), list(places)
     for end in _ends(opened.grammar, opened.pieces):
         if waiting and waiting[0] <= mark + end:
