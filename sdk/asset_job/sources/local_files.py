@@ -13,9 +13,7 @@ from asset_job.errors import FileUnreadable, SourceFailed
 from asset_job.sources.arrow import lines_of_part
 from asset_job.sources.file_reader import FileAccess, Opening
 from asset_job.sources.packing import PIECE, unpacked_if_named
-from asset_job.sources.request import LocalSourceFile
-
-_REMEDY = "put it back and retry the run, or read with missing='skip'"
+from asset_job.sources.request import PUT_BACK, LocalSourceFile
 
 
 @dataclass(frozen=True)
@@ -55,7 +53,7 @@ class OpenLocalFile:
         now = (status.st_size, status.st_mtime_ns // 1000, status.st_ino)
         expected = (self.file.size, self.file.modified, self.file.inode)
         if any(before not in (None, after) for before, after in zip(expected, now, strict=True)):
-            raise FileUnreadable(f"{self.name} was overwritten since it was detected; {_REMEDY}")
+            raise FileUnreadable(f"{self.name} was overwritten since it was detected; {PUT_BACK}")
 
 
 @contextmanager
@@ -85,7 +83,7 @@ def _errors(file: LocalSourceFile) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError:
-        raise FileUnreadable(f"{file.name} was deleted since it was detected; {_REMEDY}") from None
+        raise FileUnreadable(f"{file.name} was deleted since it was detected; {PUT_BACK}") from None
     except PermissionError:
         raise FileUnreadable(f"{file.name} may not be read: grant the job's account the permission") from None
     except OSError as error:

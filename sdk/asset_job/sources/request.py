@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _FORMATS = {".json": "json", ".jsonl": "json", ".ndjson": "json", ".csv": "csv", ".txt": "text", ".parquet": "parquet"}
 Reader = Literal["asset_job", "spark"]
+PUT_BACK = "put it back and retry the run, or read with missing='skip'"
+"""What to do about a file that is not the version that was detected."""
 OnUnrepresentable = Literal["fail", "bad", "null", "text"]
 
 

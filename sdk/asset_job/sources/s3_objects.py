@@ -25,7 +25,7 @@ from asset_job.errors import FileUnreadable, SourceFailed, SourceInvalid
 from asset_job.sources.arrow import lines_of_part
 from asset_job.sources.file_reader import FileAccess, Opening
 from asset_job.sources.packing import PIECE, checked, codec_by_name, unpacked_if_named
-from asset_job.sources.request import S3File
+from asset_job.sources.request import PUT_BACK, S3File
 
 _LONGEST_READ = timedelta(hours=12)
 """The time for reading one file: Spark may consume it slowly."""
@@ -144,18 +144,15 @@ def s3_errors(file: S3File) -> Iterator[None]:
     try:
         yield
     except (FileNotFoundError, exceptions.NotFoundError):
-        raise FileUnreadable(f"{file.name} was deleted since it was detected; {_REMEDY}") from None
+        raise FileUnreadable(f"{file.name} was deleted since it was detected; {PUT_BACK}") from None
     except exceptions.PreconditionError:
-        raise FileUnreadable(f"{file.name} was overwritten since it was detected; {_REMEDY}") from None
+        raise FileUnreadable(f"{file.name} was overwritten since it was detected; {PUT_BACK}") from None
     except (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError):
         raise FileUnreadable(
             f"{file.name} may not be read with this connection: grant its identity the permission"
         ) from None
     except (exceptions.BaseError, OSError) as error:
         raise SourceFailed(f"{file.name} cannot be reached: {first_line(error)}") from None
-
-
-_REMEDY = "put it back and retry the run, or read with missing='skip'"
 
 
 _AHEAD = 8
