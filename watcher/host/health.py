@@ -52,6 +52,8 @@ class WatcherReport:
     findings: tuple[Mapping[str, str], ...] = ()
     """The findings for a person: `check`, `level`, `message`, `remedy` and `since`."""
     history: PollHistory = field(default_factory=PollHistory)
+    retry_at: float | None = None
+    """The time of the next attempt after a failure, by `time.monotonic`. None while the watcher does not wait for one."""
     has_position: bool = False
     has_failed: bool = False
     polled_at: float | None = None

@@ -23,14 +23,14 @@ T = TypeVar("T")
 log = structlog.get_logger()
 
 
-HintKind: TypeAlias = Literal["queues", "tries", "watchers", "configuration", "outbox"]
+HintKind: TypeAlias = Literal["queues", "tries", "watchers", "polls", "configuration", "outbox"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hint:
     """A message that something may be due, between tasks and, on PostgreSQL, between processes.
 
-    It concerns queues of jobs, tries to start or stop, watchers, the configuration (named by its hash), or the outbox. No
+    It concerns queues of jobs, tries to start or stop, watchers, polls that a person asks for, the configuration (named by its hash), or the outbox. No
     names mean all of them. A lost hint costs time, never work.
     """
 

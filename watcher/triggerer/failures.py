@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from datetime import timedelta
+from time import monotonic
 from typing import Final
 
+import anyio
 import structlog
 
 from store.catalog import watchers
@@ -35,6 +37,7 @@ class WatcherFailures:
     pause_after: int | None
     has_given_up: bool = False
     """The watcher is paused by its failures. The caller stops it, and leaves its row unchanged."""
+    _pause: anyio.CancelScope | None = None
     _count: int = 0
     _polls: int = 0
     """The failures without those of our own database, and without those that wait for a person's decision."""
@@ -73,6 +76,22 @@ class WatcherFailures:
         if self.pause_after is not None and self._polls >= self.pause_after:
             await self._give_up(words)
         return pause
+
+    async def pause(self, pause: timedelta) -> None:
+        """Return when the next attempt is due, or when `end_pause` is called."""
+        self.status.report.retry_at = monotonic() + pause.total_seconds()
+        try:
+            with anyio.CancelScope() as self._pause:
+                await anyio.sleep(pause.total_seconds())
+        finally:
+            self.status.report.retry_at = self._pause = None
+
+    def end_pause(self) -> bool:
+        """Have the next attempt now. Return False if the watcher does not wait for one."""
+        if self._pause is None:
+            return False
+        self._pause.cancel()
+        return True
 
     async def _give_up(self, words: str) -> None:
         """Pause the watcher. If the database does not answer, the next failure retries."""

@@ -75,6 +75,7 @@ def build_triggerer(
         health=host.health,
     )
     host.hints.listen("watchers", triggerer.wakeup.set)
+    host.hints.listen("polls", triggerer.poll_now)
     host.hints.listen("configuration", lambda _hash: triggerer.wakeup.set())
     return triggerer
 

@@ -297,4 +297,4 @@ class Supervisor:
 
     async def _rest(self, pause: timedelta) -> None:
         with anyio.CancelScope() as self._attempt:  # a rewind ends the waiting
-            await anyio.sleep(pause.total_seconds())
+            await self.failures.pause(pause)

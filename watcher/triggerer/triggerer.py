@@ -70,6 +70,7 @@ class Triggerer:
     _unclaimed: frozenset[str] = frozenset()
     _beat_at: float = 0.0
     _on_wake: Callable[[str], None] = lambda _name: None
+    _tasks: TaskGroup | None = None
 
     def __post_init__(self) -> None:
         self._claims = Claims(database=self.database, owner=self.process.id)
@@ -90,10 +91,17 @@ class Triggerer:
         self._unclaimed &= hosted.keys()
         self.wakeup.set()
 
+    def poll_now(self, names: frozenset[str]) -> None:
+        """Have the watchers with these names poll now, if they run here. No names mean none: a hint may have been lost."""
+        for name in names & self._running.keys():
+            if self._tasks is not None:
+                self._running[name].poll_now(self._tasks)
+
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Host until cancelled. Then the commit in flight finishes and everything is released."""
         try:
             async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
                 self._on_wake = partial(self._wake, tasks)
                 tasks.start_soon(self._states.run)
                 tasks.start_soon(self._claims.run)
@@ -103,6 +111,7 @@ class Triggerer:
                 while True:
                     await self._next_check(tasks)
         finally:
+            self._tasks = None
             for running in (*self._running.values(), *self._ending.values()):
                 running.supervisor.discard_parked()
             with anyio.CancelScope(shield=True):

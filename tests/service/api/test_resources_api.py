@@ -15,14 +15,15 @@ from config.errors import Problem
 from store.catalog import watchers
 from store.database import schema
 from store.database.schema import watcher_position
-from store.detection import rejections
+from store.detection import positions, rejections
 from store.detection.rejections import Rejection
 from store.errors import DatabaseUnavailable
-from store.processes import tokens, triggerers
+from store.processes import audit, tokens, triggerers
 from tests.service.api.application import Api, adapted, serving
 from triggers.base import TriggerBatch
 from watcher.configuration.reload_outcome import ReloadOutcome, ReloadRefused
 from watcher.host.health import Health, WatcherReport
+from watcher.host.loops import Hint
 from watcher.host.poll_history import PollHistory
 from watcher.serving.api.streams.open_streams import Streams
 
@@ -230,6 +231,30 @@ async def test_runs_are_listed_for_one_job_or_all(api: Api) -> None:
     assert await ids(run_type="scheduled") == []
     await api.get("/api/v2/dags/nothing/dagRuns", status=404)
     await api.get("/api/v2/dags/load_orders/dagRuns/nothing", status=404)
+
+
+async def test_a_watcher_is_asked_to_poll_now(api: Api) -> None:
+    path = "/api/v2/watchers/landing_files/poll"
+    refused = await api.client.post(path)
+    assert (refused.status_code, refused.json()["detail"]) == (
+        409,
+        "no process hosts landing_files now; start one with the role triggerer",
+    )
+    async with api.database.transaction() as connection:
+        await positions.claim(connection, "landing_files", "here", api.database.dialect)
+
+    answer = await api.client.post(path)
+
+    assert (answer.status_code, answer.json()["owner"]) == (202, "here")
+    assert answer.json() == await api.get("/api/v2/watchers/landing_files")
+    assert api.wakes == [Hint(what="polls", names=frozenset({"landing_files"}))]
+    async with api.database.reading() as connection:
+        [entry] = await audit.latest(connection, limit=9)
+    assert (entry.actor, entry.action, entry.target) == ("anonymous", "watcher.poll", "landing_files")
+    await api.client.post("/api/v2/watchers/landing_files/pause")
+    refused = await api.client.post(path)
+    assert (refused.status_code, "paused" in refused.json()["detail"]) == (409, True)
+    assert (await api.client.post("/api/v2/watchers/unknown/poll")).status_code == 404
 
 
 async def test_a_watcher_is_shown_paused_and_resumed(api: Api) -> None:

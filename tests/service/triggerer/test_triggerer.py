@@ -49,6 +49,7 @@ from watcher.host.health import Health
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
 from watcher.outbound.alerts.complaints import of_watcher
+from watcher.triggerer import failures
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
@@ -729,6 +730,40 @@ async def test_a_parked_watcher_is_paused_resumed_and_released_like_any_other(da
     async with database.reading() as session:
         assert (await watchers.get(session, "tape_items")).owner is None
     assert await items(database) == ["a", "b"]
+
+
+@pytest.mark.parametrize("how", ["fails", "rests", "is parked"])
+async def test_a_watcher_that_is_asked_polls_now(database, source, monkeypatch, how):
+    hour = timedelta(hours=1)
+    monkeypatch.setattr(TapeTrigger, "interval", hour)
+    monkeypatch.setattr(failures, "backoff", lambda *_, **__: hour)
+    source.items = ["a"]
+    source.break_after = 1 if how == "fails" else None
+    source.park_for = hour.total_seconds() if how == "is parked" else None
+    async with triggerer(database, {"tape": source.name}) as running:
+        await seen(database, 1)
+        supervised = running._running["tape_items"]
+
+        async def waits():
+            trigger = supervised.supervisor.report.trigger
+            is_at_rest = trigger is not None and trigger._on_wake is not None
+            return is_at_rest if how != "fails" else supervised.supervisor.report.retry_at is not None
+
+        await until(waits)
+        source.items += ["b"]
+        running.poll_now(frozenset())
+        await checkpoint()
+        assert await waits(), "no names are none"
+        running.poll_now(frozenset({"tape_items", "unknown"}))
+        await seen(database, 2)
+        await until(lambda: in_state_now(database, "running"))
+        assert supervised.supervisor.report.retry_at is None
+    assert await items(database) == ["a", "b"]
+
+
+async def in_state_now(database, state):
+    async with database.reading() as session:
+        return (await watchers.get(session, "tape_items")).state == state
 
 
 async def test_a_trigger_that_raises_when_it_is_discarded_stops_no_other_watcher(database, source):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from time import monotonic
 
 import pytest
 
+from store.detection import positions
 from store.processes import audit
 from store.runs import bad_records, runs
 from tests.databases import on_both
 from tests.service.web.browsing import HOME, Browser
+from watcher.host.health import WatcherReport
+from watcher.host.loops import Hint
 
 pytestmark = on_both
 
@@ -27,6 +31,23 @@ async def test_a_watcher_is_paused_and_resumed(browser: Browser) -> None:
     assert "paused" in page.text
     await browser.send("/watchers/landing_files/resume")
     assert await actions(browser) == ["watcher.resume", "watcher.pause"]
+
+
+async def test_a_watcher_is_tried_now(browser: Browser) -> None:
+    async with browser.api.database.transaction() as connection:
+        await positions.claim(connection, "landing_files", "here", browser.api.database.dialect)
+    browser.api.context.process.health.watchers["landing_files"] = WatcherReport(
+        state="failing", error="the bucket is gone", retry_at=monotonic() + 240.5
+    )
+    page = await browser.open("/watchers/landing_files")
+    assert "Next try in 4" in re.sub(r"\s+", " ", page.text)
+    assert "/watchers/landing_files/poll" in page.forms
+    page = await browser.send("/watchers/landing_files/poll")
+    assert page.path == "/watchers/landing_files"
+    assert browser.api.wakes == [Hint(what="polls", names=frozenset({"landing_files"}))]
+    assert await actions(browser) == ["watcher.poll"]
+    page = await browser.send("/watchers/landing_files/pause")
+    assert "/watchers/landing_files/poll" not in page.forms
 
 
 async def test_a_run_is_started_with_a_conf_cancelled_and_retried(browser: Browser) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
@@ -15,6 +15,7 @@ from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import outbox
 from store.detection.outbox import StuckLane
+from store.errors import Conflict
 from store.processes import audit
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.loops import Hint
@@ -177,6 +178,11 @@ async def _set_paused(context: ApiContext, actor: Actor, name: str, *, paused: b
     return watcher
 
 
+_POLLING: Final[dict[int | str, dict[str, Any]]] = {
+    202: {"model": Watcher, "description": "The process that hosts the watcher is asked to poll now."}
+}
+
+
 class RewindBody(Body):
     model_config = example(to="2026-01-31T12:00:00Z", preview=True)
 
@@ -184,12 +190,35 @@ class RewindBody(Body):
     preview: bool = False
 
 
-@router.post("/{name}/poll", responses=_MOVING)
-async def poll(context: Context, _: Operator, name: str, dry_run: bool = False) -> Preview:
-    """Preview the next poll. `dry_run=true` is required, because watchers poll on their own."""
-    if not dry_run:
-        raise HTTPException(422, "a watcher polls on its own; add dry_run=true to preview its next poll")
+@router.post("/{name}/poll", responses={**_MOVING, **_POLLING}, response_model=Preview)
+async def poll(context: Context, actor: Operator, name: str, dry_run: bool = False) -> Preview | Response:
+    """Have the process that hosts the watcher poll now, also if it waits after a failure; with `dry_run` preview that poll.
+
+    409 means that the watcher is paused, or that no process hosts it.
+    """
+    if dry_run:
+        return await preview_poll(context, name)
+    watcher = await poll_now(context, actor, name)
+    return Response(watcher.model_dump_json(), 202, media_type="application/json")
+
+
+async def preview_poll(context: ApiContext, name: str) -> Preview:
+    """Return what the next poll would emit."""
     return await _control(context).dry_run(name)
+
+
+async def poll_now(context: ApiContext, actor: Actor, name: str) -> Watcher:
+    """Ask the hosting process for a poll. A request that is lost on the way costs time: the watcher polls on its own."""
+    async with context.database.transaction() as connection:
+        row = await watchers.get(connection, name)
+        if row.paused:
+            raise Conflict(f"{name} is paused; resume it, then it polls")
+        if row.owner is None:
+            raise Conflict(f"no process hosts {name} now; start one with the role triggerer")
+        await audit.record(connection, actor.name, "watcher.poll", name, write_id=new_write_id())
+    context.hint(Hint(what="polls", names=frozenset({name})))
+    [watcher] = await shown(context, [row])
+    return watcher
 
 
 @router.post("/{name}/rewind", responses=_MOVING)

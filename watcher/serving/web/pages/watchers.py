@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from time import monotonic
 from typing import Annotated
 
 import anyio.to_thread
@@ -48,11 +49,14 @@ async def _page(
         last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
         stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
         rejected = await rejections.oldest(connection, name, limit=FEW + 1)
+    report = view.context.process.health.watchers.get(name)
+    retry_at = None if report is None else report.retry_at
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
     return view.page(
         "watcher.html",
         watcher=row,
+        next_try=None if retry_at is None else max(retry_at - monotonic(), 0),
         asset=asset,
         watermark=parsed(row.watermark_now),
         sentence=await _described(view.context, row),
@@ -87,13 +91,19 @@ async def resume(request: Request, context: Context, actor: Operator, name: Name
     return go_to(request, "watchers", name)
 
 
+@router.post("/poll")
+async def poll_now(request: Request, context: Context, actor: Operator, name: Name) -> Response:
+    await api.poll_now(context, actor, name)
+    return go_to(request, "watchers", name)
+
+
 @router.get("/preview")
 async def preview(
     view: Pages, actor: Operator, name: Name, to: Annotated[str | None, Query(max_length=1000)] = None
 ) -> Response:
     """Show what the next poll would find, or with `to` what would follow a rewind. Nothing changes."""
     if to is None:
-        return await _page(view, name, preview=await api.poll(view.context, actor, name, dry_run=True))
+        return await _page(view, name, preview=await api.preview_poll(view.context, name))
     body = api.RewindBody(to=_place(to), preview=True)
     return await _page(view, name, preview=await api.rewind(view.context, actor, name, body), to=body.to)
 
