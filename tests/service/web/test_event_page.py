@@ -125,3 +125,27 @@ async def test_an_event_without_items_is_shown(browser: Browser) -> None:
     page = await browser.open(f"/events/{await posted(browser, {})}")
     assert page.with_id("items") is None
     assert '"from_rest_api": true' in page.text
+
+
+async def test_a_run_with_many_events_leads_to_all_of_them(browser: Browser) -> None:
+    api = browser.api
+    await claimed(api)
+    source = {"source_dag_id": "load_orders", "source_run_id": "manual__1", "source_task_id": "load"}
+    event = {"asset_id": api.asset_ids["orders"], "trace_id": "ab" * 16, **source}
+    made = insert(asset_event).values(timestamp=database_now()).returning(asset_event.c.id)
+
+    async def with_more_events(count: int) -> Page:
+        async with api.database.transaction() as connection:
+            ids = (await connection.execute(made, [event] * count)).scalars().all()
+            run = {"dag_id": "load_orders", "run_id": "manual__1", "completed": False}
+            await connection.execute(insert(run_asset_event), [{**run, "event_id": event_id} for event_id in ids])
+        return await browser.open("/runs/load_orders/manual__1")
+
+    assert "All of them" not in (await with_more_events(100)).text
+    page = await with_more_events(1)
+    assert "The first 100 events. All of them as JSON" in page.text
+    assert "The newest 100 events. All of them as JSON , 100 at a time." in page.text
+    consumed, emitted = (link for link in page.links if link.startswith("/api/"))
+    assert len((await api.get(consumed))["asset_events"]) == 101
+    answer = (await api.client.get(emitted)).json()
+    assert (len(answer["asset_events"]), answer["total_entries"]) == (100, 101)
