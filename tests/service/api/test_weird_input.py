@@ -154,6 +154,7 @@ ADDRESSES = [
     "/api/v2/assets/{}/store-history",
     "/api/v2/assets/1/store?limit={}&offset={}",
     "/api/v2/assets/1/store-history?offset={}",
+    "/api/v2/assets/events/{}",
     "/api/v2/assets/events?asset_id={}",
     "/api/v2/assets/events?source_map_index={}",
     "/api/v2/assets/events?limit={}",

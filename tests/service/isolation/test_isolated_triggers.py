@@ -218,6 +218,17 @@ async def test_a_hint_reaches_an_isolated_trigger_between_two_polls(server: Fork
         tasks.cancel_scope.cancel()
 
 
+async def test_an_isolated_watcher_that_is_asked_polls_now(database: Database, server: ForkServer, tmp_path: Path) -> None:
+    watchers = {"w": {"trigger": "hostile.Counter", "isolation": "process", "interval": "2h"}}
+    async with hosting(database, configured(tmp_path, watchers, server), server) as host:
+        for number in (1, 2, 3):
+            await host.counted("w", number)
+            while (await host.watcher("w")).state != "running":
+                await anyio.sleep(0.02)
+            host.triggerer.poll_now(frozenset({"w"}))
+        await host.counted("w", 4)
+
+
 async def test_a_trigger_of_a_database_has_at_most_two_sessions(
     database: Database, server: ForkServer, tmp_path: Path, postgres_database: PostgresDatabase
 ) -> None:
