@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.convertors import Convertor, register_url_convertor
 
 from store.database.paging import PageRequest
 from store.database.schema import in_utc
@@ -21,6 +22,21 @@ BIGGEST: Final = 2**63 - 1
 BIGGEST_SMALL: Final = 2**31 - 1
 _MOST_ROWS: Final = 100
 """The largest page. A larger limit is not refused but reduced to this, as in Airflow."""
+
+
+class _MapIndexConvertor(Convertor[str]):
+    """Lets `{map_index:map_index}` match numbers only, so that `…/{task_id}/links` belongs to one route."""
+
+    regex = "-?[0-9]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("map_index", _MapIndexConvertor())
 
 
 class Body(BaseModel):
