@@ -218,7 +218,9 @@ async def test_a_hint_reaches_an_isolated_trigger_between_two_polls(server: Fork
         tasks.cancel_scope.cancel()
 
 
-async def test_an_isolated_watcher_that_is_asked_polls_now(database: Database, server: ForkServer, tmp_path: Path) -> None:
+async def test_an_isolated_watcher_that_is_asked_polls_now(
+    database: Database, server: ForkServer, tmp_path: Path
+) -> None:
     watchers = {"w": {"trigger": "hostile.Counter", "isolation": "process", "interval": "2h"}}
     async with hosting(database, configured(tmp_path, watchers, server), server) as host:
         for number in (1, 2, 3):
