@@ -31,7 +31,7 @@ class Hint:
     """A message that something may be due, between tasks and, on PostgreSQL, between processes.
 
     It concerns queues of jobs, tries to start or stop, watchers, polls that a person asks for, the configuration (named by
-    its hash), or the outbox. No names mean all of them. A lost hint costs time, never work.
+    its hash), or the outbox. No names mean all of them, but no polls. A lost hint costs time, never work.
     """
 
     what: HintKind

@@ -21,6 +21,7 @@ CREATE INDEX ON orders (updated_at);
 """
 SET = "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.updated_at := now(); RETURN NEW; END';"
 OTHER = "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := ''seen''; RETURN NEW; END';"
+LONGER = "CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.note := TG_ARGV[0] || ''updated_at_all''; RETURN NEW; END';"
 GENERIC = """
 CREATE FUNCTION stamp() RETURNS trigger LANGUAGE plpgsql AS
 'BEGIN NEW := jsonb_populate_record(NEW, jsonb_build_object(TG_ARGV[0], now())); RETURN NEW; END';
@@ -96,7 +97,9 @@ async def test_lateness_says_how_far_clocks_may_be_behind_and_may_be_raised_late
         (SET + trigger("INSERT") + trigger("UPDATE", name="b"), True),
         (GENERIC + trigger(argument="'updated_at'"), True),
         (GENERIC + trigger(argument="'note'"), False),
+        (GENERIC + trigger(argument="'note', 'updated_at'"), True),
         (OTHER + trigger(), False),
+        (LONGER + trigger(argument="'my_updated_at'"), False),
         (SET + trigger(when="WHEN (NEW.note IS NULL)"), False),
         (SET + trigger("INSERT") + trigger("UPDATE OF note", name="b"), False),
         (SET + trigger() + "ALTER TABLE orders DISABLE TRIGGER a;", False),
