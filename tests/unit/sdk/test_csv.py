@@ -119,6 +119,11 @@ def test_bad_records_are_whole_and_named(
     assert [(record.record, record.at, record.reason, record.count) for record in refused] == bad
 
 
+def test_an_open_quote_is_counted_by_the_lines_of_its_file() -> None:
+    _, [bad] = read(b'id,note\r\n1,"a\nb\r\nc\r\n', seed=0)
+    assert (bad.record, bad.count) == ('1,"a\nb\r\nc', 2)
+
+
 @pytest.mark.parametrize(
     ("options", "body", "rows"),
     [

@@ -120,7 +120,7 @@ class Grammar:
                 return None
             line = self.line + text.count(line_end[-1:], at, stop)
             record = text[at:].removesuffix(line_end)
-            lines = record.count(line_end[-1:]) + 1
+            lines = record.count(line_end) + 1
             return self._record(record, f"the quote that opens at line {line} is not closed", lines), len(text)
         if not final and (stop == len(text) or line_end.startswith(text[stop:])):
             return None
