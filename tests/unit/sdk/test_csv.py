@@ -283,7 +283,7 @@ def expected_by_rfc_4180(  # noqa: C901 - one state machine
             end = body.startswith(line_end, at) or not byte
             if state == "quoted":
                 if not byte:
-                    return good, bad + body[start:].removesuffix(line_end).count(line_end[-1:]) + 1
+                    return good, bad + body[start:].removesuffix(line_end).count(line_end) + 1
                 state, value = ("closed", value) if byte == b'"' else (state, value + byte)
                 at += 1
             elif state == "closed" and byte == b'"':

@@ -71,7 +71,7 @@ class StateMachine:
             except BrokenField as broken:
                 end, behind = (len(self.text),) * 2 if broken.is_open else self.behind_line(broken.at)
                 record = self.text[begin:end].removesuffix(self.line_end) if broken.is_open else self.text[begin:end]
-                self.refuse(begin, record, record.count(self.line_end[-1]) + 1 if broken.is_open else 1)
+                self.refuse(begin, record, record.count(self.line_end) + 1 if broken.is_open else 1)
                 return behind
             values.append(value)
             if not self.text.startswith(self.separator, at):
