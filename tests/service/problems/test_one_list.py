@@ -48,7 +48,7 @@ async def state(api: Api, name: str, error: str | None = None, findings: list[di
 async def hosted(api: Api) -> None:
     async with api.database.transaction() as connection:
         await connection.execute(
-            insert(watcher_position).values(watcher="landing_files", owner="t1", state="{}", version=1)
+            insert(watcher_position).values(watcher="landing_files", owner="t1", state="{}", watermark="{}", version=1)
         )
 
 

@@ -934,16 +934,18 @@ async def test_watchers_over_the_capacity_are_unassigned_and_named_until_there_i
         await seen(database, 3)
         await in_state(database, "tape3_items", "stopped")
         assert sorted(first.health.left_out) == ["tape3_items", "tape4_items"]
-        assert [line.split(":")[0] for line in first.health.warnings()] == [
-            "nobody hosts the watcher tape3_items",
-            "nobody hosts the watcher tape4_items",
-        ]
 
         async def named():
             async with database.reading() as session:
                 return [row.name for row in await watchers.listed(session) if row.is_unassigned]
 
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
+        async with database.reading() as session:
+            problems = [each for row in await watchers.listed(session) for each in of_watcher(row)]
+        assert [each.public.split(":")[0] for each in problems] == [
+            "nobody hosts the watcher tape3_items",
+            "nobody hosts the watcher tape4_items",
+        ]
         async with triggerer(database, tapes, process_id=TWO, capacity=1) as second:
             await until(lambda: _is(named(), ["tape4_items"]))
             await hosts(second, 1)

@@ -112,13 +112,11 @@ def _what(row: WatcherRow) -> str:
 
 def _public(row: WatcherRow, error: str) -> str:
     """Return what is wrong with a watcher. Its error may hold values of the source once it has a position."""
-    if row.is_unassigned or (row.position_version is None and row.state not in _FAILING):
-        return f"{_what(row)}: {error}"
-    return (
-        _what(row)
-        if row.position_version is not None
-        else f"the watcher {row.name} has no position yet and is {row.state}: {error}"
-    )
+    if row.watermark is not None and not row.is_unassigned:
+        return _what(row)
+    if row.state in _FAILING:
+        return f"the watcher {row.name} has no position yet and is {row.state}: {error}"
+    return f"{_what(row)}: {error}"
 
 
 def _of_finding(row: WatcherRow, finding: Mapping[str, Any]) -> StandingProblem:
