@@ -17,10 +17,10 @@ from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations, sqlite_url
 from store.database.drivers import Connect
-from store.errors import BackendUnusable, DatabaseUnavailable
+from store.errors import BackendUnusable, DatabaseUnavailable, DatabaseUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
-from triggers.errors import SourceUnavailable
+from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host import logs, machine
 from watcher.host.home import refusing_os_errors
 from watcher.host.loops import insist, keep_going
@@ -129,6 +129,8 @@ def sessions_with(passwords: PasswordSupply | None) -> Connect:
             return await opener.open(**address)
         except SourceUnavailable as error:
             raise DatabaseUnavailable(str(error)) from error
+        except ConfigurationError as error:
+            raise DatabaseUnusable(str(error)) from error
 
     return connect
 
