@@ -90,6 +90,12 @@ def list_files(root: str, matcher: Matcher) -> FolderListing:
     return FolderListing(files=files, digest=_digest(entries))
 
 
+def walked(root: str) -> Iterator[tuple[str, int]]:
+    """Yield key and size of every file below the folder, in the system's order; blocks. Raises OSError."""
+    for key, _, status, _ in _walk(root, Matcher()):
+        yield key, status.st_size
+
+
 def is_as_listed(root: str, matcher: Matcher, digest: bytes) -> bool:
     """Whether a new listing would have this digest; blocks, and costs less than a listing. Raises OSError."""
     os.stat(root)  # noqa: PTH116 - the rest is os.scandir

@@ -38,6 +38,7 @@ from triggers.postgres.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.probes import Probes
 from triggers.postgres.reader import Reader, resumed
 from triggers.postgres.sql import TableName
+from triggers.postgres.survey import survey
 from triggers.postgres.watched_table import Altered
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
@@ -105,6 +106,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     async def check(self) -> list[Finding]:
         return await self._examiner.check(self.examine_every)
 
+    async def survey(self) -> Finding:
+        return await survey(self._examiner.table)
+
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()
 
@@ -168,7 +172,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             yield batch
         caught_up = False
         while not caught_up:
-            await self._examine_if_due()
+            await self._examine(even_if_not_due=False)
             batch = await self._unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
@@ -200,17 +204,17 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
         return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
 
-    async def _examine_if_due(self) -> None:
-        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
+    async def _examine(self, *, even_if_not_due: bool = True) -> None:
+        """Examine the table and continue with it. Raises if detection is no longer exact.
+
+        It is due now and then: another table may have its name by now, or an alteration may have made detection inexact.
+        """
         now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
         if unchanged_at is None:
             unchanged_at = self._examiner.examined_at
-        if now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds():
+        is_recent = now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds()
+        if is_recent and not even_if_not_due:
             return
-        await self._examine()
-
-    async def _examine(self) -> None:
-        """Examine the table and continue with it. Raises if detection is no longer exact."""
         table = await self._examiner.check_again(self.examine_every)
         if self._reader is not None:
             await self._reader.adopt(table.facts)
