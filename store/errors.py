@@ -89,6 +89,10 @@ def no_asset(asset: object) -> NotFound:
     return NotFound(f"no asset {asset!r}; `watcher assets list` shows the ones there are")
 
 
+def no_event(event_id: int) -> NotFound:
+    return NotFound(f"no event {event_id}; GET /api/v2/assets/events lists the ones there are")
+
+
 def no_alias(alias_id: int) -> NotFound:
     return NotFound(f"no alias {alias_id}; GET /api/v2/assets/aliases lists the ones there are")
 

@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.paging import PageRequest, ResultPage, begins, equal, like, newest, one_of, page
 from store.database.schema import asset, asset_alias_event, asset_event, run
 from store.detection.events import NewEvent
-from store.errors import NotFound, no_asset
+from store.errors import NotFound, no_asset, no_event
 from store.keys import AssetId, EventId, TaskInstanceKey
 
 _a, _e = asset.c, asset_event.c
@@ -231,4 +231,4 @@ def active_asset(row: Row[*tuple[Any, ...]] | None, asset_id: int) -> EventAsset
 async def get(connection: AsyncConnection, event_id: int) -> StoredEvent:
     """Return one event. Raises `NotFound`."""
     query = with_assets().where(_e.id == event_id)
-    return await one_of(connection, query, StoredEvent.stored, NotFound(f"no event {event_id}"))
+    return await one_of(connection, query, StoredEvent.stored, no_event(event_id))

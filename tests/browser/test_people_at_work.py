@@ -232,12 +232,14 @@ async def test_axe_finds_no_fault_on_any_page(
     violations = {"/sign-in": await checked(page, script)}
     await sign_in(page, site.admin)
     runs = (await site.get("/api/v2/dags/~/dagRuns"))["dag_runs"]
+    events = (await site.get("/api/v2/assets/events"))["asset_events"]
     for path in (
         "/",
         "/assets",
         f"/assets/{table}",
         f"/assets/{table}/events",
         f"/assets/{table}/entry?key=landing_files.watermark",
+        *(f"/events/{event['id']}{query}" for event in events[:1] for query in ("", "?q=json", "?q=nothing")),
         entry["last_updated_by"]["log_url"],
         "/watchers/customers_rows",
         "/jobs/reconcile",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Self
 
 from triggers.base import JsonValue, RejectedItem, StoredPosition, TriggerBatch
@@ -32,6 +32,7 @@ from triggers.postgres.window import (
     TransactionSnapshot,
     VersionMemory,
     VersionWindow,
+    earlier,
     moment_text,
 )
 
@@ -63,15 +64,15 @@ class VersionsBatch(TriggerBatch):
 
 
 class RowsByUpdateReader(Reader[VersionMemory]):
-    __slots__ = ("_drain", "_living", "_long_transactions", "_rows_at", "_sql", "_waiting")
+    __slots__ = ("_drain", "_living", "_long_transactions", "_rows_are_below", "_sql", "_waiting")
 
     def __init__(self, table: WatchedTable, memory: VersionMemory) -> None:
         progress = ReadProgress(table, memory)
         super().__init__(table, progress, PartitionsByUpdate(table, progress), PrimaryKeys)
         self._living = LivingTransactions(table)
         self._long_transactions = LongTransactions(table, table.options.gap_alarm)
-        self._rows_at = memory.until
-        """When the last rows were read, or a time before it."""
+        self._rows_are_below = memory.window.floor
+        """Where the floor would lie, had it followed at once when the last rows were read."""
         self.prepare()
 
     def prepare(self) -> None:
@@ -131,9 +132,9 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         return NewsByUpdate(table=options.source, column=options.column, time_zone=options.time_zone)
 
     def place(self) -> Arguments | None:
-        """Return None also while handled rows lie above the floor, because each probe would read those again."""
+        """Return None also until the floor has followed the last rows, because each probe would read again what lies above it."""
         window = self.progress.memory.window
-        if window.xmin is None or window.part or window.handled or window.floor <= self._rows_at:
+        if window.xmin is None or window.part or window.handled or window.floor <= self._rows_are_below:
             return None
         return window.floor, window.xmin
 
@@ -182,6 +183,10 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         return self.batches.batch(kept, watermark, caught_up=caught_up, rejected=handled.rejected, tried=tried)
 
     @property
+    def _lateness(self) -> timedelta:
+        return self.table.facts.lateness(self.table.options)
+
+    @property
     def up_to(self) -> JsonValue:
         return self.progress.memory.until
 
@@ -191,15 +196,15 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         if moment is not None:
             self._set_back(moment)
         memory = self.progress.memory
-        self.progress.memory = replace(memory, window=memory.window.alive(living))
+        self.progress.memory = replace(memory, window=memory.window.alive(living, self._lateness))
         return living
 
     def _set_back(self, moment: str) -> None:
         """Set the floor back, also that of the written memory; a position must be written if that changes anything."""
-        progress = self.progress
+        progress, lateness = self.progress, self._lateness
         window = progress.memory.window
-        progress.written = replace(progress.written, window=progress.written.window.set_back(moment))
-        progress.memory = replace(progress.memory, window=window.set_back(moment))
+        progress.written = replace(progress.written, window=progress.written.window.set_back(moment, lateness))
+        progress.memory = replace(progress.memory, window=window.set_back(moment, lateness))
         progress.is_overdue = progress.is_overdue or progress.memory.window != window
 
     async def _list_waiting(self) -> Drain:
@@ -217,7 +222,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         statement = self._sql.all_places if window.xmin is None else self._sql.new_places
         snapshot, rows = await self._read(statement, *arguments, *behind, living=living)
         if rows:
-            self._rows_at = living.at
+            self._rows_are_below = earlier(living.at, self._lateness)
         memory = self.progress.memory
         reason = await self._long_transactions.reason(memory.window, living, self._living.earliest, snapshot)
         await self.progress.alarm.judge(reason, memory)

@@ -135,6 +135,9 @@ SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datnam
                AND tgtype & 2 = 2 AND tgtype & 16 = 16) AS has_update_trigger,
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled <> 'D'
                AND tgtype & 7 = 7) AS has_insert_trigger,
+       (SELECT coalesce(bool_or(tgtype & 4 = 4) AND bool_or(tgtype & 16 = 16), false) FROM pg_trigger JOIN pg_proc ON pg_proc.oid = tgfoid
+        WHERE tgrelid = w.oid AND NOT tgisinternal AND tgenabled IN ('O', 'A') AND tgtype & 3 = 3 AND tgqual IS NULL AND tgattr::text = ''
+            AND (strpos(lower(prosrc), lower($3)) > 0 OR strpos(encode(tgargs, 'escape'), $3) > 0)) AS is_set_by_trigger,
        EXISTS (SELECT FROM pg_trigger WHERE tgrelid = w.oid AND starts_with(tgname::text, 'asset_watcher_') AND tgenabled <> 'D') AS notifies,
        ARRAY(SELECT json_build_object('name', seqrelid::regclass::text, 'oid', seqrelid::int8, 'cache', seqcache,
              'increment', seqincrement, 'cycle', seqcycle, 'minimum', seqmin,

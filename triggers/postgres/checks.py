@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from triggers.base import Finding
-from triggers.postgres.defaults import is_time_of_write, why_it_loses
+from triggers.options import format_duration
+from triggers.postgres.defaults import is_time_of_write, now_in, why_it_loses
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
@@ -210,9 +211,9 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     if (wrong_type := _wrong_type(facts, options)) is not None:
         yield wrong_type
         return
-    alter = f"{_alter(options)} SET"
     if not facts.not_null:
-        yield Finding.warning("column", f"{name} may be null: such rows are never found", f"{alter} NOT NULL")
+        remedy = f"{_alter(options)} SET NOT NULL"
+        yield Finding.warning("column", f"{name} may be null: such rows are never found", remedy)
     if not facts.has_insert_trigger:
         yield from _defaults(facts, options)
     if not facts.has_update_trigger:
@@ -221,6 +222,11 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             f"no BEFORE UPDATE trigger sets {name}: rows updated without it are not found",
             "add a trigger that sets it to now()",
         )
+    if not facts.is_set_by_trigger:
+        late, now = format_duration(facts.lateness(options)), now_in(options.time_zone)
+        message = f"no trigger sets {name} at each write: rows of clocks over {late} behind the server's are lost"
+        remedy = f"a BEFORE INSERT OR UPDATE trigger that sets it to {now}, or a larger `lateness`"
+        yield Finding.warning("clock", message, remedy)
 
 
 def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
@@ -243,7 +249,7 @@ def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
 
 def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     name, zone = options.column, options.time_zone
-    now = "now()" if zone is None else f"(now() AT TIME ZONE '{zone}')"
+    now = now_in(zone)
     remedy = f"{_alter(options)} SET DEFAULT {now}"
     if not any(facts.defaults):
         yield Finding.warning("default", f"{name} has no default: an INSERT may set the client's time", remedy)

@@ -12,6 +12,11 @@ _ROUNDED: Final = re.compile(r"\bdate_(?:trunc|bin)\(|\bCURRENT_DATE\b|::date\b"
 _CONSTANT: Final = re.compile(r"\(*'(?:[^']|'')*'(?:::[a-z ]+(?:\([0-6]\))?[a-z ]*\)*)?")
 
 
+def now_in(time_zone: str | None) -> str:
+    """Return the expression that is the time of the writing transaction."""
+    return "now()" if time_zone is None else f"(now() AT TIME ZONE '{time_zone}')"
+
+
 def is_time_of_write(default: str, time_zone: str | None) -> bool:
     """Return whether the default is now() or its kin, perhaps with less precision; the margin of a poll covers its rounding.
 

@@ -6,13 +6,17 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from triggers.postgres.id_statements import DrawnIds
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
 from triggers.postgres.values import ValueType
+
+CLOCKS_OF_CLIENTS: Final = timedelta(minutes=1)
+"""How far the clocks of clients may be behind, unless the configuration says it, where a client may set the timestamp."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,6 +97,8 @@ class TableFacts:
     columns: Mapping[str, str]
     has_insert_trigger: bool = False
     """Whether a trigger may set the column before a row is inserted."""
+    is_set_by_trigger: bool = False
+    """Whether BEFORE triggers whose functions name the column run at each INSERT and at each UPDATE of a row."""
     hides_rows: bool = False
     """Whether row-level security is active for the role and no policy lets it see every row."""
     stored: Mapping[int, Relation] = field(default_factory=dict)
@@ -131,6 +137,7 @@ class TableFacts:
             subscribed=row["subscribed"],
             has_update_trigger=row["has_update_trigger"],
             has_insert_trigger=row["has_insert_trigger"],
+            is_set_by_trigger=row["is_set_by_trigger"],
             notifies=row["notifies"],
             sequences=[IdSequence.from_json(text) for text in row["sequences"]],
             primary_key=row["primary_key"],
@@ -156,6 +163,12 @@ class TableFacts:
         """The id below the first that the sequences hand out."""
         smallest = min((sequence.minimum for sequence in self.sequences), default=SMALLEST_ID)
         return max(SMALLEST_ID, smallest - 1)
+
+    def lateness(self, options: NewRowsOptions) -> timedelta:
+        """Return how far the clocks that set the timestamp may be behind the server's."""
+        if options.lateness is not None:
+            return options.lateness
+        return timedelta(0) if self.is_set_by_trigger else CLOCKS_OF_CLIENTS
 
     def drawn(self, options: NewRowsOptions) -> DrawnIds | None:
         """Return what tells drawn ids from ids given by hand; None where nothing does."""

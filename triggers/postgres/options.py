@@ -84,6 +84,7 @@ class NewRowsOptions(BaseOptions):
     gap_alarm: GapAlarm = GapAlarm()
     on_bad_row: Literal["stop", "report"] = "stop"
     lock_timeout: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0), le=timedelta(seconds=30))
+    lateness: Annotated[Duration, Field(le=timedelta(hours=1))] | None = None
 
     @model_validator(mode="before")
     @classmethod
@@ -115,6 +116,12 @@ class NewRowsOptions(BaseOptions):
     def _time_zone_fits_the_mode(self) -> Self:
         if self.time_zone is not None and self.mode != "updated_at":
             raise ValueError("time_zone needs mode: updated_at; ids have no time zone")
+        return self
+
+    @model_validator(mode="after")
+    def _lateness_fits_the_mode(self) -> Self:
+        if self.lateness is not None and self.mode != "updated_at":
+            raise ValueError("lateness needs mode: updated_at; ids are not compared with any clock")
         return self
 
     @model_validator(mode="after")

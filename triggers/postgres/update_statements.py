@@ -88,7 +88,10 @@ class RowsByUpdate:
 
 @dataclass(frozen=True, kw_only=True)
 class NewsByUpdate:
-    """The question whether a row above the floor was written at or above the xid (64 bits), which `RowsByUpdate.new_places` would list."""
+    """The question whether a row above the floor was written at or above the xid (64 bits), which `RowsByUpdate.new_places` would list.
+
+    While the server has assigned no xid since then, which PostgreSQL asks once for all rows, no row above the floor is read.
+    """
 
     table: TableName
     column: str
@@ -100,7 +103,8 @@ class NewsByUpdate:
         cursor, xmin = f"{self.table.sql}.{quoted(self.column)}", f"{self.table.sql}.xmin"
         floor, xid = arguments
         oldest = f"age(({xid} % 4294967296)::text::xid)"
-        new = f"{cursor} > {in_time_zone(floor, self.time_zone)} AND age({xmin}) BETWEEN 1 AND {oldest}"
+        above = f"{cursor} > {in_time_zone(floor, self.time_zone)}"
+        new = f"{oldest} > 0 AND {above} AND age({xmin}) BETWEEN 1 AND {oldest}"
         return ANY_ROW.format(number=number, table=self.table.sql, condition=new, order=cursor)
 
 

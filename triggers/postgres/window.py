@@ -3,7 +3,8 @@
 A version that a snapshot does not show was written by a (sub)transaction whose xid is not below the snapshot's xmin. So
 `xmin` of the last snapshot, and the xids at or above it that were *seen in the table*, separate handled versions from new
 ones; all versions of one xid become visible together. The floor only keeps the reads short: `now()` is the
-transaction's start, so nothing new can lie below a moment once every transaction that was open then has ended.
+transaction's start, so nothing new can lie below a moment once every transaction that was open then has ended. Where clients
+set the timestamp by clocks that may be behind by up to `lateness`, the floor stays so far below that moment.
 
 One poll calls `alive` with a list of open transactions, then `read` with rows above the old floor, read after that list.
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from triggers.base import JsonObject, JsonValue, RowChanges
@@ -97,29 +98,31 @@ class VersionWindow:
     checkpoints: tuple[Checkpoint, ...] = ()
     boot: str = ""
 
-    def alive(self, living: LockSet) -> VersionWindow:
+    def alive(self, living: LockSet, lateness: timedelta) -> VersionWindow:
         """Return the window after a list of all transactions of the database but the watcher's own; the others have ended.
 
         `living.at` is a second before the list was read, as text of fixed width, because a session may take a while between
         noting its start and becoming visible. Transactions within one multi-statement text share one now(): the time at which
-        the server received the text.
+        the server received the text. A floor that is higher than the clocks of clients allow, as the place of a start may be, goes
+        back after the next rows.
         """
         moment = living.at if living.since is None else min(living.at, living.since)
         checkpoints = [
             replace(checkpoint, alive=living.remaining(checkpoint.alive, self.boot)) for checkpoint in self.checkpoints
         ]
         checkpoints.append(Checkpoint(moment=moment, alive=frozenset(living.holders)))
-        past = [checkpoint.moment for checkpoint in checkpoints if not checkpoint.alive]
-        return replace(
-            self, next_floor=max([self.floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot
-        )
+        past = [earlier(checkpoint.moment, lateness) for checkpoint in checkpoints if not checkpoint.alive]
+        is_reached = bool(lateness) and self.floor <= living.at
+        floor = min(self.floor, earlier(living.at, lateness)) if is_reached else self.floor
+        return replace(self, next_floor=max([floor, *past]), checkpoints=tuple(_needed(checkpoints)), boot=living.boot)
 
-    def set_back(self, moment: str) -> VersionWindow:
+    def set_back(self, moment: str, lateness: timedelta) -> VersionWindow:
         """Return the window after the server's clock may have shown this moment again: a transaction begun then may write below the floor."""
+        floor = earlier(moment, lateness)
         return replace(
             self,
-            floor=min(self.floor, moment),
-            next_floor=min(self.next_floor, moment),
+            floor=min(self.floor, floor),
+            next_floor=min(self.next_floor, floor),
             checkpoints=tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.moment <= moment),
         )
 
@@ -204,6 +207,11 @@ def _needed(checkpoints: Sequence[Checkpoint]) -> list[Checkpoint]:
         if checkpoint.alive and not any(later.alive <= checkpoint.alive for later in needed):
             needed.append(checkpoint)
     return needed[::-1]
+
+
+def earlier(moment: str, by: timedelta) -> str:
+    """Return the moment so much earlier."""
+    return moment if moment == BEFORE_ALL_TIME else moment_text(datetime.fromisoformat(moment) - by)
 
 
 def moment_text(moment: datetime) -> str:

@@ -12,15 +12,18 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Any, Final
+from typing import Annotated, Any, Final, Literal
+from uuid import UUID
 
 import jwt
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from config.models.api_settings import ApiSettings
 from store.database import Database
-from store.keys import TryKey, TryRef
+from store.keys import TaskInstanceId, TryKey, TryRef
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo, SigningKeys
+from store.runs.foreign_tasks import NO_TRY
 from watcher.errors import StartRefused
 from watcher.host.home import Home
 from watcher.host.metadata import patiently
@@ -36,8 +39,32 @@ _RENEWAL_SHARE: Final = 0.2
 """The last part of a token's life, in which it is renewed."""
 
 
+_YEAR_3000: Final = 32_503_680_000
+"""The end of time for tokens, in seconds since 1970: no `datetime` holds arbitrarily late moments."""
+_Seconds = Annotated[float, Field(strict=True, ge=0, lt=_YEAR_3000)]
+_Id = Annotated[int, Field(strict=True, ge=1, lt=2**63)]
+
+
 class InvalidTryToken(Exception):
     """The token is not valid, or not any more. The text gives the reason and never contains the token."""
+
+
+class ImpossibleClaims(InvalidTryToken):
+    """One of our secrets has signed the token, and its claims name no try that could exist."""
+
+
+class _Claims(BaseModel):
+    """The claims that become parts of statements, within the limits of the columns that they are compared with."""
+
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+    sub: UUID
+    scope: Literal["execution"]
+    number: Annotated[int, Field(strict=True, alias="try", ge=NO_TRY, lt=2**31)]
+    trace: Annotated[str | None, Field(pattern="^[0-9a-f]{32}$")] = None
+    assets: frozenset[_Id] | None = None
+    iat: _Seconds
+    exp: _Seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,16 +161,19 @@ def verify(secrets: Sequence[bytes], token: str) -> TryIdentity:
 @lru_cache(maxsize=4096)
 def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
     """Return the token's content, cached: jobs send the same token many times, and only its expiry has to be checked again."""
-    claims = _claims(secrets, token)
-    if claims["scope"] != _SCOPE or type(claims["try"]) is not int:
-        raise InvalidTryToken("the token has another scope")
+    try:
+        claims = _Claims.model_validate(_claims(secrets, token))
+    except ValidationError as error:
+        raise ImpossibleClaims("; ".join(f"{fault['loc'][0]}: {fault['msg']}" for fault in error.errors())) from None
+    if (claims.assets is None) is (claims.number == NO_TRY):
+        raise ImpossibleClaims(f"try: it is {NO_TRY} in a token with assets, and at least {NO_TRY + 1} in any other")
     return TryIdentity(
-        task_instance_id=claims["sub"],
-        try_number=claims["try"],
-        trace_id=claims.get("trace"),
-        assets=frozenset(claims["assets"]) if "assets" in claims else None,
-        issued_at=datetime.fromtimestamp(claims["iat"], UTC),
-        expires_at=datetime.fromtimestamp(claims["exp"], UTC),
+        task_instance_id=TaskInstanceId(str(claims.sub)),
+        try_number=claims.number,
+        trace_id=claims.trace,
+        assets=claims.assets,
+        issued_at=datetime.fromtimestamp(claims.iat, UTC),
+        expires_at=datetime.fromtimestamp(claims.exp, UTC),
     )
 
 
@@ -163,7 +193,7 @@ def _claims(secrets: Sequence[bytes], token: str) -> Mapping[str, Any]:
             )
         except jwt.InvalidSignatureError as error:
             refusal = str(error)
-        except (jwt.InvalidTokenError, UnicodeError) as error:
+        except (jwt.InvalidTokenError, UnicodeError, RecursionError) as error:
             raise InvalidTryToken(str(error)) from None
     raise InvalidTryToken(refusal)
 

@@ -34,6 +34,7 @@ BODIES: Final[Mapping[str, Any]] = {
 """The statuses of routes after a successful sign-in."""
 NAMES: Final = {
     "asset_id": "1",
+    "event_id": "1",
     "key": "k",
     "dag_id": "load_orders",
     "run_id": "manual__1",

@@ -9,9 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from openapi_spec_validator import validate
 
-from tests.service.api.application import Api, as_json, claimed
+from tests.service.api.application import Api, adapted, as_json, claimed
 from tests.service.api.conformance import UndocumentedAnswer
 from tests.service.api.test_authorization import NAMES
+from watcher.serving.api import create_app
 
 
 def operations(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -32,11 +33,20 @@ async def test_the_document_is_valid(document: Any) -> None:
 async def test_every_operation_documents_its_refusals(document: Any) -> None:
     for method, path, operation in operations(document):
         statuses = operation["responses"].keys()
-        assert {"400", "408", "413", "414", "422", "431", "503"} <= statuses, (method, path)
+        assert {"400", "405", "408", "413", "414", "422", "431", "503"} <= statuses, (method, path)
         assert ({"401", "403", "429"} <= statuses) is ("security" in operation), (method, path)
         assert ("421" in statuses) is path.startswith("/api/"), (method, path)
         if "{" in path:
             assert "404" in statuses, (method, path)
+
+
+@pytest.mark.parametrize("auth", ["none", "tokens"])
+async def test_the_document_says_who_needs_a_token(api: Api, auth: str) -> None:
+    for method, path, operation in operations(create_app(adapted(api.context, auth=auth)).openapi()):
+        if "security" in operation:
+            assert {"HTTPBearer": []} in operation["security"], (method, path)
+            is_open = auth == "none" and path.startswith("/api/")
+            assert ({} in operation["security"]) is is_open, (method, path)
 
 
 async def test_every_answer_with_content_has_a_shape(document: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 import jwt
@@ -12,6 +13,7 @@ from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
 from store.keys import TryRef
+from tests.databases import on_both
 from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens
 
@@ -173,9 +175,27 @@ async def test_a_token_in_its_last_fifth_is_renewed(api: Api) -> None:
     assert "Refreshed-API-Token" not in (await one.put("orders", "k", 1)).headers
 
 
+@on_both
+@pytest.mark.parametrize(
+    "number", [-1, 0, 2**31, 2**63, 2**64, 10**400, True, "1", "", 1.5, [1]], ids=lambda number: str(number)[:12]
+)
+async def test_a_signed_token_with_a_number_that_no_try_has_is_refused(api: Api, number: Any) -> None:
+    one = await claimed(api)
+    one.token = signed_with(one, **{"try": number})
+
+    for method, path in (("POST", "tries/token"), ("GET", "assets/by-name"), ("PUT", "store/asset/by-name/value")):
+        answer = await one.call(method, path, query={"name": "orders", "key": "k"}, body={"value": 1})
+        assert (answer.status_code, answer.headers["WWW-Authenticate"]) == (401, "Bearer"), answer.text
+        assert answer.json()["detail"].startswith("Invalid token: try: ")
+
+
 def token_issued_at(moment: datetime, one: Try) -> str:
-    claims = jwt.decode(one.token, options={"verify_signature": False})
-    claims.update(iat=moment, nbf=moment, exp=moment + timedelta(hours=1))
+    return signed_with(one, iat=moment, nbf=moment, exp=moment + timedelta(hours=1))
+
+
+def signed_with(one: Try, **changes: Any) -> str:
+    """Return the token of the try with other claims, signed with the key of the application."""
+    claims = jwt.decode(one.token, options={"verify_signature": False}) | changes
     return jwt.encode(claims, try_tokens._key(SECRET), algorithm="HS512")
 
 

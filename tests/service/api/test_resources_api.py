@@ -110,6 +110,25 @@ async def test_an_event_from_the_api_is_marked_and_queued(api: Api) -> None:
     assert (await api.get("/api/v2/audit"))["audit"][0]["action"] == "asset_event.create"
 
 
+async def test_one_event_is_that_of_the_list_and_whole(api: Api) -> None:
+    files = [{"key": f"orders/{number:05}.json", "size": number} for number in range(5_000)]
+    made = await create_event(api, extra={"files": files})
+    await create_event(api, "orders")
+    await api.start_try("manual__1")
+    async with api.database.transaction() as session:
+        row = {"dag_id": "load_orders", "run_id": "manual__1", "event_id": made["id"], "completed": True}
+        await session.execute(insert(schema.run_asset_event).values(row))
+
+    event = await api.get(f"/api/v2/assets/events/{made['id']}")
+
+    assert event["extra"] == {"files": files, "from_rest_api": True}
+    assert [run["run_id"] for run in event["created_dagruns"]] == ["manual__1"]
+    assert event == (await api.get("/api/v2/assets/events"))["asset_events"][0]
+    for missing in (made["id"] + 2, 0, -1, 2**63):
+        answer = await api.get(f"/api/v2/assets/events/{missing}", status=404)
+        assert answer == {"detail": f"no event {missing}; GET /api/v2/assets/events lists the ones there are"}
+
+
 async def test_without_an_extra_there_is_no_mark(api: Api) -> None:
     assert (await create_event(api))["extra"] == {}
 

@@ -1,6 +1,7 @@
 """Thousands of valid and invalid requests that schemathesis generates from the document, single ones and sequences.
 
-No answer is a 5xx or has a status, a type or a shape that the document does not list for its route.
+No answer is a 5xx or has a status, a type or a shape that the document does not list for its route. A method that the document
+does not list is 405 with `Allow`, and whoever sends no token, or a bad one, is refused where the document asks for one.
 """
 
 from __future__ import annotations
@@ -16,11 +17,13 @@ from typing import Final
 import anyio
 import pytest
 
+from store.processes import tokens
 from tests.databases import on_both
 from tests.effort import LONG, SEED, effort
 from tests.service.api.application import Api, adapted, claimed
 from tests.service.api.served import served
 from watcher.serving.api.context import ApiContext
+from watcher.serving.api.sign_in import recent_tokens
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.control import Control
 from watcher.triggerer.isolation.child_handle import ChildSettings
@@ -34,8 +37,19 @@ CHECKS: Final = (
     "content_type_conformance",
     "response_schema_conformance",
     "response_headers_conformance",
+    "unsupported_method",
+    "allow_header_conformance",
+    "ignored_auth",
 )
 CONFIGURATION: Final = """
+[[operations]]
+include-path-regex = "^/execution/"
+headers = {{ Authorization = "Bearer {try_token}" }}
+
+[[operations]]
+include-path-regex = "^/api/"
+headers = {{ Authorization = "Bearer {admin_token}" }}
+
 [[operations]]
 include-path-regex = "/logs"
 parameters = {{ "query.follow" = false }}
@@ -69,16 +83,22 @@ async def looking(api: Api) -> AsyncIterator[ApiContext]:
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
         control = Control(database=api.database, hosted={}, clients=clients, poll_timeout=timedelta(seconds=30))
-        yield adapted(api.context, control=control)
+        yield adapted(api.context, control=control, auth="tokens")
         tasks.cancel_scope.cancel()
 
 
-async def test_no_answer_is_a_server_error_or_undocumented(api: Api, tmp_path: Path) -> None:
+async def test_no_answer_is_a_server_error_or_undocumented(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Run hundreds of cases, or in the long form thousands, which takes minutes."""
     phases = ["examples", "fuzzing", "stateful", *(["coverage"] if LONG else [])]
     own = await claimed(api)
     configuration = tmp_path / "schemathesis.toml"
-    configuration.write_text(CONFIGURATION.format(task_instance_id=own.task_instance_id))
+    async with api.database.transaction() as connection:
+        admin = await tokens.create(connection, "root", "admin")
+    known = {"task_instance_id": own.task_instance_id, "try_token": own.token, "admin_token": admin.token}
+    configuration.write_text(CONFIGURATION.format_map(known))
+    monkeypatch.setattr(recent_tokens, "MOST_FAILURES", sys.maxsize)  # each operation is sent bad tokens
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(configuration), "run"]
     options = [
         "--checks",
@@ -91,9 +111,8 @@ async def test_no_answer_is_a_server_error_or_undocumented(api: Api, tmp_path: P
         str(SEED),
         "--no-color",
     ]
-    token = f"Authorization: Bearer {own.token}"
     async with looking(api) as context, served(context) as address:
-        words = [*command, f"{address}/openapi.json", "--header", token, *options, "--request-timeout", "60"]
+        words = [*command, f"{address}/openapi.json", *options, "--request-timeout", "60"]
         result = await anyio.run_process(words, cwd=tmp_path, check=False)
     output = result.stdout.decode()
     assert result.returncode == 0, output[-20_000:]

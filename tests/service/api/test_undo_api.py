@@ -33,6 +33,29 @@ async def test_an_undo_is_a_new_version_written_by_its_actor(api: Api) -> None:
     assert (done.action, done.target) == ("asset_store.undo", "orders")
 
 
+async def test_a_key_that_ends_in_undo_is_addressed_encoded(api: Api) -> None:
+    entry = api.store("orders", "of%2Fundo")
+    for number, key in enumerate(("undo", "of%2Fundo", "%2Fundo", "of/undoing")):
+        assert (await api.client.put(api.store("orders", key), json={"value": number})).status_code == 204
+        assert (await api.get(api.store("orders", key)))["value"] == number
+    await api.client.put(entry, json={"value": 5})
+
+    await undo(api, "of%2Fundo", to=1, seen=2)
+
+    assert (await api.get(entry))["value"] == 1
+    for method in ("GET", "PUT", "DELETE", "PATCH"):
+        refused = await api.client.request(method, api.store("orders", "of/undo"), json={"value": 6})
+        assert (refused.status_code, refused.headers["Allow"]) == (405, "POST")
+    refused = await api.client.post(entry, json={"to_version": 1, "if_version": 3})
+    assert (refused.status_code, refused.headers["Allow"]) == (405, "DELETE, GET, PUT")
+    assert {each["key"] for each in (await api.get(api.store("orders")))["asset_store"]} == {
+        "undo",
+        "of/undo",
+        "/undo",
+        "of/undoing",
+    }
+
+
 async def test_an_entry_that_changed_meanwhile_is_kept(api: Api) -> None:
     for value in (1, 2, 3):
         await api.put("orders", "k", value)

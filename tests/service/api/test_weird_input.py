@@ -154,6 +154,7 @@ ADDRESSES = [
     "/api/v2/assets/{}/store-history",
     "/api/v2/assets/1/store?limit={}&offset={}",
     "/api/v2/assets/1/store-history?offset={}",
+    "/api/v2/assets/events/{}",
     "/api/v2/assets/events?asset_id={}",
     "/api/v2/assets/events?source_map_index={}",
     "/api/v2/assets/events?limit={}",
@@ -364,3 +365,15 @@ async def test_unknown_routes_and_methods_are_refused(api: Api) -> None:
     assert (await api.client.get("/nowhere")).json() == {"detail": "Not Found"}
     wrong = await api.client.patch("/api/v2/assets")
     assert (wrong.status_code, wrong.json()) == (405, {"detail": "Method Not Allowed"})
+    assert wrong.headers["Allow"] == "GET"
+    of_task = "/api/v2/dags/load_orders/dagRuns/manual__1/taskInstances/load"
+    for path, allowed in (
+        (api.store("orders", "k"), "DELETE, GET, PUT"),
+        (f"{of_task}/-1", "GET, PATCH"),
+        (f"{of_task}/links", "GET"),
+        ("/execution/store/asset/by-name/value", "DELETE, GET, PUT"),
+        ("/healthz", "GET"),
+    ):
+        wrong = await api.client.request("TRACE", path)
+        assert (wrong.status_code, wrong.headers["Allow"]) == (405, allowed)
+    assert (await api.client.patch(f"{of_task}/links", json={})).status_code == 405

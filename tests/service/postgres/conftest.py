@@ -63,22 +63,58 @@ class MortalServer:
     def promote(self) -> None:
         self._pg_ctl("promote")
 
+    def start(self) -> None:
+        self._pg_ctl("start")
+
+    def stop(self, mode: str) -> None:
+        self._pg_ctl("stop", "-m", mode)
+
     @contextmanager
     def with_standby(self) -> Iterator[MortalServer]:
         """Run a hot standby that follows this server, beside its folder."""
-        port, data = free_port(), self.data.with_name("standby")
-        data.mkdir(mode=0o700)
-        shutil.chown(data, self.data.stat().st_uid)
-        self._run("pg_basebackup", "-d", self.dsn, "-D", str(data), "--write-recovery-conf", "--checkpoint=fast")
-        with (data / "postgresql.conf").open("a", encoding="utf-8") as file:
-            file.write(f"port = {port}\n")
-        address = make_url(self.dsn).set(port=port).render_as_string(hide_password=False)
-        standby = MortalServer(address, self.programs, data)
-        standby._pg_ctl("start")
+        standby = self.backed_up("standby", "--write-recovery-conf")
+        standby.start()
         try:
             yield standby
         finally:
-            standby._pg_ctl("stop", "-m", "immediate")
+            standby.stop("immediate")
+
+    def backed_up(self, name: str, *options: str) -> MortalServer:
+        """Take a base backup into a folder beside this server's. The copy is not started."""
+        copy = self._beside(name)
+        copy.data.mkdir(mode=0o700)
+        shutil.chown(copy.data, self.data.stat().st_uid)
+        self._run("pg_basebackup", "-d", self.dsn, "-D", str(copy.data), "--checkpoint=fast", *options)
+        copy.configure(port=copy.port, wal_retrieve_retry_interval="100ms")
+        return copy
+
+    def copied(self, name: str) -> MortalServer:
+        """Copy the folder of this server, which is stopped, as a snapshot of its disk does. The copy is not started."""
+        copy = self._beside(name)
+        shutil.copytree(self.data, copy.data)
+        for path in (copy.data, *copy.data.rglob("*")):
+            shutil.chown(path, self.data.stat().st_uid)
+        (copy.data / "postmaster.pid").unlink(missing_ok=True)
+        copy.configure(port=copy.port)
+        return copy
+
+    def configure(self, **settings: object) -> None:
+        """Append to postgresql.conf, for the next start."""
+        with (self.data / "postgresql.conf").open("a", encoding="utf-8") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def recover_to_a_new_timeline(self) -> None:
+        """Let the next start be a recovery from an archive, which ends where the server's own WAL ends."""
+        self.configure(restore_command="false")
+        (self.data / "recovery.signal").touch()
+
+    @property
+    def port(self) -> int:
+        return make_url(self.dsn).port or 5432
+
+    def _beside(self, name: str) -> MortalServer:
+        address = make_url(self.dsn).set(port=free_port()).render_as_string(hide_password=False)
+        return MortalServer(address, self.programs, self.data.with_name(name))
 
     def go_on_at_xid(self, xid: int) -> None:
         """Give the next transaction this xid, in the sixth epoch of 2^32; no session may be connected."""

@@ -132,7 +132,7 @@ async def test_a_procedure_that_commits_again_and_again_does_not_keep_the_floor_
     """In a procedure now() is the time at which the current transaction began."""
     await customers.execute("SELECT pg_advisory_lock(1), pg_advisory_lock(2)")
     writer = await connect()
-    async with hosted(postgres_database.dsn, **OPTIONS) as host, anyio.create_task_group() as tasks:
+    async with hosted(postgres_database.dsn, **OPTIONS, lateness="0s") as host, anyio.create_task_group() as tasks:
         tasks.start_soon(
             writer.execute, "DO $$ BEGIN PERFORM pg_advisory_lock(1); COMMIT; PERFORM pg_advisory_lock(2); END $$"
         )

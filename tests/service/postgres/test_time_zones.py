@@ -33,7 +33,7 @@ async def test_each_row_is_reported_once_from_local_times_of_the_zone(
     await admin.execute(TABLE.format(zone=zone, precision=precision))
     await late.execute("SET TimeZone = 'America/New_York'")
     await admin.execute("INSERT INTO orders VALUES (1)")
-    async with hosted(postgres_database.dsn, mode="updated_at", time_zone=zone) as host:
+    async with hosted(postgres_database.dsn, mode="updated_at", time_zone=zone, lateness="0s") as host:
         assert host.committed.ids == []
         await late.execute("BEGIN; INSERT INTO orders VALUES (2)")
         await insert_when_the_floor_has_passed(admin, host, 3)

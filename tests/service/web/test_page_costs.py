@@ -21,6 +21,7 @@ COSTS = {
     "{landing}": 14,
     "{landing}/events": 4,
     "{landing}/entry?key=k": 3,
+    "/events/1": 3,
     "/watchers/landing_files": 5,
     "/runs": 1,
     "/runs?state=failed&job=load_orders": 1,

@@ -157,7 +157,15 @@ async def test_deleted_things_are_named_without_a_link_and_their_writes_are_stil
 
 
 async def test_errors_are_pages_too(browser: Browser) -> None:
-    for path in ("/assets/999", "/watchers/nobody", "/runs/a/b", "/jobs/nobody", "/nothing", "/watchers/nobody/log"):
+    for path in (
+        "/assets/999",
+        "/events/999",
+        "/watchers/nobody",
+        "/runs/a/b",
+        "/jobs/nobody",
+        "/nothing",
+        "/watchers/nobody/log",
+    ):
         page = await browser.open(path, 404)
         assert page.answer.headers["content-type"].startswith("text/html"), path
     await browser.open("/assets/one", 422)

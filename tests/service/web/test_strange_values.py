@@ -74,6 +74,9 @@ async def test_invalid_addresses_are_refused(browser: Browser) -> None:
         f"{browser.asset('orders')}/entry",
         f"{browser.asset('orders')}/entry?key=%00",
         "/assets/99999999999999999999",
+        "/events/99999999999999999999",
+        "/events/one",
+        "/events/1?after=-1",
     ):
         answer = await browser.client.get(path)
         assert answer.status_code in {404, 422}, (path, answer.status_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -71,6 +72,13 @@ def test_the_claims_are_those_of_airflow_and_the_try() -> None:
         signed(**{"try": None}),
         signed(**{"try": "3"}),
         signed(**{"try": True}),
+        *(signed(**{"try": number}) for number in (-1, 0, 2**31, 2**63, 2**64, 10**300, 1.0, [1], {})),
+        *(signed(sub=subject) for subject in ("", "x", "\0", "\ud800", "a" * 10_000)),
+        *(signed(trace=trace) for trace in (1, "", "\0", "a" * 33)),
+        *(signed(assets=assets) for assets in ([1], 1, "1", [[1]], ["1"])),  # those of a try have none
+        *(signed(assets=assets, **{"try": 0}) for assets in (1, ["1"], [2**63], [0], [True])),
+        *(signed(exp=moment) for moment in (10**12, 10**300, 10**400, True, "never")),
+        signed(iat=-(10**300)),
         signed(nbf=datetime.now(UTC) + HOUR),
         jwt.encode(claims(signed()), None, algorithm="none"),
         jwt.encode(claims(signed()), try_tokens._key(b"key"), algorithm="HS256"),
@@ -80,6 +88,16 @@ def test_invalid_tokens_are_refused(token: str) -> None:
     with pytest.raises(InvalidTryToken) as raised:
         try_tokens.verify([b"key"], token)
     assert not token or token not in str(raised.value)
+
+
+def test_a_header_nested_very_deeply_is_refused() -> None:
+    header = base64.urlsafe_b64encode(b"[" * 30_000).decode()
+    with pytest.raises(InvalidTryToken):
+        try_tokens.verify([b"key"], f"{header}.e30.e30")
+
+
+def test_the_largest_number_of_the_column_is_a_try() -> None:
+    assert try_tokens.verify([b"key"], signed(**{"try": 2**31 - 1})).try_number == 2**31 - 1
 
 
 def test_clocks_may_differ_a_little() -> None:

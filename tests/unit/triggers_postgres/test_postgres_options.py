@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 
+from tests.unit.triggers_postgres.test_postgres_checks import FACTS
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
@@ -52,9 +54,25 @@ def test_the_default_column_depends_on_the_mode() -> None:
 
 
 @pytest.mark.parametrize(
+    ("lateness", "is_set_by_trigger", "expected"),
+    [(None, False, 60), (None, True, 0), ("0s", False, 0), ("1h", False, 3600), ("1500ms", True, 1.5)],
+)
+def test_the_margin_for_clocks_depends_on_the_trigger_unless_it_is_configured(
+    lateness: str | None, is_set_by_trigger: bool, expected: float
+) -> None:
+    options = parsed(mode="updated_at") if lateness is None else parsed(mode="updated_at", lateness=lateness)
+    facts = replace(FACTS, is_set_by_trigger=is_set_by_trigger)
+
+    assert facts.lateness(options) == timedelta(seconds=expected)
+
+
+@pytest.mark.parametrize(
     ("values", "sentence"),
     [
         ({"start": "2026-11-20T09:00:00Z"}, "a timestamp needs mode: updated_at"),
+        ({"lateness": "1m"}, "lateness needs mode: updated_at"),
+        ({"mode": "updated_at", "lateness": "61m"}, r"less than or equal to datetime.timedelta\(seconds=3600\)"),
+        ({"mode": "updated_at", "lateness": "soon"}, "lateness"),
         ({"mode": "updated_at", "start": 7}, "an id needs mode: id"),
         ({"start": 2**63}, "start: no id is that large: ids have 64 bits"),
         ({"mode": "updated_at", "start": "0001-01-01T00:00:00+14:00"}, "write now, all, an id, or an ISO timestamp"),

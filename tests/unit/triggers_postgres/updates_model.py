@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from random import Random
+from typing import Final
 
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.window import (
@@ -15,7 +17,21 @@ from triggers.postgres.window import (
     RowPlace,
     TransactionSnapshot,
     VersionWindow,
+    moment_text,
 )
+
+_CLOCK_BEGAN: Final = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def moment_of(clock: int) -> str:
+    return moment_text(_CLOCK_BEGAN + timedelta(seconds=clock))
+
+
+def clock_at(moment: str) -> int:
+    """Return the clock at a moment, also at the one before all others."""
+    if moment == "-infinity":
+        return -(10**9)
+    return round((datetime.fromisoformat(moment) - _CLOCK_BEGAN).total_seconds())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,8 +60,10 @@ class Transaction:
 
 
 class Server:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, *, lateness: int = 0) -> None:
+        """`lateness` is how many seconds the clocks of clients may be behind."""
         self.random = random
+        self.lateness = lateness
         self.next_xid = 7 * XID_SPACE - random.randint(1, 200)
         self.clock = 10_000_000
         self.boot = 1
@@ -70,7 +88,7 @@ class Server:
 
     def rows(self, window: VersionWindow, *, everything: bool = False) -> list[Version]:
         """What the statement of a poll returns, with the 32-bit arithmetic of `age()`."""
-        floor = -1 if window.floor == "-infinity" else int(window.floor)
+        floor = clock_at(window.floor)
         rows = [version for version in self.versions.values() if version.updated_at > floor]
         if everything or window.xmin is None:
             return rows
@@ -99,7 +117,7 @@ class Server:
 
     def living(self) -> LockSet:
         transactions = {one.name: None if one.prepared else 4711 for one in self.transactions}
-        return LockSet(boot=str(self.boot), at=str(self.clock - 1), holders=transactions)
+        return LockSet(boot=str(self.boot), at=moment_of(self.clock - 1), holders=transactions)
 
     def end_all(self) -> None:
         while self.transactions:
@@ -124,8 +142,11 @@ class Server:
                 key=key,
                 number=self._numbers,
                 xid=transaction.xids[-1] % XID_SPACE,
-                updated_at=self.random.choice([transaction.started, self.clock]),
+                updated_at=self.random.choice([transaction.started, self.clock]) - self._behind(),
             )
+
+    def _behind(self) -> int:
+        return self.random.randint(0, self.lateness) if self.lateness else 0
 
     def _assign(self, transaction: Transaction) -> None:
         transaction.xids.append(self.next_xid)
@@ -179,6 +200,7 @@ class WindowPoller:
 
     def __init__(self, server: Server, *, start: str) -> None:
         self.server = server
+        self.lateness = timedelta(seconds=server.lateness)
         self.emitted = Counter[int]()
         self.already_there: set[int] = set()
         self.window = VersionWindow()
@@ -193,7 +215,7 @@ class WindowPoller:
             self.server.step()
 
     def poll(self) -> int:
-        self.window = self.window.alive(self.living())
+        self.window = self.window.alive(self.living(), self.lateness)
         self.others_work()
         rows, snapshot = self.server.rows(self.window), self.server.snapshot()
         self.window = self.read(snapshot, rows)
@@ -228,7 +250,7 @@ class DrainingPoller(WindowPoller):
 
     def poll(self) -> int:
         random = self.server.random
-        self.window = self.window.alive(self.living())
+        self.window = self.window.alive(self.living(), self.lateness)
         self.others_work()
         waiting, snapshot = self.server.waiting(self.window)
         seen, is_cut = len(waiting), len(waiting) > (most := random.randint(1, 12))
@@ -262,9 +284,9 @@ class Outcome:
     floor: str
 
 
-def simulate(random: Random, poller_class: type[WindowPoller], *, polls: int = 40) -> Outcome:
+def simulate(random: Random, poller_class: type[WindowPoller], *, polls: int = 40, lateness: int = 0) -> Outcome:
     """Run writers, restarts and crashes, then a quiet end. A row is lost if its newest version was never reported."""
-    server = Server(random)
+    server = Server(random, lateness=lateness)
     for _ in range(random.randint(0, 40)):
         server.step()
     poller = poller_class(server, start=random.choice(["all", "now"]))

@@ -14,6 +14,7 @@ from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
+from starlette.routing import Route
 from starlette.types import Scope
 
 from store.errors import (
@@ -101,8 +102,18 @@ async def _replayed(_request: Request, answer: Any) -> Response:
     return Response(answer.body, answer.status, media_type=None if answer.body is None else "application/json")
 
 
-async def _http_error(_request: Request, error: Any) -> ErrorResponse:
-    return ErrorResponse({"detail": error.detail}, error.status_code, headers=dict(error.headers or {}))
+async def _http_error(request: Request, error: Any) -> ErrorResponse:
+    headers = dict(error.headers or {})
+    if "Allow" in headers:
+        headers["Allow"] = _allowed(request)
+    return ErrorResponse({"detail": error.detail}, error.status_code, headers=headers)
+
+
+def _allowed(request: Request) -> str:
+    """Return the methods of all routes with the request's path: each has one, and Starlette names those of the first only."""
+    path = request.scope["route"].path_format
+    routes = (route for route in request.app.routes if isinstance(route, Route) and route.path_format == path)
+    return ", ".join(sorted({method for route in routes for method in route.methods or ()}))
 
 
 async def _invalid(_request: Request, error: Any) -> ErrorResponse:

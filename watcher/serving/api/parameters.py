@@ -11,16 +11,32 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, HTTPException, Path, Query
 from pydantic import AfterValidator, AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from starlette.convertors import Convertor, register_url_convertor
 
 from store.database.paging import PageRequest
 from store.database.schema import in_utc
-from store.errors import no_asset
+from store.errors import no_asset, no_event
 from store.values import check_key
 
 BIGGEST: Final = 2**63 - 1
 BIGGEST_SMALL: Final = 2**31 - 1
 _MOST_ROWS: Final = 100
 """The largest page. A larger limit is not refused but reduced to this, as in Airflow."""
+
+
+class _MapIndexConvertor(Convertor[str]):
+    """Lets `{map_index:map_index}` match numbers only, so that `…/{task_id}/links` belongs to one route."""
+
+    regex = "-?[0-9]+"
+
+    def convert(self, value: str) -> str:
+        return value
+
+    def to_string(self, value: str) -> str:
+        return value
+
+
+register_url_convertor("map_index", _MapIndexConvertor())
 
 
 class Body(BaseModel):
@@ -56,6 +72,12 @@ async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     return asset_id
 
 
+async def _event_id(event_id: Annotated[int, Path()]) -> int:
+    if not 0 <= event_id <= BIGGEST:
+        raise no_event(event_id)
+    return event_id
+
+
 async def _key(key: Annotated[str, Path()]) -> str:
     return check_key(key)
 
@@ -73,6 +95,7 @@ Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]
+EventId = Annotated[int, Depends(_event_id)]
 Key = Annotated[str, Depends(_key)]
 QueryKey = Annotated[str, Depends(_key_in_query)]
 Limit = Annotated[int, Depends(_limit)]

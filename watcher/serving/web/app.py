@@ -14,7 +14,19 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from watcher.serving import api
 from watcher.serving.api.context import ApiContext
 from watcher.serving.web import addresses, static
-from watcher.serving.web.pages import assets, audit, graph, jobs, logs, overview, runs, search, signing_in, watchers
+from watcher.serving.web.pages import (
+    assets,
+    audit,
+    events,
+    graph,
+    jobs,
+    logs,
+    overview,
+    runs,
+    search,
+    signing_in,
+    watchers,
+)
 from watcher.serving.web.rendering import error_page
 
 Handler = Callable[[Request, Any], Awaitable[Response]]
@@ -31,7 +43,7 @@ _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 def create_app(context: ApiContext) -> FastAPI:
     """Return the application with the API and the pages."""
     app = api.create_app(context)
-    for part in (overview, assets, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
+    for part in (overview, assets, events, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))

@@ -42,7 +42,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     templates.filters.update(words.FILTERS)
-    templates.globals.update(path=addresses.path, of_write=addresses.of_write, LINE=addresses.LINE)
+    templates.globals.update(path=addresses.path, of_write=addresses.of_write, LINE=addresses.LINE, SHORT=words.SHORT)
     templates.globals.update({name: static.address(file) for name, file in _FILES.items()})
     return templates
 

@@ -38,9 +38,14 @@ def compact(text: str) -> str:
     return shortened(pretty(text, indent=None))
 
 
+def json_text(value: Any, indent: int | None = None) -> str:
+    """Return a parsed value as JSON, on one line or indented."""
+    return visible(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
+
+
 def as_json(value: Any) -> str:
     """Return a parsed value as JSON on one line, shortened for a list."""
-    return shortened(visible(json.dumps(value, ensure_ascii=False, default=str)))
+    return shortened(json_text(value))
 
 
 def shortened(text: str, length: int = SHORT) -> str:
@@ -102,6 +107,7 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "visible": visible,
     "pretty": pretty,
     "compact": compact,
+    "json_text": json_text,
     "as_json": as_json,
     "shortened": shortened,
     "moment": moment,

@@ -15,6 +15,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import HTMLResponse
 from pydantic.json_schema import models_json_schema
 
+from watcher.serving.api.context import ApiContext
 from watcher.serving.api.document.refusals import RESPONSES, SHAPES
 from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE, SESSION_COOKIE
 
@@ -30,12 +31,30 @@ _PAGE = """<!doctype html>
 
 
 class Documented(FastAPI):
-    """An application whose document lists every answer that it may give."""
+    """An application whose document lists every answer that it may give, and whether people need a token."""
 
     def openapi(self) -> dict[str, Any]:
         if self.openapi_schema is None:
             _complete(super().openapi())
-        return super().openapi()
+        document = super().openapi()
+        context: ApiContext | None = self.state.context
+        return _without_tokens(document) if context is not None and context.sign_in.auth == "none" else document
+
+
+def _without_tokens(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the document of an application that asks nobody but jobs for a token."""
+    paths = {
+        path: {method: _open(operation) for method, operation in methods.items()}
+        if path.startswith("/api/")
+        else methods
+        for path, methods in document["paths"].items()
+    }
+    return {**document, "paths": paths}
+
+
+def _open(operation: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the operation with "no token" among what may be sent to it."""
+    return {**operation, "security": [*operation["security"], {}]} if "security" in operation else operation
 
 
 def _complete(document: dict[str, Any]) -> None:
@@ -68,7 +87,7 @@ def _complete_operation(path: str, method: str, operation: dict[str, Any], cooki
 
 def _refusals(path: str, method: str, operation: Mapping[str, Any]) -> Iterator[str]:
     """Yield the statuses that follow from a route's path, its parameters, and its own documentation."""
-    yield from ("400", "408", "413", "414", "422", "431", "503")
+    yield from ("400", "405", "408", "413", "414", "422", "431", "503")
     yield from (status for status in ("404", "409", "502") if status in operation["responses"])
     is_of_jobs, is_signed_in = path.startswith("/execution/"), "security" in operation
     if is_signed_in:

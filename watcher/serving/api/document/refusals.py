@@ -55,6 +55,7 @@ SHAPES: Final = (Refusal, Invalid, JobRefusal, JobInvalid)
 _WAIT: Final = {
     "Retry-After": {"description": "Seconds to wait before the next request.", "schema": {"type": "integer"}}
 }
+_ALLOW: Final = {"Allow": {"description": "The methods that the path has.", "schema": {"type": "string"}}}
 _SIGN_IN: Final = {"WWW-Authenticate": {"schema": {"type": "string"}}}
 
 
@@ -68,6 +69,7 @@ RESPONSES: Final[Mapping[str, Any]] = {
     "401": _response("The request is not authenticated: it has no token, or the session has ended.", Refusal, _SIGN_IN),
     "403": _response("The sender's role does not permit this, or the request comes from a page of another site."),
     "404": _response("The resource does not exist."),
+    "405": _response("The path does not have this method.", Refusal, _ALLOW),
     "408": _response("The headers or the body took too long to arrive."),
     "409": _response("The resource is not in the state that the request expects."),
     "413": _response("The body is too large."),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query, Response
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
 
 from store.catalog import assets
 from store.database.paging import PageRequest, ResultPage
@@ -27,7 +30,20 @@ from watcher.serving.api.shapes.entries import (
 from watcher.serving.api.sign_in.auth import Admin, Viewer
 from watcher.serving.api.writes import api_write, json_within_limit
 
-router = APIRouter(prefix="/api/v2/assets/{asset_id}", tags=["Asset store"])
+
+class _StoreRoute(APIRoute):
+    """A route that reads a path which ends in `/undo` as an undo, and one which ends in `%2Fundo` as a key."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        match, child = super().matches(scope)
+        if match is Match.NONE or not self.path_format.endswith(("/store/{key}", "/store/{key}/undo")):
+            return match, child
+        raw: bytes = scope.get("raw_path") or scope["path"].encode(errors="surrogatepass")
+        asks_undo = raw.partition(b"?")[0].endswith(b"/undo") and not scope["path"].endswith("/store/undo")
+        return (match, child) if asks_undo is self.path_format.endswith("/undo") else (Match.NONE, {})
+
+
+router = APIRouter(prefix="/api/v2/assets/{asset_id}", tags=["Asset store"], route_class=_StoreRoute)
 IfVersion = Annotated[int | None, Query(ge=0, le=BIGGEST)]
 
 

@@ -19,7 +19,7 @@ from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_MISS
-from watcher.serving.api.parameters import BIGGEST, Body, Moment, Pattern, TraceId, example, ordered_window
+from watcher.serving.api.parameters import BIGGEST, Body, EventId, Moment, Pattern, TraceId, example, ordered_window
 from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
 
@@ -79,6 +79,15 @@ async def list_events(
         consumers = await consumption.runs_of_events(connection, [event.id for event in events_page.rows])
     shown = [event_response(event, consumers) for event in events_page.rows]
     return AssetEventCollectionResponse(asset_events=shown, total_entries=events_page.total)
+
+
+@router.get("/{event_id}")
+async def get_event(context: Context, _: Viewer, event_id: EventId) -> AssetEventResponse:
+    """Return an asset event with everything in it, in the shape of the list's events."""
+    async with context.database.reading() as connection:
+        event = await event_lists.get(connection, event_id)
+        consumers = await consumption.runs_of_events(connection, [event.id])
+    return event_response(event, consumers)
 
 
 @router.post("", responses=MAY_MISS)

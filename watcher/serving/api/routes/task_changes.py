@@ -142,7 +142,9 @@ async def change_task_instances(
 
 
 @router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/dry_run")
-@router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}/dry_run", name="preview_mapped_task_instance")
+@router.patch(
+    "/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}/dry_run", name="preview_mapped_task_instance"
+)
 async def preview_task_instance(
     context: Context,
     _: Operator,
@@ -160,7 +162,7 @@ async def preview_task_instance(
 
 
 @router.patch("/dagRuns/{run_id}/taskInstances/{task_id}")
-@router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}", name="patch_mapped_task_instance")
+@router.patch("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}", name="patch_mapped_task_instance")
 async def patch_task_instance(
     context: Context,
     actor: Operator,

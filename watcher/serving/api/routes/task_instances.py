@@ -81,7 +81,9 @@ async def list_task_instances_by_body(
 
 
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}/tries")
-@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}/tries", name="list_tries_of_mapped_task_instance")
+@router.get(
+    "/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}/tries", name="list_tries_of_mapped_task_instance"
+)
 async def list_tries(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskInstanceHistoryCollectionResponse:
@@ -91,7 +93,9 @@ async def list_tries(
 
 
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}/tries/{try_number}")
-@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}/tries/{try_number}", name="get_try_of_mapped")
+@router.get(
+    "/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}/tries/{try_number}", name="get_try_of_mapped"
+)
 async def get_try(
     context: Context,
     _: Viewer,
@@ -109,7 +113,9 @@ async def get_try(
 
 
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}/dependencies")
-@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}/dependencies", name="get_dependencies_of_mapped")
+@router.get(
+    "/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}/dependencies", name="get_dependencies_of_mapped"
+)
 async def get_dependencies(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskDependencyCollectionResponse:
@@ -145,7 +151,7 @@ async def get_links(
 
 # These come after the routes that have a word in place of the map index.
 @router.get("/dagRuns/{run_id}/taskInstances/{task_id}")
-@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index}", name="get_mapped_task_instance")
+@router.get("/dagRuns/{run_id}/taskInstances/{task_id}/{map_index:map_index}", name="get_mapped_task_instance")
 async def get_task_instance(
     context: Context, _: Viewer, dag_id: str, run_id: str, task_id: str, map_index: AnyMapIndex = -1
 ) -> TaskInstanceResponse:

@@ -19,7 +19,7 @@ from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context, of_app
 from watcher.serving.api.sign_in.sign_ins import REFUSED, optional_write, refused_token
 from watcher.serving.api.streams.open_streams import MayListen
-from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
+from watcher.serving.try_tokens import ImpossibleClaims, InvalidTryToken, TryIdentity
 
 _bearer = HTTPBearer(auto_error=False, description="A token from `watcher token create`.")
 _ACTOR: Final = "watcher.actor"
@@ -55,6 +55,8 @@ async def try_identity(request: Request, context: ApiContext, bearer: Bearer) ->
         raise not_authenticated()
     try:
         return try_tokens.verify(context.sign_in.secrets, bearer.credentials)
+    except ImpossibleClaims as error:  # nobody guesses our secrets, so it does not count as a failed sign-in
+        raise not_authenticated(f"Invalid token: {error}") from None
     except InvalidTryToken as error:
         raise await refused_token(request, context, f"Invalid token: {error}") from None
 

@@ -57,9 +57,9 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         tries = await task_instances.tries_of_run(connection, dag_id, run_id, limit=_MOST)
         consumed = await consumption.events_of_run(connection, dag_id, run_id, limit=_MOST + 1)
         with_source = await consumption.events_with_source(connection, [event.id for event in consumed])
-        written = await history.of_run(connection, dag_id, run_id, limit=_MOST)
+        written = await history.of_run(connection, dag_id, run_id, limit=_MOST + 1)
         emitted = await event_lists.latest(
-            connection, EventFilter(source_dag_id=dag_id, source_run_id=run_id), limit=_MOST
+            connection, EventFilter(source_dag_id=dag_id, source_run_id=run_id), limit=_MOST + 1
         )
     newest = TaskInstanceKey.of(tries[0]) if tries else None
     return view.page(
@@ -67,11 +67,11 @@ async def one_run(view: Pages, dag_id: str, run_id: str) -> Response:
         run=run,
         tasks=tasks,
         tries=tries,
-        consumed=consumed[:_MOST],
-        has_more=len(consumed) > _MOST,
+        consumed=consumed,
         with_source=with_source,
         written=written,
         emitted=emitted,
+        most=_MOST,
         is_active=run.state in ACTIVE,
         progress=_progress(tries),
         history=lambda of_run: history_link(view.context.links.spark_history_url, of_run.progress),
