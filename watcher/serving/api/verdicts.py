@@ -67,7 +67,7 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
         return _rejected(evidence.rejections[0])
     if newest is not None:
         return _fate(newest, explanation, evidence)
-    if events and explanation.state != "missing":
+    if events:
         return _replaced(events[0], explanation, evidence)
     return _unreported(explanation, evidence)
 
