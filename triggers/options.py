@@ -18,6 +18,10 @@ class BaseOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    def could_have(self, item: str) -> bool:  # noqa: ARG002  for those who override it
+        """Return whether an item, as a person wrote it, could be one of the source, by the options alone."""
+        return True
+
 
 _UNITS: Final = {
     "d": timedelta(days=1),

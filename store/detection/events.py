@@ -86,6 +86,9 @@ class NewEvent:
     source_task_id: str | None = None
     source_map_index: int = -1
     source_actor: str | None = None
+    sketch_low: int | None = None
+    sketch_high: int | None = None
+    """Both numbers of its sketch, if it has one: see `store.detection.sketches`."""
 
 
 @dataclass(frozen=True, kw_only=True)

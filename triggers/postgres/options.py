@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
+from triggers.explanations import as_json
 from triggers.options import BatchOptions, Duration, parse_time
 from triggers.postgres.sql import TableName, quoted
 
@@ -134,3 +135,10 @@ class NewRowsOptions(BaseOptions):
     @property
     def source(self) -> TableName:
         return TableName.parse(self.table)
+
+    def could_have(self, item: str) -> bool:
+        return self.mode == "updated_at" or is_id(as_json(item))
+
+
+def is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and SMALLEST_ID <= value <= _LARGEST_ID

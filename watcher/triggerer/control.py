@@ -14,6 +14,7 @@ from typing import Any, Final
 import anyio
 import structlog
 from anyio.lowlevel import checkpoint
+from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
@@ -28,11 +29,13 @@ from store.runs import jobs
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
-from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
+from triggers.base import BaseEventTrigger, BaseOptions, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
+from triggers.explanations import Explanation
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
+from watcher.triggerer.explaining import explain
 
 MOST_SHOWN: Final = 100
 """The largest number of events that a dry run shows. The rest is only counted."""
@@ -98,6 +101,14 @@ class Control:
         """Return what the next poll would emit. Commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
         async with self._checked(name) as (trigger, loaded, _):
             return await self._preview(trigger, None if loaded is None else stored(loaded))
+
+    def could_have(self, item: str) -> Sequence[str]:
+        """Return the watchers that could have an item, by their options alone."""
+        return [name for name, hosted in self.hosted.items() if _could_have(hosted.options, item)]
+
+    async def explain(self, name: str, item: str) -> Explanation:
+        """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
+        return await explain(self._known(name), item, self.clients, self.database)
 
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""
@@ -211,6 +222,10 @@ class Control:
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
         return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
+
+
+def _could_have(options: BaseModel, item: str) -> bool:
+    return not isinstance(options, BaseOptions) or options.could_have(item)
 
 
 def _expected(batch: Batching, events: int) -> int:

@@ -1,0 +1,92 @@
+"""Asks a watcher's trigger about one item, with the committed position and within a few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final
+
+import anyio
+
+from store.database import Database
+from store.detection import position_rows, positions
+from store.detection.positions import LoadedPosition
+from triggers.base import BaseEventTrigger, StoredPosition
+from triggers.explanations import Explanation
+from watcher.host.containment import is_cancelled, sentence
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.committing import stored
+
+EXPLAIN_WITHIN: Final = 5.0
+"""Seconds that a source has to answer about one item."""
+
+
+class WholeSetNeeded(Exception):
+    """A trigger wants more of its large set than single members."""
+
+
+class SomeMembers(Mapping[int, int]):
+    """The members of a large set that were read so far. It notes which others were asked for."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, int] = {}
+        self.asked: set[int] = set()
+
+    def __contains__(self, member: object) -> bool:
+        if isinstance(member, int):
+            self.asked.add(member)
+        return member in self.members
+
+    def __getitem__(self, member: int) -> int:
+        self.asked.add(member)
+        return self.members[member]
+
+    def __iter__(self) -> Iterator[int]:
+        raise WholeSetNeeded
+
+    def __len__(self) -> int:
+        raise WholeSetNeeded
+
+
+async def explain(hosted: Hosted, item: str, clients: Clients, database: Database) -> Explanation:
+    """Return what the watcher's trigger says about an item; `unknown` with the reason if it says nothing. Never raises."""
+    with anyio.move_on_after(EXPLAIN_WITHIN):
+        try:
+            patience = timedelta(seconds=EXPLAIN_WITHIN)
+            made = open_trigger(hosted, clients, patience, has_position=True, dry_run=True)
+            async with made as trigger:
+                return await _asked(trigger, hosted.name, item, database)
+        except BaseException as error:
+            if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+            return _unknown(f"the source could not be asked: {sentence(error)}")
+    return _unknown(f"the source did not answer within {EXPLAIN_WITHIN:g} s")
+
+
+async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, database: Database) -> Explanation:
+    """Ask the trigger. A large set is read as a whole only if the trigger needs it."""
+    async with database.reading() as connection:
+        loaded = await positions.read_without_rows(connection, name)
+    some = SomeMembers()
+    try:
+        while True:
+            explanation = await trigger.explain(item, _with(loaded, some))
+            unread, some.asked = some.asked - some.members.keys(), set()
+            async with database.reading() as connection:
+                members = await position_rows.members_of(connection, name, unread)
+            if not members:
+                return explanation
+            some.members.update(members)
+    except WholeSetNeeded:
+        async with database.reading() as connection:
+            whole = await positions.read(connection, name)
+        return await trigger.explain(item, None if whole is None else stored(whole))
+
+
+def _with(loaded: LoadedPosition | None, rows: Mapping[int, int]) -> StoredPosition | None:
+    position = None if loaded is None else stored(loaded)
+    return None if position is None else StoredPosition(state=position.state, rows=rows)
+
+
+def _unknown(reason: str) -> Explanation:
+    return Explanation(state="unknown", sentence=reason)
