@@ -88,7 +88,8 @@ class NewEvent:
     source_actor: str | None = None
     sketch_low: int | None = None
     sketch_high: int | None = None
-    """Both numbers of its sketch, if it has one: see `store.detection.sketches`."""
+    sketch_bits: int | None = None
+    """The numbers of its sketch, as far as it has them: see `store.detection.sketches`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,41 +1,70 @@
-"""The sketch of an event: the limits of its items, by which a search for one passes over most events (pure).
+"""The sketch of an event, three numbers by which a search for an item passes over events that do not name it (pure).
 
-Of events with `ranges` they are the lowest and the highest id, of events with `files` the times in microseconds at which
-the first and the last of its files were written. What an event rejects by id is within its limits too. Events without a
-sketch may name anything: those of other triggers and of older releases, and those that name rows by their keys.
+`low` and `high` limit what the event names: its lowest and highest id, or the times in microseconds at which the first and
+the last of its files were written. `bits` is a Bloom filter (Bloom 1970) of its names, files or rows by key, if they are
+few. What an event rejects is within its sketch too. A number that is None limits nothing: other triggers' events and those
+of older releases have none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple
 
-Sketch: TypeAlias = "tuple[int, int] | tuple[None, None]"
-NO_SKETCH: Final = (None, None)
+from store.values import to_json
+
+MOST_NAMES: Final = 20
+"""The most names of an event that has bits: with them, a fifth of all other names is not passed over."""
+_BITS: Final = 63
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 
+class Sketch(NamedTuple):
+    low: int | None = None
+    high: int | None = None
+    bits: int | None = None
+
+
+NO_SKETCH: Final = Sketch()
+
+
 def sketch_of(payload: Mapping[str, Any]) -> Sketch:
     """Return the sketch of the payload of a shipped trigger's event."""
+    rejected = payload.get("rejected", ())
     if "ranges" in payload:
-        return _limits([*payload["ranges"], *((key, key) for key in payload.get("rejected", ()))])
-    files = payload.get("files")
-    if not files or "rejected" in payload:
+        ranges = [*payload["ranges"], *((key, key) for key in rejected)]
+        return Sketch(min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else NO_SKETCH
+    files = payload.get("files", ())
+    low, high = _times(files) if files and not rejected else (None, None)
+    if len(files) + len(rejected) > MOST_NAMES:
+        return Sketch(low, high)
+    keys = payload.get("keys", ())
+    if len(keys) > MOST_NAMES:
         return NO_SKETCH
-    try:
-        times = [file["last_modified"] for file in files]
-        # A fraction of a second sorts before the Z of the whole second: both limits are taken a second further.
-        return microseconds(min(times)) - 1_000_000, microseconds(max(times)) + 1_000_000
-    except (KeyError, TypeError, ValueError):
-        return NO_SKETCH
+    bits = 0
+    for file in files:
+        bits |= bits_of(file.get("key") or file["path"])
+    for name in (*keys, *rejected):
+        bits |= bits_of(name)
+    return Sketch(low, high, bits)
+
+
+def bits_of(name: Any) -> int:
+    """Return the bits of one name: an event that names it has them all."""
+    text = name if isinstance(name, str) else to_json(name)
+    number = zlib.crc32(text.encode(errors="backslashreplace"))
+    return 1 << number % _BITS | 1 << (number >> 10) % _BITS | 1 << (number >> 20) % _BITS
 
 
 def microseconds(moment: str) -> int:
-    """Return a moment of a file, as events have it, in microseconds since 1970. Raises ValueError."""
+    """Return a moment of a file, as events have it, in microseconds since 1970."""
     return (datetime.fromisoformat(moment) - _EPOCH) // _MICROSECOND
 
 
-def _limits(ranges: Sequence[Any]) -> Sketch:
-    return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else NO_SKETCH
+def _times(files: Any) -> tuple[int, int]:
+    times = [file["last_modified"] for file in files]
+    # A fraction of a second sorts before the Z of the whole second: both limits are taken a second further.
+    return microseconds(min(times)) - 1_000_000, microseconds(max(times)) + 1_000_000

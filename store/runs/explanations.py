@@ -1,4 +1,4 @@
-"""What became of one item of a source: the events that name it, and their runs, queues and deletions. Reads only."""
+"""What became of the events that name an item: their runs, queues and deletions, and what was rejected. Reads only."""
 
 from __future__ import annotations
 
@@ -6,120 +6,17 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Text, and_, cast, func, or_, select, true, tuple_
+from sqlalchemy import and_, or_, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.dialects import chunks
 from store.database.paging import all_of
 from store.database.schema import asset, asset_event, audit, job, queued_event, rejected_item, run, run_asset_event
 from store.detection.rejections import RejectedRow
 from store.values import to_json
 
-MOST_EVENTS: Final = 20
-"""The newest events that an answer names."""
-MOST_READ: Final = 20_000
-"""The newest events without a sketch that are searched for an id."""
 _e, _q, _r, _x = asset_event.c, queued_event.c, run_asset_event.c, rejected_item.c
-
-
-@dataclass(frozen=True, kw_only=True)
-class ItemName:
-    """How the events of a watcher name an item, as its trigger says.
-
-    `number` is the id of an item that events name within ranges, or the time in microseconds at which the content was
-    written that a file has now; None: it is not known.
-    """
-
-    watcher: str
-    asset_id: int
-    name: Any
-    in_ranges: bool = False
-    number: int | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamingEvent:
-    """An event that names an item. `content` is what it says of a file; `is_rejected`: it names the item as rejected only."""
-
-    id: int
-    timestamp: datetime
-    content: Mapping[str, Any] | None
-    is_rejected: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class NamingEvents:
-    """The newest events that name an item, newest first; `has_more`: older ones may name it too."""
-
-    events: Sequence[NamingEvent]
-    has_more: bool
-
-
-async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEvents:
-    """Return the newest events that name an item.
-
-    For a number, an index alone finds the events that may hold it. A name that is not found so is searched in the text of
-    all events of the watcher, which PostgreSQL does in parallel. An id is searched in the events without a sketch too, the
-    newest `MOST_READ` of them.
-    """
-    of_asset = _e.asset_id == item.asset_id
-    naming: Sequence[NamingEvent] = ()
-    has_more = False
-    if item.number is not None:
-        within = of_asset, _e.sketch_high >= item.number, _e.sketch_low <= item.number
-        naming = await _naming_among(connection, item, select(_e.id).where(*within))
-    if item.in_ranges:
-        some = select(_e.id).where(of_asset, _e.sketch_high.is_(None)).order_by(_e.id.desc()).limit(MOST_READ)
-        naming = [*naming, *await _naming_among(connection, item, some)]
-        has_more = (await connection.execute(some.limit(1).offset(MOST_READ))).first() is not None
-    elif not naming:
-        mine = of_asset, _e.source_watcher == item.watcher, _contains(connection, item.name)
-        naming = await _naming_among(connection, item, select(_e.id).where(*mine))
-    newest = sorted(naming, key=lambda event: event.id, reverse=True)
-    return NamingEvents(events=newest[:MOST_EVENTS], has_more=has_more or len(newest) > MOST_EVENTS)
-
-
-def _contains(connection: AsyncConnection, name: Any) -> ColumnElement[bool]:
-    """Return the condition that an event's text has the name: other items may have it within theirs."""
-    position = func.strpos if connection.dialect.name == "postgresql" else func.instr
-    return position(_e.extra, cast(to_json(name), Text)) > 0
-
-
-async def _naming_among(connection: AsyncConnection, item: ItemName, ids: Select[Any]) -> Sequence[NamingEvent]:
-    """Return the newest of these events that name the item, at most one more than an answer names.
-
-    The ids are read first: in one statement the planner, which cannot know how few they are, reads the whole table again.
-    """
-    candidates = sorted((await connection.execute(ids)).scalars(), reverse=True)
-    contains = true() if item.in_ranges else _contains(connection, item.name)
-    naming: list[NamingEvent] = []
-    for some in chunks(candidates):
-        query = select(_e.id, _e.timestamp, _e.extra).where(
-            _e.id.in_(some), _e.source_watcher == item.watcher, contains
-        )
-        rows = (await connection.execute(query.order_by(_e.id.desc()))).all()
-        naming += [event for row in rows if (event := _naming(row, item)) is not None]
-        if len(naming) > MOST_EVENTS:
-            break
-    return naming
-
-
-def _naming(row: Any, item: ItemName) -> NamingEvent | None:
-    """Return the event if it names the item."""
-    extra, name = json.loads(row.extra), item.name
-    is_rejected = name in extra.get("rejected", ())
-    content = None
-    if item.in_ranges:
-        is_named = any(low <= name <= high for low, high in extra.get("ranges", ()))
-    else:
-        files = [file for file in extra.get("files", ()) if isinstance(file, Mapping)]
-        content = next((file for file in files if name in (file.get("key"), file.get("path"))), None)
-        is_named = content is not None or name in extra.get("keys", ())
-    if not is_named and not is_rejected:
-        return None
-    return NamingEvent(id=row.id, timestamp=row.timestamp, content=content, is_rejected=not is_named)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from urllib.parse import unquote
 
 from anyio.to_thread import run_sync
 
 from triggers.base import StoredPosition
 from triggers.errors import SourceUnavailable
-from triggers.explanations import Explanation, outside
+from triggers.explanations import Explanation, cannot_tell, outside
 from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.trigger import FileOptions
 from triggers.local_folder.folder import clock, file_at, shown_path
@@ -29,6 +30,16 @@ def key_of(item: str, root: str) -> str | Explanation:
     return key
 
 
+def named(item: str, root: str) -> Explanation:
+    """Return how events name the file that an item means (pure)."""
+    key = key_of(item, root)
+    return key if isinstance(key, Explanation) else replace(cannot_tell(item), name=_name_of(key, root))
+
+
+def _name_of(key: str, root: str) -> str:
+    return shown_path(os.path.join(root, key))  # noqa: PTH118 - text, as events have it
+
+
 async def explain_local_file(
     options: FileOptions, root: str, item: str, position: StoredPosition | None
 ) -> Explanation:
@@ -36,7 +47,7 @@ async def explain_local_file(
     key = key_of(item, root)
     if isinstance(key, Explanation):
         return key
-    name = shown_path(os.path.join(root, key))  # noqa: PTH118 - as events name it
+    name = _name_of(key, root)
     if (unmatched := not_matched(key, name, options)) is not None:
         return unmatched
     now = clock()

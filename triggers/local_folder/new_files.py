@@ -18,7 +18,7 @@ from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
-from triggers.local_folder.explanation import explain_local_file, key_of
+from triggers.local_folder.explanation import explain_local_file, named
 from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 from triggers.options import Duration
@@ -50,8 +50,8 @@ class FileNewFilesOptions(FileOptions):
             raise ValueError("path must be absolute, since it names the source whatever the working folder is")
         return value.rstrip("/") or "/"
 
-    def could_have(self, item: str) -> bool:
-        return isinstance(key_of(item, self.path), str)
+    def name_item(self, item: str) -> Explanation:
+        return named(item, self.path)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from triggers.base import StoredPosition
-from triggers.errors import TriggerError
 from triggers.explanations import Explanation, as_json, outside
-from triggers.postgres.failures import DATA_EXCEPTION, sqlstate_of
+from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.ledger import Ledger
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, is_id
-from triggers.postgres.sql import primary_key_as_json, quoted, row_of_key, values_of_key
+from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
+from triggers.postgres.sql import key_of_values, primary_key_as_json, quoted, row_of_key
 from triggers.postgres.update_statements import in_time_zone
 from triggers.postgres.values import parse_all
 from triggers.postgres.watched_table import WatchedTable
@@ -24,12 +24,6 @@ from triggers.postgres.window import (
     VersionWindow,
     moment_text,
 )
-
-
-def id_of(item: str) -> int | Explanation:
-    """Return the id that an item means (pure)."""
-    value = as_json(item)
-    return value if is_id(value) else outside("it is no id: the watcher's rows have whole numbers")
 
 
 def key_of(item: str, columns: tuple[str, ...]) -> Mapping[str, Any] | Explanation:
@@ -51,9 +45,11 @@ async def explain_row(table: WatchedTable, item: str, position: StoredPosition |
 
 
 async def _explain_id(table: WatchedTable, item: str, position: StoredPosition | None) -> Explanation:
-    number, options = id_of(item), table.options
-    if isinstance(number, Explanation):
-        return number
+    options = table.options
+    named = options.name_item(item)
+    if named.state == "outside":
+        return named
+    number: int = named.name
     start = options.start if isinstance(options.start, int) else SMALLEST_ID - 1
     column = quoted(options.column)
     sql = row_of_key(
@@ -63,9 +59,10 @@ async def _explain_id(table: WatchedTable, item: str, position: StoredPosition |
         where=options.where,
         above=f"{column} > $2::text::numeric",
     )
-    row = await _row(table, sql, {options.column: number}, str(start))
-    if isinstance(row, Explanation):
-        return row
+    try:
+        row = await _row(table, sql, {options.column: number}, str(start))
+    except UnreadableRows as error:
+        return _unreadable(named, error, options)
     ledger = None if position is None or "m" not in position.state else Ledger.from_state(position.state)
     if row is None and ledger is not None and not ledger.accounts_for(number, number) and number <= ledger.highest:
         ledger = ledger.locked(await table.lock_holders())
@@ -126,23 +123,28 @@ async def _explain_key(table: WatchedTable, item: str, position: StoredPosition 
     if isinstance(key, Explanation):
         return key
     column, zone = quoted(options.column), options.time_zone
+    key_as_json = primary_key_as_json(facts.primary_key, facts.types)
     moment = f"{column}::timestamptz" if zone is None else f"({column} AT TIME ZONE '{zone}')"
     sql = row_of_key(
         options.source,
         names=facts.primary_key,
-        key=primary_key_as_json(facts.primary_key, facts.types),
+        key=key_as_json,
         where=options.where,
         above=f"{column} > {in_time_zone('$2::text', zone)}",
         written=f"to_char({moment} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')",
     )
     start = moment_text(options.start) if isinstance(options.start, datetime) else BEFORE_ALL_TIME
-    row = await _row(table, sql, key, start)
-    if isinstance(row, Explanation):
-        return row
-    values = list(key.values())
+    try:
+        [typed] = await table.fetch(key_of_values(options.source, key_as_json), json.dumps(key))
+    except UnreadableRows:
+        return outside(f"{json.dumps(key, ensure_ascii=False)} is no key of {options.table}")
+    named = replace(options.name_item(item), name=parse_all([typed["key"]])[0])
+    try:
+        row = await _row(table, sql, key, start)
+    except UnreadableRows as error:
+        return _unreadable(named, error, options)
     if row is None:
-        name = values[0] if len(values) == 1 else values
-        return Explanation(state="missing", sentence=f"{options.table} has no row with this key now", name=name)
+        return replace(named, state="missing", sentence=f"{options.table} has no row with this key now")
     snapshot = TransactionSnapshot(xmin=row["xmax"], xmax=row["xmax"])
     place = RowPlace(relation=row["relation"], block=row["place"][0], number=row["place"][1])
     begun = position is not None and "floor" in position.state
@@ -174,20 +176,14 @@ def explain_version(row: Mapping[str, Any], options: NewRowsOptions, *, is_handl
 
 
 async def _row(table: WatchedTable, sql: str, key: Mapping[str, Any], start: str) -> Any:
-    """Return the row, None if there is none, or an explanation if the key is no value of the columns' types."""
-    try:
-        rows = await table.fetch(sql, json.dumps(key), start)
-    except TriggerError as error:
-        if (sqlstate_of(error) or "").startswith(DATA_EXCEPTION) and not await _is_key(table, key):
-            return outside(f"{json.dumps(key, ensure_ascii=False)} is no key of {table.options.table}")
-        raise
+    """Return the row, or None if there is none."""
+    rows = await table.fetch(sql, json.dumps(key), start)
     return rows[0] if rows else None
 
 
-async def _is_key(table: WatchedTable, key: Mapping[str, Any]) -> bool:
-    """Return whether the columns' types have these values; if so, a data exception comes from `where`."""
-    try:
-        await table.fetch(values_of_key(table.options.source), json.dumps(key))
-    except TriggerError:
-        return False
-    return True
+def _unreadable(named: Explanation, error: UnreadableRows, options: NewRowsOptions) -> Explanation:
+    """Return the answer for a row of which `where` cannot be computed."""
+    if options.on_bad_row == "report":
+        return replace(named, state="rejected", sentence=f"the row cannot be reported: {error}")
+    sentence = f"the row cannot be reported, and the watcher stops at it: {error}"
+    return replace(named, state="waiting", sentence=sentence, facts={"reason": "fault"})

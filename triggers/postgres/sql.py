@@ -141,9 +141,9 @@ def row_of_key(
     )
 
 
-def values_of_key(table: TableName) -> str:
-    """Return a statement that fails if a member of the JSON object `$1` is no value of its column's type."""
-    return f"SELECT FROM json_populate_record(NULL::{table.sql}, $1::text::json)"
+def key_of_values(table: TableName, key: str) -> str:
+    """Return a statement for the key in the JSON object `$1`, as the table's rows have it. It fails for no value of a column's type."""
+    return f"SELECT {key} AS key FROM json_populate_record(NULL::{table.sql}, $1::text::json)"  # noqa: S608
 
 
 def plan_of_condition(table: TableName, where: str) -> str:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from triggers.base import StoredPosition
-from triggers.explanations import Explanation, outside
+from triggers.explanations import Explanation, cannot_tell, outside
 from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.trigger import FileOptions
 from triggers.file_scan.versions import NOT_SELECTED
@@ -29,6 +30,12 @@ def key_of(item: str, bucket: str, prefix: str) -> str | Explanation:
     if not key.startswith(prefix) or not key:
         return outside(f"its key does not begin with the watcher's prefix {prefix!r}")
     return key
+
+
+def named(item: str, bucket: str, prefix: str) -> Explanation:
+    """Return how events name the object that an item means (pure)."""
+    key = key_of(item, bucket, prefix)
+    return key if isinstance(key, Explanation) else replace(cannot_tell(item), name=key)
 
 
 async def explain_object(

@@ -20,7 +20,7 @@ from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import Moment, ScanPage
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
-from triggers.s3.explanation import SCHEMES, explain_object, key_of
+from triggers.s3.explanation import SCHEMES, explain_object, named
 from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
@@ -48,8 +48,8 @@ class S3NewFilesOptions(FileOptions):
             )
         return value
 
-    def could_have(self, item: str) -> bool:
-        return isinstance(key_of(item, self.bucket, self.prefix), str)
+    def name_item(self, item: str) -> Explanation:
+        return named(item, self.bucket, self.prefix)
 
 
 _NO_ETAGS: Final = Finding.warning(

@@ -158,15 +158,16 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         "watermark": event.watermark,
         **event.payload,
     }
-    low, high = sketch_of(event.payload) if hosted.divides else NO_SKETCH
+    sketch = sketch_of(event.payload) if hosted.divides else NO_SKETCH
     return NewEvent(
         asset_id=hosted.asset_id,
         extra=to_json(extra),
         trace_id=secrets.token_hex(16),
         event_id=event_id,
         source_watcher=hosted.name,
-        sketch_low=low,
-        sketch_high=high,
+        sketch_low=sketch.low,
+        sketch_high=sketch.high,
+        sketch_bits=sketch.bits,
     )
 
 

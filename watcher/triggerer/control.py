@@ -14,7 +14,6 @@ from typing import Any, Final
 import anyio
 import structlog
 from anyio.lowlevel import checkpoint
-from pydantic import BaseModel
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
@@ -29,13 +28,13 @@ from store.runs import jobs
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
-from triggers.base import BaseEventTrigger, BaseOptions, Position, StoredPosition, TriggerEvent, refuse_errors
+from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
-from watcher.triggerer.explaining import explain
+from watcher.triggerer.explaining import explain, name_item
 
 MOST_SHOWN: Final = 100
 """The largest number of events that a dry run shows. The rest is only counted."""
@@ -104,7 +103,7 @@ class Control:
 
     def could_have(self, item: str) -> Sequence[str]:
         """Return the watchers that could have an item, by their options alone."""
-        return [name for name, hosted in self.hosted.items() if _could_have(hosted.options, item)]
+        return [name for name, hosted in self.hosted.items() if name_item(hosted, item).state != "outside"]
 
     async def explain(self, name: str, item: str) -> Explanation:
         """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
@@ -222,10 +221,6 @@ class Control:
         async with self.database.reading() as connection:
             scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
         return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
-
-
-def _could_have(options: BaseModel, item: str) -> bool:
-    return not isinstance(options, BaseOptions) or options.could_have(item)
 
 
 def _expected(batch: Batching, events: int) -> int:

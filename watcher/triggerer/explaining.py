@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -11,8 +12,9 @@ import anyio
 from store.database import Database
 from store.detection import position_rows, positions
 from store.detection.positions import LoadedPosition
-from triggers.base import BaseEventTrigger, StoredPosition
-from triggers.explanations import Explanation
+from triggers.base import BaseEventTrigger, BaseOptions, StoredPosition
+from triggers.errors import SourceBusy
+from triggers.explanations import Explanation, cannot_tell
 from watcher.host.containment import is_cancelled, sentence
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import stored
@@ -48,19 +50,33 @@ class SomeMembers(Mapping[int, int]):
         raise WholeSetNeeded
 
 
+def name_item(hosted: Hosted, item: str) -> Explanation:
+    """Return what the watcher's options alone say of an item: that it cannot be one of the source, or how events name it."""
+    options = hosted.options
+    return options.name_item(item) if isinstance(options, BaseOptions) else cannot_tell(item)
+
+
 async def explain(hosted: Hosted, item: str, clients: Clients, database: Database) -> Explanation:
-    """Return what the watcher's trigger says about an item; `unknown` with the reason if it says nothing. Never raises."""
+    """Return what the watcher's trigger says about an item. Never raises.
+
+    If the source does not answer, the reason and the name of the item are returned, so that its events can be found.
+    """
+    named = name_item(hosted, item)
+    if named.state == "outside":
+        return named
     with anyio.move_on_after(EXPLAIN_WITHIN):
         try:
             patience = timedelta(seconds=EXPLAIN_WITHIN)
             made = open_trigger(hosted, clients, patience, has_position=True, dry_run=True)
             async with made as trigger:
                 return await _asked(trigger, hosted.name, item, database)
+        except SourceBusy as error:
+            return replace(named, state="waiting", sentence=str(error), facts={"reason": "lock"})
         except BaseException as error:
             if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
                 raise
-            return _unknown(f"the source could not be asked: {sentence(error)}")
-    return _unknown(f"the source did not answer within {EXPLAIN_WITHIN:g} s")
+            return replace(named, sentence=f"the source could not be asked: {sentence(error)}")
+    return replace(named, sentence=f"the source did not answer within {EXPLAIN_WITHIN:g} s")
 
 
 async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, database: Database) -> Explanation:
@@ -86,7 +102,3 @@ async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, data
 def _with(loaded: LoadedPosition | None, rows: Mapping[int, int]) -> StoredPosition | None:
     position = None if loaded is None else stored(loaded)
     return None if position is None else StoredPosition(state=position.state, rows=rows)
-
-
-def _unknown(reason: str) -> Explanation:
-    return Explanation(state="unknown", sentence=reason)

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from store.catalog.watchers import WatcherRow
+from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
-from store.runs.explanations import ConsumedBy, NamingEvent, NamingEvents, QueueDeletion
+from store.runs.explanations import ConsumedBy, QueueDeletion
 from triggers.explanations import Explanation
 from watcher.serving.api.verdicts import Evidence, forgotten_before, verdict
 

@@ -12,10 +12,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
+from store.detection import item_search
+from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue
 from store.runs import explanations, waiting
-from store.runs.explanations import ConsumedBy, ItemName, NamingEvents, OutletOfRun
+from store.runs.explanations import ConsumedBy, OutletOfRun
 from triggers.explanations import Explanation
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.verdicts import Evidence, Verdict, forgotten_before, verdict
@@ -81,7 +83,7 @@ async def _answer(
     row = context.process.health.merged(await watchers.get(connection, name))
     naming = _NOTHING
     if explanation.name is not None:
-        naming = await explanations.events_naming(connection, _name_of(row, explanation))
+        naming = await item_search.events_naming(connection, _name_of(row, explanation))
     ids = [event.id for event in naming.events]
     consumed = await explanations.runs_of(connection, ids)
     scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, row.asset_id)]

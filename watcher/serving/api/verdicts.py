@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from store.catalog.watchers import WatcherRow
+from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
-from store.runs.explanations import ConsumedBy, NamingEvent, NamingEvents, QueueDeletion
+from store.runs.explanations import ConsumedBy, QueueDeletion
 from triggers.explanations import Explanation
 
 AnswerState: TypeAlias = Literal[

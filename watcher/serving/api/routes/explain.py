@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 
 from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.document.refusals import MAY_MISS
 from watcher.serving.api.explanations import WatcherAnswer, answers
 from watcher.serving.api.parameters import storable
 from watcher.serving.api.routes.watchers import control_of
@@ -56,7 +57,7 @@ class ExplainedItem(Shape):
     answers: Sequence[ItemAnswer]
 
 
-@router.get("")
+@router.get("", responses=MAY_MISS)
 async def explain(context: Context, _: Viewer, item: Item, watcher: str | None = None) -> ExplainedItem:
     """Explain what became of a file or row: `item` is a URL, a key or path, an id, or a row's key as JSON.
 
