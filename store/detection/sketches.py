@@ -11,6 +11,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from functools import reduce
+from operator import or_
 from typing import Any, Final, NamedTuple
 
 from store.values import to_json
@@ -37,19 +39,12 @@ def sketch_of(payload: Mapping[str, Any]) -> Sketch:
     if "ranges" in payload:
         ranges = [*payload["ranges"], *((key, key) for key in rejected)]
         return Sketch(min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else NO_SKETCH
-    files = payload.get("files", ())
+    files, keys = payload.get("files", ()), payload.get("keys", ())
     low, high = _times(files) if files and not rejected else (None, None)
-    if len(files) + len(rejected) > MOST_NAMES:
+    if len(files) + len(keys) + len(rejected) > MOST_NAMES:
         return Sketch(low, high)
-    keys = payload.get("keys", ())
-    if len(keys) > MOST_NAMES:
-        return NO_SKETCH
-    bits = 0
-    for file in files:
-        bits |= bits_of(file.get("key") or file["path"])
-    for name in (*keys, *rejected):
-        bits |= bits_of(name)
-    return Sketch(low, high, bits)
+    names = (file.get("key") or file["path"] for file in files)
+    return Sketch(low, high, reduce(or_, map(bits_of, (*names, *keys, *rejected)), 0))
 
 
 def bits_of(name: Any) -> int:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, ItemState
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state import ScanState, text_of
 from triggers.file_scan.trigger import FileOptions
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, length_of
 
@@ -70,8 +70,13 @@ def _judged(seen: SeenFile, options: FileOptions, position: StoredPosition | Non
     if isinstance(start, int) and version.modified < start:
         text = format_moment(start)
         return "before_start", f"it was modified at {modified}, before `start: {text}`", {"start": text}
-    if position is not None and ScanState.from_json(position.state).accounts_for(version, position.rows):
-        return "reported", f"the watcher is done with its version of {modified}", {}
+    scan = ScanState.starting(start) if position is None else ScanState.from_json(position.state)
+    if scan.baseline == "now":
+        return "before_start", "the watcher begins with its next poll, and passes over what is there then", {}
+    handled = {} if position is None else position.rows
+    if scan.accounts_for(version, handled):
+        facts = {} if version.fingerprint in handled else {"horizon": text_of(scan.horizon)}
+        return "reported", f"the watcher is done with its version of {modified}", facts
     if version.fault is not None and options.on_bad_row == "stop":
         return "waiting", f"no event can name it, and the watcher stops at it: {version.fault}", {"reason": "fault"}
     until = version.modified + length_of(options.min_age)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, as_json, outside
@@ -37,6 +37,9 @@ def key_of(item: str, columns: tuple[str, ...]) -> Mapping[str, Any] | Explanati
             f"it is no key of the columns {', '.join(columns)}; write {json.dumps(dict.fromkeys(columns, '…'))}"
         )
     return dict(zip(columns, values, strict=True))
+
+
+_PASSED: Final = "the watcher begins with its next poll, and passes over what is there then"
 
 
 async def explain_row(table: WatchedTable, item: str, position: StoredPosition | None) -> Explanation:
@@ -77,26 +80,25 @@ def explain_id(
     def answer(state: Any, sentence: str, **facts: Any) -> Explanation:
         return Explanation(state=state, sentence=sentence, facts=facts, name=number, in_ranges=True)
 
-    is_handled = ledger is not None and ledger.accounts_for(number, number)
     if row is None:
-        if ledger is not None and not is_handled and number <= ledger.highest:
-            return _in_gap(number, ledger)
-        highest = "" if ledger is None else f"; ids are read up to {ledger.highest}"
-        return answer("missing", f"{options.table} has no committed row with this id now{highest}")
+        return _absent(number, options, ledger)
     if not row["keep"]:
         return answer("not_matched", f"the row does not meet `where: {options.where}`", where=options.where)
     if not row["above"]:
         return answer("before_start", f"its id is not above `start: {options.start}`", start=options.start)
-    if is_handled:
+    if ledger is None and options.start == "now":
+        return answer("before_start", _PASSED)
+    if ledger is not None and ledger.accounts_for(number, number):
         return answer("reported", "the watcher has accounted for its id")
-    when = (
-        "the watcher begins with its next poll" if ledger is None else "it is committed, and the next poll reports it"
-    )
-    return answer("waiting", when, reason="poll")
+    return answer("waiting", "it is committed, and the next poll reports it", reason="poll")
 
 
-def _in_gap(number: int, ledger: Ledger) -> Explanation:
-    """Return the answer for an id that a transaction may still insert."""
+def _absent(number: int, options: NewRowsOptions, ledger: Ledger | None) -> Explanation:
+    """Return the answer for an id that no committed row has: a transaction may still insert it."""
+    absent = Explanation(state="missing", sentence="", name=number, in_ranges=True)
+    if ledger is None or ledger.accounts_for(number, number) or number > ledger.highest:
+        highest = "" if ledger is None else f"; ids are read up to {ledger.highest}"
+        return replace(absent, sentence=f"{options.table} has no committed row with this id now{highest}")
     gap = next((gap for gap in ledger.gaps if gap.low <= number <= gap.high), None)
     names = [] if gap is None else sorted(gap.holders)
     holders = [
@@ -112,9 +114,7 @@ def _in_gap(number: int, ledger: Ledger) -> Explanation:
     sentence = f"its id lies in a gap: {who} may still commit it"
     if not holders:
         sentence = "its id lies in a gap that no transaction keeps open any more: the next poll decides"
-    return Explanation(
-        state="waiting", sentence=sentence, facts={"reason": "gap", "holders": holders}, name=number, in_ranges=True
-    )
+    return replace(absent, state="waiting", sentence=sentence, facts={"reason": "gap", "holders": holders})
 
 
 async def _explain_key(table: WatchedTable, item: str, position: StoredPosition | None) -> Explanation:
@@ -168,8 +168,8 @@ def explain_version(row: Mapping[str, Any], options: NewRowsOptions, *, is_handl
         return answer("not_matched", f"the row does not meet `where: {options.where}`", where=options.where)
     if not row["above"]:
         return answer("before_start", f"it was last written at {row['written']}, before `start: {options.start}`")
-    if is_handled is None:
-        return answer("waiting", "the watcher begins with its next poll")
+    if is_handled is None and options.start == "now":
+        return answer("before_start", _PASSED)
     if is_handled:
         return answer("reported", f"its version of {row['written']} is handled")
     return answer("waiting", "its present version is not reported yet: the next poll reports it", reason="poll")

@@ -12,10 +12,11 @@ from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
 from store.runs.explanations import ConsumedBy, QueueDeletion
 from triggers.explanations import Explanation
-from watcher.serving.api.verdicts import Evidence, forgotten_before, verdict
+from watcher.serving.api.verdicts import Evidence, verdict
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
+DAY = timedelta(days=1)
 VERSION = {"key": "a", "etag": "2"}
 
 
@@ -75,7 +76,9 @@ def evidence(
         deletions=values.get("deletions", ()),
         rejections=values.get("rejections", ()),
         scheduled=values.get("scheduled", ("load",)),
-        forgotten_before=values.get("forgotten_before"),
+        begun=NOON - 2 * DAY,
+        events_since=values.get("events_since", NOON - 90 * DAY),
+        runs_since=values.get("runs_since", NOON - 90 * DAY),
     )
 
 
@@ -84,6 +87,9 @@ def said(state: Any = "reported", **values: Any) -> Explanation:
 
 
 GONE = Explanation(state="missing", sentence="the source does not have it", name="a")
+ROW = Explanation(state="waiting", sentence="the next poll reports it", name=5)
+LOCKED = Explanation(state="waiting", sentence="pid 7 locks it", name=5, facts={"reason": "lock"})
+ROW_EVENT = NamingEvent(id=7, timestamp=NOON, content=None, is_rejected=False)
 REJECTED = RejectedRow(
     key='"a"', version="1", column_name=None, code="", reason="no UTF-8", rejected_at=NOON + MINUTE, retry_at=None
 )
@@ -128,7 +134,7 @@ REJECTED = RejectedRow(
         ),
         (GONE, evidence(event(etag="1"), runs=(run("success"),)), "loaded", "does not have it any more"),
         (said("missing"), evidence(), "missing", "no event names it"),
-        (said("missing"), evidence(forgotten_before=NOON), "missing", "have been removed"),
+        (said("missing"), evidence(events_since=NOON), "missing", "have been removed"),
         (said("not_matched"), evidence(), "not_matched", "the trigger says so"),
         (said("not_matched"), evidence(event(), runs=(run("success"),)), "loaded", "run_success"),
         (said("before_start"), evidence(), "before_start", "the trigger says so"),
@@ -142,12 +148,18 @@ REJECTED = RejectedRow(
         (said(), evidence(), "before_start", "before the watcher's start"),
         (
             said(written="2026-11-26T13:00:00Z"),
-            evidence(forgotten_before=NOON),
+            evidence(events_since=NOON),
             "before_start",
             "before the watcher's start",
         ),
-        (said(written="2026-11-26T11:00:00Z"), evidence(forgotten_before=NOON), "unknown", "event_retention_days"),
-        (said(), evidence(has_more=True), "unknown", "only the newest events"),
+        (said(written="2026-11-26T11:00:00Z"), evidence(events_since=NOON), "unknown", "event_retention_days"),
+        (said(written="2026-11-26T11:00:00Z", facts={"horizon": "H"}), evidence(), "unknown", "older than H"),
+        (said(written="2026-11-23T11:00:00Z", facts={"horizon": "H"}), evidence(), "before_start", "was there before"),
+        (said(), evidence(event(), runs_since=NOON + DAY), "unknown", "run_retention_days"),
+        (said("unknown"), evidence(event(), runs=(run("success"),)), "loaded", "the trigger says so"),
+        (ROW, evidence(ROW_EVENT, runs=(run("success"),)), "replaced", "earlier content, which was loaded"),
+        (LOCKED, evidence(ROW_EVENT, runs=(run("success"),)), "loaded", "run_success"),
+        (LOCKED, evidence(), "waiting", "pid 7"),
         (said("unknown"), evidence(), "unknown", "the trigger says so"),
     ],
 )
@@ -163,8 +175,3 @@ def test_an_event_of_an_older_release_lacks_members_and_still_names_the_content(
         evidence(event(), runs=(run("success"),)),
     )
     assert judged.state == "loaded"
-
-
-def test_what_was_never_past_the_retention_is_not_forgotten() -> None:
-    assert forgotten_before(NOON, timedelta(days=90), NOON - timedelta(days=89)) is None
-    assert forgotten_before(NOON, timedelta(days=90), NOON - timedelta(days=91)) == NOON - timedelta(days=90)

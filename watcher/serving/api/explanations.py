@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Final
 
 import anyio
@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
+from store.database.paging import now_of
 from store.detection import item_search
 from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
@@ -20,7 +21,7 @@ from store.runs import explanations, waiting
 from store.runs.explanations import ConsumedBy, OutletOfRun
 from triggers.explanations import Explanation
 from watcher.serving.api.context import ApiContext
-from watcher.serving.api.verdicts import Evidence, Verdict, forgotten_before, verdict
+from watcher.serving.api.verdicts import Evidence, Verdict, verdict
 from watcher.triggerer.control import Control
 
 MOST_ASKED: Final = 50
@@ -88,8 +89,7 @@ async def _answer(
     consumed = await explanations.runs_of(connection, ids)
     scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, row.asset_id)]
     since = naming.events[-1].timestamp if naming.events else None
-    begun = await explanations.begun_at(connection, row.asset_id)
-    retention = timedelta(days=context.limits.event_retention_days)
+    now, limits = await now_of(connection), context.limits
     evidence = Evidence(
         watcher=row,
         naming=naming,
@@ -100,7 +100,9 @@ async def _answer(
         else await explanations.deletions_after(connection, row.asset_id, scheduled, since),
         rejections=await explanations.rejections_of(connection, name, explanation.name),
         scheduled=scheduled,
-        forgotten_before=forgotten_before(datetime.now(UTC), retention, begun),
+        begun=await explanations.begun_at(connection, row.asset_id),
+        events_since=now - timedelta(days=limits.event_retention_days),
+        runs_since=now - timedelta(days=limits.run_retention_days),
     )
     return WatcherAnswer(
         watcher=row,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from store.catalog.watchers import WatcherRow
 from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
 from store.runs.explanations import ConsumedBy, QueueDeletion
+from store.runs.runs import DELETED
 from triggers.explanations import Explanation
 
 AnswerState: TypeAlias = Literal[
@@ -29,7 +30,7 @@ AnswerState: TypeAlias = Literal[
     "missing",
     "unknown",
 ]
-_SUCCESS, _RUNNING, _QUEUED, _FAILED, _DELETED = "success", "running", "queued", "failed", "deleted"
+_SUCCESS, _RUNNING, _QUEUED, _FAILED = "success", "running", "queued", "failed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,12 +42,20 @@ class Evidence:
     runs: Sequence[ConsumedBy]
     queued: Mapping[int, Sequence[str]]
     deletions: Sequence[QueueDeletion]
-    """Who took events off the queues since the newest of the events."""
+    """The deletions from queues since the oldest of the events."""
     rejections: Sequence[RejectedRow]
     scheduled: Sequence[str]
     """The jobs that wait for the asset's events now."""
-    forgotten_before: datetime | None
-    """Events before this moment may have been removed; None: none of the watcher was."""
+    begun: datetime
+    """When the asset was configured first."""
+    events_since: datetime
+    """Older events may have been removed."""
+    runs_since: datetime
+    """Runs that ended earlier may have been removed."""
+
+    @property
+    def has_forgotten_events(self) -> bool:
+        return self.begun < self.events_since
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,10 +69,9 @@ class Verdict:
 
 
 def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
-    """Return what became of an item: of its present content where events name contents, else of the newest that was reported."""
+    """Return what became of an item: of its present content where that is known, else of the newest that was reported."""
     events = [event for event in evidence.naming.events if not event.is_rejected]
-    present = [event for event in events if _is_present(event, explanation)]
-    newest = next(iter(present), None)
+    newest = next((event for event in events if _is_present(event, explanation)), None)
     if evidence.rejections and (newest is None or newest.timestamp <= evidence.rejections[0].rejected_at):
         return _rejected(evidence.rejections[0])
     if newest is not None:
@@ -74,8 +82,13 @@ def verdict(explanation: Explanation, evidence: Evidence) -> Verdict:
 
 
 def _is_present(event: NamingEvent, explanation: Explanation) -> bool:
-    """Return whether an event names the content that the item has now. Events of older releases have fewer members."""
-    if explanation.version is None or event.content is None:
+    """Return whether an event names the content that the item has now. Events of older releases have fewer members.
+
+    Events name rows by key without their content: one whose present version waits was written again since.
+    """
+    if event.content is None:
+        return explanation.state != "waiting" or explanation.in_ranges or explanation.facts.get("reason") == "lock"
+    if explanation.version is None:
         return True
     return all(explanation.version.get(name) == value for name, value in event.content.items())
 
@@ -103,18 +116,27 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
     waiting = evidence.queued.get(event.id, ())
     state, what = _state_of(runs, waiting) or _unconsumed(event, runs, evidence)
     parts = [f"reported in event {event.id} at {_at(event.timestamp)}", what]
-    others = [run for run in runs if run.state == _FAILED] if state != "failed" else []
-    parts += [f"its run {run.run_id} of {run.dag_id} failed{_because(run.reason)}" for run in others]
+    if state != "failed":
+        failed = [run for run in runs if run.state == _FAILED]
+        parts += [f"its run {run.run_id} of {run.dag_id} failed{_because(run.reason)}" for run in failed]
     if waiting and state != "queued":
         parts.append(f"it waits in the queue of {', '.join(waiting)}")
     if explanation.state == "missing":
         parts.append("the source does not have it any more")
-    loaded = [run for run in runs if run.state == _SUCCESS]
-    facts: dict[str, Any] = {"bad_records": sum(run.bad_records or 0 for run in loaded)} if loaded else {}
-    warnings = [run.warning for run in loaded if run.warning]
-    facts |= {"warnings": warnings} if warnings else {}
-    facts |= {"queued_for": list(waiting)} if waiting else {}
+    if explanation.state == "unknown":
+        parts.append(explanation.sentence)
+    facts = {**_losses([run for run in runs if run.state == _SUCCESS])}
+    if waiting:
+        facts["queued_for"] = list(waiting)
     return Verdict(state=state, sentence="; ".join(parts), facts=facts, event=event)
+
+
+def _losses(loaded: Sequence[ConsumedBy]) -> Mapping[str, Any]:
+    """Return what runs that succeeded left out: bad records, a skipped file is one, and the sentences that name them."""
+    if not loaded:
+        return {}
+    warnings = [run.warning for run in loaded if run.warning]
+    return {"bad_records": sum(run.bad_records or 0 for run in loaded), **({"warnings": warnings} if warnings else {})}
 
 
 def _state_of(runs: Sequence[ConsumedBy], waiting: Sequence[str]) -> tuple[AnswerState, str] | None:
@@ -136,10 +158,15 @@ def _state_of(runs: Sequence[ConsumedBy], waiting: Sequence[str]) -> tuple[Answe
 
 def _unconsumed(event: NamingEvent, runs: Sequence[ConsumedBy], evidence: Evidence) -> tuple[AnswerState, str]:
     """Return the state of an event that no run has and no queue holds any more."""
-    if deleted := [run for run in runs if run.state == _DELETED]:
+    if deleted := [run for run in runs if run.state == DELETED]:
         return "dequeued", f"its run {deleted[-1].run_id} of {deleted[-1].dag_id} was deleted"
     if after := [each for each in evidence.deletions if each.at >= event.timestamp]:
         return "dequeued", f"taken off the queue of {after[0].target} by {after[0].actor} at {_at(after[0].at)}"
+    if event.timestamp < evidence.runs_since:
+        removed = (
+            f"runs that ended before {_at(evidence.runs_since)} have been removed (settings.store.run_retention_days)"
+        )
+        return "unknown", f"no run that is kept has it, and {removed}"
     if not evidence.scheduled:
         return "reported", "no job is scheduled on its asset"
     jobs = ", ".join(evidence.scheduled)
@@ -148,42 +175,34 @@ def _unconsumed(event: NamingEvent, runs: Sequence[ConsumedBy], evidence: Eviden
 
 def _unreported(explanation: Explanation, evidence: Evidence) -> Verdict:
     """Return the verdict on an item that no event names."""
-    facts, forgotten = {**explanation.facts}, evidence.forgotten_before
-    if forgotten is not None:
-        facts["forgotten_before"] = forgotten.isoformat()
-    if evidence.naming.has_more:
-        facts["searched"] = "the newest events only"
     state: AnswerState = explanation.state
-    sentence = explanation.sentence
-    match explanation.state:
-        case "waiting":
-            sentence += _health(evidence.watcher)
-            facts |= _hindrance(evidence.watcher)
-        case "missing" if forgotten is not None:
-            sentence += f"; no event names it, and events before {_at(forgotten)} have been removed"
-        case "missing":
-            sentence += "; no event names it"
-        case "reported" if _may_be_forgotten(explanation, evidence):
-            state = "unknown"
-            removed = (
-                "only the newest events were searched"
-                if forgotten is None
-                else (f"events before {_at(forgotten)} have been removed (settings.store.event_retention_days)")
-            )
-            sentence += f"; no event that is kept names it, and {removed}"
-        case "reported":
-            state = "before_start"
-            sentence += "; no event names it: it was there before the watcher's start, or was passed over by a rewind"
+    sentence, facts = explanation.sentence, {**explanation.facts}
+    removed = f"events before {_at(evidence.events_since)} have been removed (settings.store.event_retention_days)"
+    if evidence.has_forgotten_events:
+        facts["forgotten_before"] = evidence.events_since.isoformat()
+    if state == "waiting":
+        sentence += _health(evidence.watcher)
+        facts |= _hindrance(evidence.watcher)
+    elif state == "missing":
+        sentence += "; no event names it" + (f", and {removed}" if evidence.has_forgotten_events else "")
+    elif state == "reported":
+        state, why = _passed_over(explanation, evidence, removed)
+        sentence += f"; no event names it{why}"
     return Verdict(state=state, sentence=sentence, facts=facts)
 
 
-def _may_be_forgotten(explanation: Explanation, evidence: Evidence) -> bool:
-    """Return whether an event may have named the item and be gone, or not have been searched."""
-    if evidence.naming.has_more:
-        return True
-    if evidence.forgotten_before is None:
-        return False
-    return explanation.written is None or datetime.fromisoformat(explanation.written) < evidence.forgotten_before
+def _passed_over(explanation: Explanation, evidence: Evidence, removed: str) -> tuple[AnswerState, str]:
+    """Return the state, and the rest of the sentence, for an item that the watcher is done with and no event names."""
+    written = None if explanation.written is None else datetime.fromisoformat(explanation.written)
+    if evidence.has_forgotten_events and (written is None or written < evidence.events_since):
+        return "unknown", f", and {removed}"
+    horizon = explanation.facts.get("horizon")
+    if horizon is not None and written is not None and written >= evidence.begun:
+        words = (
+            "it was there before the watcher's start, was passed over by a rewind, or appeared too late for `lateness`"
+        )
+        return "unknown", f", and which files are older than {horizon} is not remembered: {words}"
+    return "before_start", ": it was there before the watcher's start, or was passed over by a rewind"
 
 
 def _health(watcher: WatcherRow) -> str:
@@ -207,9 +226,3 @@ def _because(reason: str | None) -> str:
 
 def _at(moment: datetime) -> str:
     return moment.replace(microsecond=0, tzinfo=None).isoformat() + "Z"
-
-
-def forgotten_before(now: datetime, retention: timedelta, begun: datetime) -> datetime | None:
-    """Return the moment before which events of an asset may have been removed; None if it is not older than that."""
-    moment = now - retention
-    return moment if begun < moment else None
