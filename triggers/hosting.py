@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from triggers.errors import SourceUnavailable, TriggerError
+from triggers.errors import Finding, SourceUnavailable, TriggerError
 from triggers.explanations import Explanation, cannot_tell
 
 WatermarkT = TypeVar("WatermarkT")
@@ -53,6 +53,13 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         yielded them.
         """
         return False
+
+    async def survey(self) -> Finding | None:
+        """Say how much there is to report, and warn if nothing of it is selected. None: this trigger cannot say.
+
+        `watcher check --connect` asks after a `check` without errors.
+        """
+        return None
 
     @property
     def knows_what_is_retold(self) -> bool:

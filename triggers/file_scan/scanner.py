@@ -141,6 +141,11 @@ class Scanner:
         )
 
     @property
+    def has_selected(self) -> bool:
+        """Whether it remembers any version, emitted or from before the start."""
+        return len(self._handled) > 0
+
+    @property
     def up_to(self) -> Moment | None:
         """The moment before which all versions that were visible and old enough are handled; None before the first whole scan."""
         return self._state.up_to

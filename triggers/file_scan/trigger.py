@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, mo
 from triggers.base import (
     BaseOptions,
     ClientT,
+    Finding,
     IncrementalTrigger,
     JsonObject,
     JsonValue,
@@ -34,6 +35,7 @@ from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgo
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start, text_of
+from triggers.file_scan.survey import Unmatched
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
 from triggers.hosting import SharedPollTrigger
 from triggers.options import BatchOptions, Duration, parse_time
@@ -135,6 +137,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
     def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
         super().__init__(options, client, context)
         self._matcher = options.matcher
+        self._unmatched = Unmatched()
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -167,7 +170,11 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     def seconds_of_rest(self) -> float:
         """The most seconds to rest while shared polls are made for it."""
-        return SCAN_EVERY * (1 + self.context.random()) / 2
+        return min(SCAN_EVERY * (1 + self.context.random()) / 2, self._unmatched.seconds_left)
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        return self._unmatched.findings
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
@@ -187,6 +194,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
+        await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
         """List all once, to emit these versions where they are still there and can be named by now."""

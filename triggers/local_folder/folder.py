@@ -90,6 +90,12 @@ def list_files(root: str, matcher: Matcher) -> FolderListing:
     return FolderListing(files=files, digest=_digest(entries))
 
 
+def walked(root: str) -> Iterator[tuple[str, int]]:
+    """Yield key and size of every file below the folder, in the system's order; blocks. Raises OSError."""
+    for key, _, status, _ in _walk(root, Matcher()):
+        yield key, status.st_size
+
+
 def file_at(root: str, key: str) -> FolderFile | None:
     """Return one regular file by its key, as `list_files` would list it; None: there is none. Blocks. Raises OSError."""
     path = os.path.join(root, key)  # noqa: PTH118 - as os.scandir joins them

@@ -16,10 +16,11 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
+from triggers.file_scan.survey import Survey
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
 from triggers.local_folder.explanation import explain_local_file, named
-from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files
+from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 from triggers.options import Duration
 
@@ -113,6 +114,29 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
             message, _, remedy = str(error).partition("; ")
             return [Finding.error("folder", message, remedy)]
         return [Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")]
+
+    async def survey(self) -> Finding | None:
+        try:
+            return (await run_sync(self._survey)).finding
+        except OSError:  # the next poll says why
+            return None
+
+    def _survey(self) -> Survey:
+        options = self.options
+        survey = Survey(
+            place=f"in {options.path}",
+            noun="files",
+            match=options.match,
+            regex=options.regex,
+            min_size=options.min_size,
+        )
+        for key, size in walked(options.path):
+            if survey.is_full:
+                survey.has_more = True
+                break
+            is_selected = self._matcher(key) and size >= options.min_size
+            survey.add(key, key, is_selected=is_selected)
+        return survey
 
     def source_identity(self) -> JsonValue:
         return self.identity_of("file.new_files", path=self.options.path)

@@ -41,6 +41,7 @@ from triggers.postgres.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.probes import Probes
 from triggers.postgres.reader import Reader, resumed
 from triggers.postgres.sql import TableName
+from triggers.postgres.survey import survey
 from triggers.postgres.watched_table import Altered
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
@@ -106,7 +107,10 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return [*self._examiner.warnings, *(self._reader.findings() if self._reader is not None else ())]
 
     async def check(self) -> list[Finding]:
-        return await self._examiner.check(self.examine_every)
+        findings = await self._examiner.check(self.examine_every)
+        if self.context.dry_run and all(finding.level != "error" for finding in findings):
+            findings.append(await survey(self._examiner.table))  # for people who check or preview
+        return findings
 
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()

@@ -171,7 +171,7 @@ class CredentialSource:
         self._resolved = None
 
     @asynccontextmanager
-    async def client(self, service: str, *, region: str | None, endpoint_url: str) -> AsyncGenerator[Any, None]:
+    async def client(self, service: str, *, region: str | None, endpoint_url: str | None) -> AsyncGenerator[Any, None]:
         """Open a client of another service with the current keys; close it within `CLIENT_LIFETIME`."""
         keys = await self.current()
         async with self._session.create_client(

@@ -27,6 +27,7 @@ from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue, QueueMessage
 from triggers.s3.shared import DatedPage
+from triggers.s3.survey import survey
 
 
 class S3NewFilesOptions(FileOptions):
@@ -58,6 +59,13 @@ _NO_ETAGS: Final = Finding.warning(
     " of its LastModified by as many bytes is missed",
     "have the S3 server, or the gateway in front of it, send ETags, or write each object under a key of its own",
 )
+
+
+_DOUBT: Final = (
+    "the responses of {} disagree about the time, and a watcher that starts at now waits until three agree; set the clocks of the"
+    " S3 server and of each gateway in front of it by NTP"
+)
+"""Why a watcher does not start at now while the time now is in doubt."""
 
 
 class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
@@ -116,6 +124,9 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._warnings = [finding for finding in findings if finding.level == "warning"]
         return findings
 
+    async def survey(self) -> Finding | None:
+        return await survey(self.client, self._selection, self.options)
+
     def source_identity(self) -> JsonValue:
         options = self.options
         return self.identity_of(
@@ -160,7 +171,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._lacks_etags = self._lacks_etags and after is not None
         async with aclosing(self._dated(after)) as dated:
             async for listed, reading in dated:
-                self._refuse_doubt(reading)
+                if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
+                    raise SourceUnavailable(_DOUBT.format(self.client.endpoint))
                 if len(signatures) <= PAGES:
                     signatures.append(listed.signature)
                 self._lacks_etags |= listed.lacks_etags
@@ -180,14 +192,6 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         async with aclosing(listing):
             async for page in listing:
                 yield page
-
-    def _refuse_doubt(self, reading: ClockReading) -> None:
-        """Raise `SourceUnavailable` if the watcher is to start at now, and the time now is in doubt."""
-        if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
-            raise SourceUnavailable(
-                f"the responses of {self.client.endpoint} disagree about the time, and a watcher that starts at now waits until "
-                "three agree; set the clocks of the S3 server and of each gateway in front of it by NTP"
-            )
 
     async def pause_alone(self) -> None:
         """Return for a hint, for the next scan, or when another watcher begins a scan of the same prefix."""
@@ -217,7 +221,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     def findings(self) -> Sequence[Finding]:
         """The warnings of the last check, and what people should know while it runs."""
         doubt = self.client.clocks[self.options.bucket].finding
-        return [*self._warnings, *([] if doubt is None else [doubt]), *([_NO_ETAGS] if self._lacks_etags else [])]
+        return [
+            *self._warnings,
+            *super().findings,
+            *([] if doubt is None else [doubt]),
+            *([_NO_ETAGS] if self._lacks_etags else []),
+        ]
 
     def wake(self) -> None:
         self._due = True

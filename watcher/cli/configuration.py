@@ -19,22 +19,14 @@ from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
-from watcher.cli.tables import Column, Columns, fields, properties, table, texts
+from watcher.cli.tables import Column, Columns, fields, properties, table
+from watcher.cli.verdicts import verdicts
 
 if TYPE_CHECKING:
     from config.models import Configuration
 
 _UNPROCESSABLE = 422
 ROLES = ("triggerer", "scheduler", "api")
-COLUMNS: Columns = {
-    "of": Column(
-        lambda finding: finding["watcher"] or (f"job {finding['job']}" if finding["job"] else "Airflow"), "id"
-    ),
-    **fields(check="check", level="level"),
-    **texts(message="message", remedy="remedy"),
-}
-
-
 SECTIONS = ("assets", "watchers", "connections", "aliases", "jobs")
 PROCESSES: Columns = {
     **fields(host="host", pid="pid"),
@@ -128,6 +120,7 @@ def check(
     connect: Annotated[
         bool, typer.Option("--connect", help="Reach every source and judge it, and look for what runs would miss.")
     ] = False,
+    details: Annotated[bool, typer.Option("--details", help="With --connect, also show what is right.")] = False,
 ) -> None:
     """Check the configuration: exit code 2 if it is wrong. With --connect also check the sources: 3 if one is wrong."""
     try:
@@ -143,7 +136,7 @@ def check(
     from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
 
     findings = anyio.run(all_findings, configuration)
-    show(findings, lambda: table(findings, COLUMNS))
+    show(findings, lambda: verdicts(findings, configuration.watchers, configuration.jobs, details=details))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(ExitCode.CHECK_FAILED)
 

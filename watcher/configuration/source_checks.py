@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from watcher.configuration.declarations import jobs_to_start, submitters, worksp
 from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
+from watcher.configuration.target_checks import target_findings
 from watcher.host.metadata import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
@@ -47,12 +49,8 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
-        async def check() -> Sequence[Finding]:
-            poll_timeout = configuration.settings.triggerer.poll_timeout
-            known = hosted.name in stored.positions
-            async with open_trigger(hosted, clients, poll_timeout, has_position=known, dry_run=True) as trigger:
-                return await trigger.check()
-
+        known = hosted.name in stored.positions
+        check = partial(_of_source, hosted, clients, configuration.settings.triggerer.poll_timeout, has_position=known)
         silence = "the source did not answer"
         of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
 
@@ -60,6 +58,8 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
         check = partial(by_name[job.submitter].check, job.application)
         silence = "the submitter did not answer"
         of_jobs[dag_id].extend(await _judged(check, silence, "check what it starts drivers with"))
+        target = partial(target_findings, configuration, configuration.jobs[dag_id])
+        of_jobs[dag_id].extend(await _judged(target, "the target did not answer", "check its address and the network"))
 
     async def judge_airflow(settings: AirflowSettings) -> None:
         remedy = "check settings.airflow.base_url, and that the network leads there"
@@ -84,6 +84,17 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
         ({"watcher": None, "job": None}, of_airflow),
     ]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
+
+
+async def _of_source(
+    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, has_position: bool
+) -> Sequence[Finding]:
+    """Return the findings of the trigger's check, and how much there is to report if it found no error."""
+    async with open_trigger(hosted, clients, poll_timeout, has_position=has_position, dry_run=True) as trigger:
+        findings = await trigger.check()
+        is_reached = all(finding.level != "error" for finding in findings)
+        selected = await trigger.survey() if is_reached else None
+    return findings if selected is None else [*findings, selected]
 
 
 @dataclass(frozen=True, kw_only=True)

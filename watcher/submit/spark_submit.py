@@ -30,7 +30,7 @@ from watcher.submit.spark import command
 from watcher.submit.spark.class_archive import archive_folder, find_archive
 from watcher.submit.spark.command import ClassArchive
 from watcher.submit.spark.packages import packages_finding
-from watcher.submit.spark.runtime import Runtime, find_runtime, linked_spark
+from watcher.submit.spark.runtime import JAVA_REMEDY, Runtime, find_runtime, java_fault, linked_spark
 from watcher.submit.spark.ui import ask_spark_ui
 from watcher.submit.spark.yarn import MARK, end_applications_left, resource_managers
 from watcher.submit.warm.driver import WARM_PROGRAM
@@ -135,6 +135,8 @@ class SparkSubmit(ShimSubmitter):
             problem, _, remedy = str(error).partition(": ")
             yield Finding(check="runtime", level="error", message=problem, remedy=remedy)
             return
+        if fault := java_fault(runtime.java):
+            yield Finding(check="java", level="error", message=fault, remedy=JAVA_REMEDY)
         if application.packages and "properties_file" not in dict(missing):
             whole = _with_properties(application, "spark")
             if finding := packages_finding(whole, runtime, self.workspace.environment):

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 from watcher.submit.base import SubmitError
 
 OLDEST_JAVA = 17
-_REMEDY = (
+JAVA_REMEDY = (
     f"install Java {OLDEST_JAVA} or newer (Debian, Ubuntu: apt-get install openjdk-17-jre-headless) or set JAVA_HOME"
 )
 _LOCATE = "import importlib.util as u; s = u.find_spec('pyspark'); print(s.origin if s and s.origin else '')"
@@ -62,12 +62,31 @@ def java_home(environment: Mapping[str, str]) -> Path:
     program = shutil.which("java", path=f"{home}/bin" if home else environment.get("PATH"))
     if program is None:
         where = f"in JAVA_HOME {home}" if home else "on the PATH"
-        raise SubmitError(f"Spark needs Java, and none was found {where}: {_REMEDY}")
+        raise SubmitError(f"Spark needs Java, and none was found {where}: {JAVA_REMEDY}")
     folder = Path(program).resolve().parent.parent
     version = java_version(folder)
     if version is not None and version < OLDEST_JAVA:
-        raise SubmitError(f"Spark needs Java {OLDEST_JAVA} or newer, but {folder} is Java {version}: {_REMEDY}")
+        raise SubmitError(f"Spark needs Java {OLDEST_JAVA} or newer, but {folder} is Java {version}: {JAVA_REMEDY}")
     return folder
+
+
+@lru_cache(maxsize=64)
+def java_fault(folder: Path) -> str | None:
+    """Run `java -version`, and return why Spark cannot use this Java; None if it can. Blocking."""
+    program = str(folder / "bin" / "java")
+    try:
+        answer = subprocess.run(  # noqa: S603 - the Java that Spark's scripts would run
+            [program, "-version"], capture_output=True, text=True, errors="replace", check=False, timeout=60
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return f"{program} does not run ({error})"
+    says = " ".join((answer.stderr + answer.stdout).split())[:300]
+    if answer.returncode:
+        return f"`{program} -version` ends with {answer.returncode}: {says}"
+    version = re.search(r'version "(?:1\.)?(\d+)', says)
+    if version is not None and int(version[1]) < OLDEST_JAVA:
+        return f"Spark needs Java {OLDEST_JAVA} or newer, but {program} is Java {version[1]}"
+    return None
 
 
 def java_version(folder: Path) -> int | None:
