@@ -152,6 +152,8 @@ watcher = _table(
                     "definition",
                     "findings",
                     "polls",
+                    "failing_since",
+                    "next_try_at",
                 ),
             ),
         },
@@ -172,6 +174,8 @@ watcher = _table(
     Column("definition", String(64)),  # the hash that its host must know it by; null: applied by an older program
     Column("findings", Text),  # JSON: what its host found that a person should check; null: nothing
     Column("polls", Text),  # JSON: its last polls that found something, or failed
+    Column("failing_since", UtcDateTime),  # null: it works, or a person has paused or resumed it since
+    Column("next_try_at", UtcDateTime),  # when its host retries after a failure
 )
 
 watcher_position = _table(
