@@ -27,6 +27,8 @@ class Explanation:
     """What decided, as JSON."""
     name: Any = None
     """How events name the item, as JSON: the `key` or `path` of a file, a row's key, or an id."""
+    rejected_as: Any = None
+    """How the watcher names it among the items that it rejects, if otherwise."""
     in_ranges: bool = False
     """Whether events name it within ranges of ids."""
     version: Mapping[str, Any] | None = None
@@ -42,6 +44,7 @@ class Explanation:
             sentence=document["sentence"],
             facts=document["facts"],
             name=document["name"],
+            rejected_as=document["rejected_as"],
             in_ranges=document["in_ranges"],
             version=document["version"],
             written=document["written"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from triggers.base import StoredPosition
@@ -24,28 +24,30 @@ class SeenFile:
     """Whether the watcher selects it, by size and kind. Its name was judged before."""
 
 
-def not_matched(key: str, name: str, options: FileOptions) -> Explanation | None:
+def not_matched(key: str, named: Explanation, options: FileOptions) -> Explanation | None:
     """Return why a name below the watched place is not selected; None: it is."""
     if options.matcher(key):
         return None
     pattern, which = (options.match, "match") if options.match is not None else (options.regex, "regex")
     sentence = f"{key!r} does not match `{which}: {pattern}`"
-    return Explanation(state="not_matched", sentence=sentence, facts={which: pattern, "key": key}, name=name)
+    return replace(named, state="not_matched", sentence=sentence, facts={which: pattern, "key": key})
 
 
-def missing(name: str) -> Explanation:
-    return Explanation(state="missing", sentence="the source does not have this file now", name=name)
+def missing(named: Explanation) -> Explanation:
+    return replace(named, state="missing", sentence="the source does not have this file now")
 
 
-def explain_file(seen: SeenFile, name: str, options: FileOptions, position: StoredPosition | None) -> Explanation:
+def explain_file(
+    seen: SeenFile, named: Explanation, options: FileOptions, position: StoredPosition | None
+) -> Explanation:
     """Return what the watcher did, or will do, with the version of a file that is there now."""
     modified = format_moment(seen.version.modified)
     state, sentence, facts = _not_selected(seen, options) or _judged(seen, options, position)
-    return Explanation(
+    return replace(
+        named,
         state=state,
         sentence=sentence,
         facts={"modified": modified, "size": seen.size, **facts},
-        name=name,
         version=seen.version.describe() if seen.version.fault is None else None,
         written=modified,
     )
@@ -67,20 +69,20 @@ def _not_selected(seen: SeenFile, options: FileOptions) -> _Judgement | None:
 def _judged(seen: SeenFile, options: FileOptions, position: StoredPosition | None) -> _Judgement:
     """Judge a version that the watcher selects."""
     version, start, modified = seen.version, options.start_from, format_moment(seen.version.modified)
-    if isinstance(start, int) and version.modified < start:
-        text = format_moment(start)
-        return "before_start", f"it was modified at {modified}, before `start: {text}`", {"start": text}
     scan = ScanState.starting(start) if position is None else ScanState.from_json(position.state)
     if scan.baseline == "now":
         return "before_start", "the watcher begins with its next poll, and passes over what is there then", {}
     handled = {} if position is None else position.rows
     if scan.accounts_for(version, handled):
+        if isinstance(start, int) and version.modified < start:
+            text = format_moment(start)
+            return "before_start", f"it was modified at {modified}, before `start: {text}`", {"start": text}
         facts = {} if version.fingerprint in handled else {"horizon": text_of(scan.horizon)}
         return "reported", f"the watcher is done with its version of {modified}", facts
     if version.fault is not None and options.on_bad_row == "stop":
         return "waiting", f"no event can name it, and the watcher stops at it: {version.fault}", {"reason": "fault"}
     until = version.modified + length_of(options.min_age)
-    if until > seen.clock:
+    if options.min_age and until > seen.clock:
         text = format_moment(until)
         sentence = f"it is younger than `min_age`: it was modified at {modified} and is reported from {text} on"
         return "waiting", sentence, {"reason": "min_age", "until": text}

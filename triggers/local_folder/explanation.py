@@ -33,7 +33,9 @@ def key_of(item: str, root: str) -> str | Explanation:
 def named(item: str, root: str) -> Explanation:
     """Return how events name the file that an item means (pure)."""
     key = key_of(item, root)
-    return key if isinstance(key, Explanation) else replace(cannot_tell(item), name=_name_of(key, root))
+    if isinstance(key, Explanation):
+        return key
+    return replace(cannot_tell(item), name=_name_of(key, root), rejected_as=key)
 
 
 def _name_of(key: str, root: str) -> str:
@@ -47,8 +49,8 @@ async def explain_local_file(
     key = key_of(item, root)
     if isinstance(key, Explanation):
         return key
-    name = _name_of(key, root)
-    if (unmatched := not_matched(key, name, options)) is not None:
+    named_file = named(item, root)
+    if (unmatched := not_matched(key, named_file, options)) is not None:
         return unmatched
     now = clock()
     try:
@@ -58,6 +60,6 @@ async def explain_local_file(
             f"{key!r} cannot be looked at ({error.strerror}); check the rights and the mount"
         ) from error
     if file is None:
-        return missing(name)
+        return missing(named_file)
     seen = SeenFile(version=file, size=file.size, clock=now, is_selected=file.size >= options.min_size)
-    return explain_file(seen, name, options, position)
+    return explain_file(seen, named_file, options, position)

@@ -84,11 +84,12 @@ def explain_id(
         return _absent(number, options, ledger)
     if not row["keep"]:
         return answer("not_matched", f"the row does not meet `where: {options.where}`", where=options.where)
-    if not row["above"]:
+    is_handled = ledger is not None and ledger.accounts_for(number, number)
+    if not row["above"] and (is_handled or ledger is None):
         return answer("before_start", f"its id is not above `start: {options.start}`", start=options.start)
     if ledger is None and options.start == "now":
         return answer("before_start", _PASSED)
-    if ledger is not None and ledger.accounts_for(number, number):
+    if is_handled:
         return answer("reported", "the watcher has accounted for its id")
     return answer("waiting", "it is committed, and the next poll reports it", reason="poll")
 
@@ -166,7 +167,7 @@ def explain_version(row: Mapping[str, Any], options: NewRowsOptions, *, is_handl
 
     if not row["keep"]:
         return answer("not_matched", f"the row does not meet `where: {options.where}`", where=options.where)
-    if not row["above"]:
+    if not row["above"] and is_handled is not False:
         return answer("before_start", f"it was last written at {row['written']}, before `start: {options.start}`")
     if is_handled is None and options.start == "now":
         return answer("before_start", _PASSED)

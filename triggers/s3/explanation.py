@@ -45,11 +45,12 @@ async def explain_object(
     key = key_of(item, selection.bucket, selection.prefix)
     if isinstance(key, Explanation):
         return key
-    if (unmatched := not_matched(key[len(selection.prefix) :], key, options)) is not None:
+    named_object = named(item, selection.bucket, selection.prefix)
+    if (unmatched := not_matched(key[len(selection.prefix) :], named_object, options)) is not None:
         return unmatched
     listed, reading = await client.list_page(selection.bucket, key, None, max_keys=1)
     if not listed.rows or listed.key_bytes(listed.rows[0]) != key.encode():
-        return missing(key)
+        return missing(named_object)
     page = S3Page(listed=listed, reading=reading, selection=selection, cache=FingerprintCache())
     [fingerprint, *_] = page.fingerprints()
     seen = SeenFile(
@@ -58,4 +59,4 @@ async def explain_object(
         clock=page.clock,
         is_selected=fingerprint != NOT_SELECTED,
     )
-    return explain_file(seen, key, options, position)
+    return explain_file(seen, named_object, options, position)

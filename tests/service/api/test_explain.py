@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import random
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import anyio
 import asyncpg
 
 from store.database import Database
 from tests.databases import on_both
-from tests.effort import SEED, effort
-from tests.servers import PostgresDatabase
-from tests.service.api.explained_world import ExplainedWorld, explained_world
+from tests.servers import PostgresDatabase, S3Server
+from tests.service.api.explained_sources import s3_connection
+from tests.service.api.explained_world import explained_world
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
+from triggers.s3.new_files import S3NewFiles
 
 OPTIONS = {"match": "**/*.csv", "min_size": 2, "min_age": "0s", "interval": "1ms", "batch": {"max_files": 7}}
 
@@ -27,75 +27,6 @@ def put(folder: Path, name: str, content: str = "xx") -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content)
     return path
-
-
-class Files:
-    """Random files of a folder, each with the state that it is in by construction."""
-
-    def __init__(self, folder: Path, count: int) -> None:
-        seed = random.Random(SEED)
-        self.folder = folder
-        self.expected: dict[str, str] = {}
-        self._names = iter(
-            sorted({f"{seed.randrange(10)}/ü {seed.getrandbits(60)}" for _ in range(2 * count)}, key=hash)
-        )
-
-    def some(self, number: int, state: str, ending: str = ".csv", content: str = "xx") -> list[str]:
-        names = [next(self._names) + ending for _ in range(number)]
-        for name in names:
-            put(self.folder, name, content)
-            self.expected[name] = state
-        return names
-
-
-async def files_in_every_state(world: ExplainedWorld, files: Files, each: int) -> None:
-    """Bring files into each state by what the watcher, the scheduler and people do."""
-    files.some(each, "before_start")
-    await anyio.sleep(
-        0.1
-    )  # by more than the kernel's clock for files may be behind, so that they are older than the start
-    await world.poll("files")
-    files.some(each, "not_matched", ".txt")
-    files.some(each, "not_matched", content="x")
-    files.some(each, "loaded")
-    gone = files.some(each, "loaded")
-    replaced = files.some(each, "replaced")
-    await world.poll("files")
-    await world.consume("success", bad_records=3)
-    for state in ("failed", "running", "queued"):
-        files.some(each, state)
-        await world.poll("files")
-        await world.consume(state, reason=f"the reason of {state}")
-    files.some(each, "dequeued")
-    await world.poll("files")
-    answer = await world.client.delete("/api/v2/dags/load/assets/queuedEvents")
-    assert answer.status_code == 204
-    files.some(each, "queued")
-    await world.poll("files")
-    files.some(each, "waiting")
-    for name in gone:
-        (files.folder / name).unlink()
-    for name in replaced:
-        put(files.folder, name, "another content")
-    for _ in range(each):
-        files.expected[next(files._names) + ".csv"] = "missing"
-        files.expected[f"../{next(files._names)}.csv"] = "outside"
-
-
-@on_both
-async def test_random_files_in_every_state_are_explained(database: Database, tmp_path: Path) -> None:
-    each = effort(3, 70)
-    files = Files(tmp_path / "in", 20 * each)
-    files.folder.mkdir()
-    triggers: Mapping[str, Any] = {"files": (FileNewFiles, {"path": str(files.folder), **OPTIONS})}
-    async with explained_world(database, triggers, {"files"}, tmp_path) as world:
-        await files_in_every_state(world, files, each)
-
-        answered = {name: await world.state(name, "files") for name in files.expected}
-
-    wrong = {name: (state, files.expected[name]) for name, state in answered.items() if state != files.expected[name]}
-    assert wrong == {}
-    assert set(answered.values()) >= {"loaded", "running", "queued", "failed", "dequeued", "replaced", "waiting"}
 
 
 @on_both
@@ -144,71 +75,88 @@ async def test_what_an_event_named_and_the_retention_removed_is_unknown(database
         assert await world.state("a.csv", "files") == "before_start"  # the file is younger than what was removed
 
 
-async def test_random_rows_in_every_state_are_explained(
+async def test_a_file_that_no_event_can_name_is_rejected_and_a_young_one_waits(
+    database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    put(folder, "b.txt")
+    put(folder, os.fsdecode(b"a\xff.csv"))
+    common = {"path": str(folder), **OPTIONS}
+    triggers: Mapping[str, Any] = {
+        "files": (FileNewFiles, {**common, "start": "all", "on_bad_row": "report"}),
+        "stops": (FileNewFiles, {**common, "start": "all"}),
+        "young": (FileNewFiles, {**common, "start": "all", "min_age": "1h"}),
+        "later": (FileNewFiles, {**common, "start": "2999-01-01T00:00:00Z"}),
+        "large": (FileNewFiles, {**common, "min_size": 1000}),
+        "begins": (FileNewFiles, {**common, "start": "now"}),
+    }
+    async with explained_world(database, triggers, {"files"}, tmp_path) as world:
+        await world.poll("files")
+        good = put(folder, "c.csv")
+        states = {name: await world.state("c.csv", name) for name in triggers}
+        assert states == {
+            "files": "waiting",
+            "stops": "waiting",
+            "young": "waiting",
+            "later": "before_start",
+            "large": "not_matched",
+            "begins": "before_start",
+        }
+        [rejected] = await world.explained("a\\xff.csv", watcher="files")
+        assert (rejected["state"], "UTF-8" in rejected["facts"]["reason"]) == ("rejected", True)
+        assert await world.state("b.txt", "files") == "not_matched"
+        assert await world.state(f"../{good.name}", "files") == "outside"
+
+
+async def test_a_file_is_known_by_its_event_while_the_bucket_does_not_answer(
+    database: Database, s3_server: S3Server, bucket: str, tmp_path: Path
+) -> None:
+    s3_server.client.put_object(Bucket=bucket, Key="in/a.csv", Body=b"x")
+    options = {"bucket": bucket, "prefix": "in/", "start": "all", "interval": "1ms"}
+    triggers: Mapping[str, Any] = {"bucket": (S3NewFiles, options)}
+    connection = s3_connection(s3_server)
+    async with explained_world(database, triggers, {"bucket"}, tmp_path, s3=connection) as world:
+        await world.poll("bucket")
+        await world.consume("success")
+    gone = connection.model_copy(update={"endpoint_url": "http://127.0.0.1:9"})
+    async with explained_world(database, triggers, {"bucket"}, tmp_path, s3=gone) as world:
+        [loaded] = await world.explained(f"s3://{bucket}/in/a.csv")
+        [unknown] = await world.explained(f"s3://{bucket}/in/b.csv")
+    assert (loaded["state"], unknown["state"]) == ("loaded", "unknown")
+
+
+async def test_rows_in_a_gap_rejected_and_behind_a_lock(
     database: Database, postgres_database: PostgresDatabase, tmp_path: Path
 ) -> None:
-    each = effort(3, 70)
-    expected: dict[str, str] = {}
-    source = await asyncpg.connect(postgres_database.dsn)
-    writer = await asyncpg.connect(postgres_database.dsn)
-    await source.execute(
-        "CREATE TABLE orders (id bigint GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, note text, weight int DEFAULT 1)"
-    )
+    rows, writer = [await asyncpg.connect(postgres_database.dsn) for _ in range(2)]
+    await rows.execute("CREATE TABLE orders (id bigint PRIMARY KEY GENERATED BY DEFAULT AS IDENTITY, weight int)")
     connection = PostgresConnection.model_validate({"type": "postgres", "dsn": postgres_database.dsn})
-    options = {
-        "table": "public.orders",
-        "where": "note <> 'hidden' AND 1 / weight > 0",
-        "on_bad_row": "report",
-        "interval": "1ms",
-        "batch": {"max_rows": 5},
-    }
-
-    async def insert(state: str, note: str = "a", weight: int = 1, by: asyncpg.Connection = source) -> list[str]:
-        rows = await by.fetch(
-            "INSERT INTO orders (note, weight) SELECT $1, $3 FROM generate_series(1, $2) RETURNING id",
-            note,
-            each,
-            weight,
-        )
-        ids = [str(row["id"]) for row in rows]
-        expected.update(dict.fromkeys(ids, state))
-        return ids
-
-    triggers: Mapping[str, Any] = {"rows": (NewRows, options)}
-    async with explained_world(database, triggers, {"rows"}, tmp_path, postgres=connection) as world:
-        await insert("before_start")
-        await world.poll("rows")
+    options = {"table": "public.orders", "where": "1 / weight > 0", "on_bad_row": "report", "interval": "1ms"}
+    triggers: Mapping[str, Any] = {"rows": (NewRows, {**options, "start": 1, "lock_timeout": "10ms"})}
+    async with explained_world(database, triggers, set(), tmp_path, postgres=connection) as world:
+        await rows.execute("INSERT INTO orders (weight) VALUES (1), (1), (0)")  # 1 to 3
         transaction = writer.transaction()
         await transaction.start()
-        await insert("waiting", by=writer)  # a gap
-        await insert("not_matched", "hidden")
-        await insert("rejected", weight=0)
-        deleted = await insert("loaded")
-        await insert("loaded")
+        await writer.execute("INSERT INTO orders (weight) VALUES (1)")  # 4
+        await rows.execute("INSERT INTO orders (weight) VALUES (1)")  # 5
         await world.poll("rows")
-        await world.consume("success")
-        for state in ("failed", "running", "queued"):
-            await insert(state)
-            await world.poll("rows")
-            await world.consume(state)
-        await insert("dequeued")
-        await world.poll("rows")
-        await world.client.delete("/api/v2/dags/load/assets/queuedEvents")
-        late = await insert("waiting")
-        await source.execute("DELETE FROM orders WHERE id = ANY($1::bigint[])", [int(number) for number in deleted])
-        expected |= {str(int(late[-1]) + number): "missing" for number in range(1000, 1000 + each)}
-        expected |= {"x": "outside", '["a"]': "outside"}
-
-        answered = {
-            item: await world.state(item, "rows")
-            for item in random.Random(SEED).sample(sorted(expected), len(expected))
-        }
-        [gap] = await world.explained(next(item for item, state in expected.items() if state == "waiting"))
+        answered = {item: (await world.explained(item, watcher="rows"))[0] for item in ("1", "2", "3", "4", "5", "x")}
+        pid = await writer.fetchval("SELECT pg_backend_pid()")
         await transaction.rollback()
-
-    wrong = {item: (state, expected[item]) for item, state in answered.items() if state != expected[item]}
-    assert wrong == {}
-    assert gap["facts"]["reason"] == "gap"
-    assert str(await writer.fetchval("SELECT pg_backend_pid()")) in gap["sentence"]
+        transaction = writer.transaction()
+        await transaction.start()
+        await writer.execute("LOCK TABLE orders")
+        [locked] = await world.explained("77")
+        await transaction.rollback()
+    assert {item: answer["state"] for item, answer in answered.items()} == {
+        "1": "before_start",
+        "2": "reported",
+        "3": "rejected",
+        "4": "waiting",
+        "5": "reported",
+        "x": "outside",
+    }
+    assert (answered["4"]["facts"]["reason"], str(pid) in answered["4"]["sentence"]) == ("gap", True)
+    assert (locked["state"], locked["facts"]["reason"], str(pid) in locked["sentence"]) == ("waiting", "lock", True)
+    await rows.close()
     await writer.close()
-    await source.close()

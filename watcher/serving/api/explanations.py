@@ -98,7 +98,7 @@ async def _answer(
         deletions=()
         if since is None
         else await explanations.deletions_after(connection, row.asset_id, scheduled, since),
-        rejections=await explanations.rejections_of(connection, name, explanation.name),
+        rejections=await explanations.rejections_of(connection, name, explanation.rejected_as or explanation.name),
         scheduled=scheduled,
         begun=await explanations.begun_at(connection, row.asset_id),
         events_since=now - timedelta(days=limits.event_retention_days),

@@ -1,0 +1,189 @@
+"""Random files and rows, each in a state that a model of three rules knows: explained, they are in that state."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import anyio
+import asyncpg
+import pytest
+from sqlalchemy import update
+
+from store.database import Database
+from store.database.schema import run
+from tests.databases import on_both
+from tests.effort import SEED, effort
+from tests.servers import PostgresDatabase, S3Server
+from tests.service.api.explained_sources import BucketSource, FolderSource, RowsById, RowsByKey, Source, s3_connection
+from tests.service.api.explained_world import ExplainedWorld, explained_world
+from triggers.postgres.connection import PostgresConnection
+
+FATES = ("success", "failed", "failed", "running", "queued", "dequeue", "delete", "keep")
+"""What becomes of the events of a round: a run in this state, or what people do to the queue or to the run."""
+STATES = {"success": "loaded", "dequeue": "dequeued", "delete": "dequeued", "keep": "queued"}
+
+
+@dataclass(kw_only=True)
+class Item:
+    is_matched: bool
+    gone: str = "missing"
+    """The state of an item that was deleted and that no event names."""
+    version: int | None = 0
+    """The content that the source has; None: it was deleted."""
+    passed: int | None = None
+    """The content that was there before the watcher's start."""
+    reported: dict[int, int] = field(default_factory=dict)
+    """The round that reported each content."""
+
+
+@dataclass(kw_only=True)
+class Model:
+    """What people know: a poll reports each content that is there and matches, once; events share their round's fate."""
+
+    fates: dict[int, tuple[str, str | None]] = field(default_factory=dict)
+    """For each round the state of its events, and their run."""
+    items: dict[str, dict[int, Item]] = field(default_factory=dict)
+
+    def of(self, source: str) -> Iterator[tuple[int, Item]]:
+        yield from self.items.setdefault(source, {}).items()
+
+    def poll(self, source: str, round_: int | None) -> None:
+        """`round_` None: the first poll, which reports nothing."""
+        for _, item in self.of(source):
+            if item.version is not None and item.is_matched and item.version not in item.reported:
+                if round_ is None:
+                    item.passed = item.version
+                elif item.passed != item.version:
+                    item.reported[item.version] = round_
+
+    def expected(self, item: Item) -> tuple[str, str | None]:
+        """Return the item's state, and its run."""
+        last = None if not item.reported else self.fates[item.reported[max(item.reported)]]
+        if item.version is None:
+            return last or (item.gone, None)
+        if item.version in item.reported:
+            return self.fates[item.reported[item.version]]
+        if not item.is_matched:
+            return "not_matched", None
+        if item.version == item.passed:
+            return "before_start", None
+        return ("waiting", None) if last is None else ("replaced", last[1])
+
+
+async def change(source: Source, items: dict[int, Item], seed: random.Random, numbers: Iterator[int], new: int) -> None:
+    """Make new items, and write some of the others again or delete them."""
+    there = [number for number, item in items.items() if item.version is not None]
+    for number in seed.sample(there, len(there) // 4):
+        item = items[number]
+        assert item.version is not None
+        if seed.random() < 0.5:
+            await source.delete(number)
+            item.version = None
+        elif source.rewrites:
+            item.version += 1
+            await source.write(number, item.version, is_matched=item.is_matched)
+    for _ in range(new):
+        number, item = next(numbers), Item(is_matched=seed.random() < 0.85)
+        if source.names_decide and not item.is_matched:
+            item.gone = "not_matched"
+        await source.write(number, 0, is_matched=item.is_matched)
+        items[number] = item
+
+
+async def decide(world: ExplainedWorld, fate: str) -> str | None:
+    """Let the fate come to pass. Return the run that has the events of the round."""
+    if fate == "keep":
+        return None
+    if fate == "dequeue":
+        await world.client.delete("/api/v2/dags/load/assets/queuedEvents")
+        return None
+    run_id = await world.consume("success" if fate == "delete" else fate)
+    if fate == "delete":
+        answer = await world.client.delete(f"/api/v2/dags/load/dagRuns/{run_id}")
+        assert answer.status_code == 204, answer.text
+    return run_id
+
+
+@on_both
+@pytest.mark.service
+async def test_random_files_and_rows_are_explained_as_a_model_knows_them(
+    database: Database,
+    postgres_database: PostgresDatabase,
+    s3_server: S3Server,
+    bucket: str,
+    tmp_path: Path,
+) -> None:
+    seed, numbers, model = random.Random(SEED), count(1), Model()
+    fates = [*FATES * effort(1, 2)]
+    seed.shuffle(fates)
+    new = effort(120, 1200) // (4 * (len(fates) + 2))
+    rows = await asyncpg.connect(postgres_database.dsn)
+    await rows.execute(RowsById.TABLE)
+    await rows.execute(RowsByKey.TABLE)
+    sources: Mapping[str, Source] = {
+        "folder": FolderSource(tmp_path / "in", seed),
+        "bucket": BucketSource(s3_server.client, bucket, seed),
+        "by_id": RowsById(rows),
+        "by_key": RowsByKey(rows),
+    }
+    triggers = {name: (source.trigger, source.options) for name, source in sources.items()}
+    postgres = PostgresConnection.model_validate({"type": "postgres", "dsn": postgres_database.dsn})
+    async with explained_world(
+        database, triggers, {*sources}, tmp_path, postgres=postgres, s3=s3_connection(s3_server)
+    ) as world:
+        waiting: list[int] = []
+        for round_, fate in enumerate([None, *fates, None]):
+            for name, source in sources.items():
+                await change(source, dict_of(model, name), seed, numbers, new)
+            if fate is None and round_ > 0:
+                break  # what came last is polled by nobody
+            if round_ == 0:
+                await anyio.sleep(1.1)  # what a bucket got in the second of the start may count as new
+            for name in sources:
+                await world.poll(name)
+                model.poll(name, None if fate is None else round_)
+            if fate is not None:
+                waiting.append(round_)
+                run_id = await decide(world, fate)
+                model.fates |= dict.fromkeys(waiting, (STATES.get(fate, fate), run_id))
+                waiting = waiting if fate == "keep" else []
+        await turn(world, model, seed)
+
+        wrong, counted = [], Counter[str]()
+        for name, number in seed.sample(all_of(model), len(all_of(model))):
+            state, run_id = model.expected(model.items[name][number])
+            [answer] = await world.explained(sources[name].item(number), watcher=name)
+            counted[answer["state"]] += 1
+            if answer["state"] != state or (run_id is not None and run_id not in [r["run_id"] for r in answer["runs"]]):
+                wrong.append((name, sources[name].item(number), state, run_id, answer))
+    await rows.close()
+    assert wrong == []
+    assert {*counted} == {
+        *("loaded", "failed", "running", "queued", "dequeued", "replaced"),
+        *("waiting", "before_start", "not_matched", "missing"),
+    }
+
+
+def dict_of(model: Model, name: str) -> dict[int, Item]:
+    return model.items.setdefault(name, {})
+
+
+def all_of(model: Model) -> list[tuple[str, int]]:
+    return [(name, number) for name, items in sorted(model.items.items()) for number in items]
+
+
+async def turn(world: ExplainedWorld, model: Model, seed: random.Random) -> None:
+    """Let one of the failed runs be retried: what its items are changes with it."""
+    runs = sorted({run_id for state, run_id in model.fates.values() if state == "failed" and run_id})
+    chosen = seed.choice(runs)
+    async with world.database.transaction() as connection:
+        await connection.execute(update(run).where(run.c.run_id == chosen).values(state="running"))
+    model.fates = {
+        round_: ("running", run_id) if run_id == chosen else (state, run_id)
+        for round_, (state, run_id) in model.fates.items()
+    }
