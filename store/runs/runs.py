@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, func, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
@@ -19,16 +19,13 @@ from store.database.paging import among, equal, newest, one_of
 from store.database.schema import (
     asset_event,
     database_now,
-    job,
     queued_event,
     run,
     run_asset_event,
     task_instance,
-    task_try,
 )
 from store.errors import no_run
-from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs.queues import ACTIVE, JobQueue
+from store.runs.queues import JobQueue
 
 _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
@@ -143,66 +140,12 @@ async def _insert_run(
     return trace_of_run
 
 
-@dataclass(frozen=True, kw_only=True)
-class Startable:
-    """A task instance that waits to be started, as the try of this `key`."""
-
-    key: TryKey
-    run_state: str
-    trace_id: str
-    definition: JobDefinition
-
-
-async def startable(connection: AsyncConnection) -> Sequence[Startable]:
-    """Return task instances that may start now, of configured and unpaused jobs, oldest run first.
-
-    The caller checks `max_active_runs`.
-    """
-    t = task_instance.c
-    statement = (
-        select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-        .add_columns(run.c.state.label("run_state"), run.c.trace_id, job.c.definition)
-        .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
-        .join(job, job.c.dag_id == t.dag_id)
-        .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
-        .order_by(run.c.id)
-    )
-    return [
-        Startable(
-            key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
-            run_state=row.run_state,
-            trace_id=row.trace_id,
-            definition=row.definition,
-        )
-        for row in await connection.execute(statement)
-    ]
-
-
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     """Return how long until the next retry that is not due yet; None if there is none."""
     t = task_instance.c
     later = and_(t.state == "up_for_retry", t.not_before > database_now())
     due, now = (await connection.execute(select(func.min(t.not_before), database_now()).where(later))).one()
     return None if due is None else max(due - now, timedelta(0))
-
-
-async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
-    """Show people why queued task instances have not started; the start removes the note."""
-    t = task_instance.c
-    for some in chunks(task_instance_ids):
-        waiting = update(task_instance).where(t.id.in_(some), t.state == "queued", may_start())
-        await connection.execute(waiting.values(detail=reason))
-
-
-def may_start() -> ColumnElement[bool]:
-    """Return the condition that a task instance may start.
-
-    It is queued or its retry is due, and nothing of its current try is alive.
-    """
-    t, a = task_instance.c, task_try.c
-    due = or_(t.state == "queued", and_(t.state == "up_for_retry", t.not_before <= database_now()))
-    being_tried = exists().where(a.task_instance_id == t.id, a.try_number == t.try_number, a.ended_at.is_(None))
-    return and_(due, ~being_tried)
 
 
 async def running_runs(connection: AsyncConnection) -> dict[str, int]:

@@ -38,7 +38,7 @@ FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id;
 --         Index Only Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
 --     WorkTable Scan on queued_asset
 --   Aggregate (InitPlan)
---     Index Scan using ix_run_state_dag_id on run
+--     Index Only Scan using ix_run_state_dag_id_id on run
 --   CTE Scan on queued_asset
 --   Index Scan using pk_asset on asset
 --   Limit (SubPlan)

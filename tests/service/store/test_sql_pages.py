@@ -18,7 +18,7 @@ from store.keys import TryRef
 from store.processes import leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
-from store.runs import answers, queues, runs, tries, try_lookup
+from store.runs import answers, queues, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
@@ -61,7 +61,7 @@ async def check_of_the_scheduler(connection: AsyncConnection, _world: World) -> 
 
 
 async def check_of_the_dispatcher(connection: AsyncConnection, _world: World) -> None:
-    await runs.startable(connection)
+    await startable.next_startable(connection)
     await runs.running_runs(connection)
     await runs.next_retry_in(connection)
     await try_lookup.open_tries(connection, "home")
