@@ -491,7 +491,7 @@ queued_event = _table(
     Lifecycle(
         owner=RowOwner.JOB,
         kept=(
-            RemovedBy(function="store.runs.runs.create_triggered_run"),
+            RemovedBy(function="store.runs.runs.create_triggered_runs"),
             RemovedBy(function="store.runs.queues.remove"),
             _APPLYING,
         ),
