@@ -10,6 +10,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import timedelta
+from functools import lru_cache
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
 AssetId = NewType("AssetId", int)
@@ -186,8 +187,12 @@ class JobDefinition:
         return self.schedule is not None or self.cron is not None
 
     @classmethod
+    @lru_cache(maxsize=10_000)
     def from_json(cls, text: str) -> JobDefinition:
-        """Return the definition that a stored text holds; what an older release did not store has its default."""
+        """Return the definition that a stored text holds; what an older release did not store has its default.
+
+        Each version of a job is parsed once. Its rows are read all day.
+        """
         stored = json.loads(text)
         spark, cron, batch = stored.get("spark", {}), stored.get("cron"), stored.get("batch")
         if unknown := stored.keys() - _STORED:

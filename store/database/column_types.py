@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Float, Text
+from sqlalchemy import DateTime, Dialect, Float, Integer, Text
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
@@ -87,6 +87,25 @@ def _postgresql_time_in(element: Any, compiler: Any, **options: Any) -> str:
 def _sqlite_time_in(element: Any, compiler: Any, **options: Any) -> str:
     seconds = compiler.process(element.clauses, **options)
     return f"(strftime('%Y-%m-%d %H:%M:%f', 'now', {seconds} || ' seconds') || '000')"
+
+
+class number_in(FunctionElement[int]):  # noqa: N801  reads like the SQL function it is
+    """The whole number that a JSON object's text has under a name; null if it has none."""
+
+    type = Integer()
+    inherit_cache = True
+
+
+@compiles(number_in, "postgresql")
+def _postgresql_number(element: Any, compiler: Any, **options: Any) -> str:
+    text, name = (compiler.process(part, **options) for part in element.clauses)
+    return f"({text}::json ->> {name})::integer"
+
+
+@compiles(number_in, "sqlite")
+def _sqlite_number(element: Any, compiler: Any, **options: Any) -> str:
+    text, name = (compiler.process(part, **options) for part in element.clauses)
+    return f"json_extract({text}, '$.' || {name})"
 
 
 class seconds_between(FunctionElement[float]):  # noqa: N801  reads like the SQL function it is

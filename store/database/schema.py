@@ -50,6 +50,7 @@ database_now = column_types.database_now
 database_time_in = column_types.database_time_in
 in_utc = column_types.in_utc
 seconds_between = column_types.seconds_between
+number_in = column_types.number_in
 
 metadata = MetaData(
     naming_convention={
@@ -279,6 +280,7 @@ leader = _table(  # one row: the process that schedules and starts runs
     Column("owner", UUID, nullable=False),
     Column("epoch", BigInteger, nullable=False),  # +1 at every take-over
     Column("expires_at", UtcDateTime, nullable=False),
+    Column("start_reasons", Text),  # JSON: why the leader's last look started no further run; null: it started all
 )
 
 asset_store = _table(
@@ -499,7 +501,7 @@ queued_event = _table(
     Lifecycle(
         owner=RowOwner.JOB,
         kept=(
-            RemovedBy(function="store.runs.runs.create_triggered_run"),
+            RemovedBy(function="store.runs.runs.create_triggered_runs"),
             RemovedBy(function="store.runs.queues.remove"),
             _APPLYING,
         ),
@@ -512,6 +514,7 @@ queued_event = _table(
     Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
 )
 
+IS_OPEN: Final = text("ended_at IS NULL")
 HAS_UNRESOLVED_RECORDS: Final = text("bad_records > 0 AND bad_records_resolved_at IS NULL")
 
 run = _table(
@@ -538,7 +541,7 @@ run = _table(
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     UniqueConstraint("dag_id", "run_id"),
-    Index("ix_run_state_dag_id", "state", "dag_id"),
+    Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),
     Index(
         "ix_run_bad_records",
@@ -618,6 +621,7 @@ task_try = _table(
     Column("cancelled_at", UtcDateTime),  # somebody decided the outcome of its run: the process must be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
+    Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),
 )
 
 execution_answer = (

@@ -36,7 +36,8 @@ async def take(connection: AsyncConnection, owner: str, lease: timedelta, dialec
     """
     free = or_(leader.c.owner == owner, leader.c.expires_at <= database_now())
     values = {"owner": owner, "epoch": leader.c.epoch + 1, "expires_at": database_time_in(lease.total_seconds())}
-    taken = update(leader).where(leader.c.id == _ROW, free).values(**values).returning(leader.c.epoch)
+    taken = update(leader).where(leader.c.id == _ROW, free).values(**values, start_reasons=None)
+    taken = taken.returning(leader.c.epoch)
     while True:
         epoch = (await connection.execute(taken)).scalar_one_or_none()
         if epoch is not None:
@@ -54,6 +55,11 @@ async def renew(connection: AsyncConnection, epoch: int, lease: timedelta) -> bo
     renewed = database_time_in(lease.total_seconds())
     ours = update(leader).where(leader.c.epoch == epoch).values(expires_at=renewed)
     return (await connection.execute(ours.returning(leader.c.epoch))).scalar_one_or_none() is not None
+
+
+async def set_start_reasons(connection: AsyncConnection, epoch: int, reasons: str | None) -> None:
+    """Keep why no further run starts, for people who ask; nothing happens if somebody took over."""
+    await connection.execute(update(leader).where(leader.c.epoch == epoch).values(start_reasons=reasons))
 
 
 async def hold(connection: AsyncConnection, epoch: int) -> None:

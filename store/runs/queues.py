@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import CTE, ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, equal
@@ -67,66 +67,97 @@ async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
     return None if tick is None else max(tick - now, timedelta(0))
 
 
-async def set_clock(connection: AsyncConnection, queue: JobQueue, next_tick: datetime | None) -> None:
-    """Keep which tick is next, in the transaction that read the queue."""
-    this = update(job).where(job.c.dag_id == queue.dag_id)
-    await connection.execute(this.values(clock=queue.cron, next_tick=next_tick))
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """The tick of a job that is next, by the cron that the job has now; None: it has none."""
+
+    dag_id: str
+    cron: str | None
+    next_tick: datetime | None
 
 
-async def lock_queue(connection: AsyncConnection, dag_id: str) -> JobQueue | None:
-    """Lock a job's queue against other schedulers and read it; None if the job was removed or paused.
+async def set_clocks(connection: AsyncConnection, clocks: Sequence[Clock]) -> None:
+    """Keep which ticks are next, in the transaction that read the queues."""
+    if clocks:
+        rows = [{"b_dag_id": each.dag_id, "b_clock": each.cron, "b_next_tick": each.next_tick} for each in clocks]
+        await connection.execute(_SET_CLOCK, rows)
 
-    Reading costs a few index probes for each queued asset, however many events are queued. The lock leaves the job's
-    key alone, so whoever adds events to the queue does not wait.
+
+async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[JobQueue]:
+    """Lock jobs' queues against other schedulers and read them, without jobs that were removed or paused.
+
+    Reading costs a few index probes for each queued asset, however many events are queued. The locks leave the jobs'
+    keys alone, so whoever adds events to a queue does not wait.
     """
-    row = (await connection.execute(_LOCK_JOB, {"b_dag_id": dag_id})).one_or_none()
-    if row is None:
-        return None
-    rest = None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by)
-    rows = (await connection.execute(_LOOK, {"b_dag_id": dag_id})).all()
-    return JobQueue(
-        dag_id=dag_id,
-        task_id=row.task_id,
-        definition=row.definition,
-        cron=row.cron,
-        clock=row.clock,
-        next_tick=row.next_tick,
-        rest=rest,
-        active_runs=rows[0].runs,
-        first_events={row.name: row.first_event for row in rows if row.name is not None},
-        now=rows[0].now,
-    )
+    jobs = (await connection.execute(_LOCK_JOBS, {"b_dag_ids": list(dag_ids)})).all()
+    if not jobs:
+        return []
+    first_events: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    active: dict[str, int] = {}
+    rows = (await connection.execute(_LOOK, {"b_dag_ids": [row.dag_id for row in jobs]})).all()
+    for row in rows:
+        active[row.dag_id] = row.runs
+        if row.name is not None:
+            first_events[row.dag_id][row.name] = row.first_event
+    return [
+        JobQueue(
+            dag_id=row.dag_id,
+            task_id=row.task_id,
+            definition=row.definition,
+            cron=row.cron,
+            clock=row.clock,
+            next_tick=row.next_tick,
+            rest=None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by),
+            active_runs=active[row.dag_id],
+            first_events=first_events[row.dag_id],
+            now=rows[0].now,
+        )
+        for row in jobs
+    ]
 
 
-_q = queued_event.c
-_DAG_ID: Final = bindparam("b_dag_id", type_=job.c.dag_id.type)
-_LOCK_JOB: Final = (
-    select(job.c.task_id, job.c.definition, job.c.cron, job.c.clock, job.c.next_tick)
-    .add_columns(job.c.rest_to, job.c.rest_completed_by)
-    .where(job.c.dag_id == _DAG_ID, job.c.active, ~job.c.paused)
+_q, _j = queued_event.c, job.c
+_DAG_IDS: Final = bindparam("b_dag_ids", type_=_j.dag_id.type, expanding=True)
+_SET_CLOCK: Final = (
+    update(job)
+    .where(_j.dag_id == bindparam("b_dag_id"))
+    .values(clock=bindparam("b_clock"), next_tick=bindparam("b_next_tick"))
+)
+_LOCK_JOBS: Final = (
+    select(_j.dag_id, _j.task_id, _j.definition, _j.cron, _j.clock, _j.next_tick, _j.rest_to, _j.rest_completed_by)
+    .where(_j.dag_id.in_(_DAG_IDS), _j.active, ~_j.paused)
+    .order_by(_j.dag_id)
     .with_for_update(key_share=True)
 )
 
 
-@cache
-def _queue_probes() -> Select[Any]:
-    """Select each queued asset by one probe behind the previous one; the last row has none, so there is always a row.
+def queued_assets(dag_ids: ColumnElement[bool]) -> CTE:
+    """Select jobs with their queued assets, each by one probe behind the previous one; each job's last row has no asset.
 
     The requested order is that of one index alone: by another index, a probe without a match would read the whole
     queue.
     """
-    mine, order = _q.dag_id == _DAG_ID, (_q.asset_id, _q.event_id)
-    lowest = select(_q.asset_id).where(mine).order_by(*order).limit(1).scalar_subquery()
-    assets = select(lowest.label("asset_id")).cte("queued_asset", recursive=True)
-    following = select(_q.asset_id).where(mine, _q.asset_id > assets.c.asset_id).order_by(*order).limit(1)
-    each = assets.union_all(select(following.scalar_subquery()).where(assets.c.asset_id.is_not(None)))
-    first = select(_q.event_id).where(mine, _q.asset_id >= each.c.asset_id).order_by(*order).limit(1).scalar_subquery()
-    active = select(func.count(run.c.id)).where(run.c.dag_id == _DAG_ID, run.c.state.in_(ACTIVE)).scalar_subquery()
-    look = select(asset.c.name, first.label("first_event"), active.label("runs"), database_now().label("now"))
+    order = (_q.asset_id, _q.event_id)
+    lowest = select(_q.asset_id).where(_q.dag_id == _j.dag_id).order_by(*order).limit(1).correlate(job)
+    first = select(_j.dag_id, lowest.scalar_subquery().label("asset_id")).where(dag_ids)
+    assets = first.cte("queued_asset", recursive=True)
+    behind = (_q.dag_id == assets.c.dag_id, _q.asset_id > assets.c.asset_id)
+    following = select(_q.asset_id).where(*behind).order_by(*order).limit(1).correlate(assets).scalar_subquery()
+    return assets.union_all(select(assets.c.dag_id, following).where(assets.c.asset_id.is_not(None)))
+
+
+def _look() -> Select[Any]:
+    each = queued_assets(_j.dag_id.in_(_DAG_IDS))
+    here = (_q.dag_id == each.c.dag_id, _q.asset_id >= each.c.asset_id)
+    first = select(_q.event_id).where(*here).order_by(_q.asset_id, _q.event_id).limit(1).scalar_subquery()
+    mine = (run.c.dag_id == each.c.dag_id, run.c.state.in_(ACTIVE))
+    active = select(func.count(run.c.id)).where(*mine).scalar_subquery()
+    look = select(each.c.dag_id, asset.c.name, first.label("first_event"), active.label("runs"))
+    look = look.add_columns(database_now().label("now"))
     return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)
 
 
-_LOOK: Final = _queue_probes()
+_LOOK: Final = _look()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, ScalarSelect, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, ScalarSelect, and_, bindparam, delete, func, insert, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
@@ -19,16 +19,12 @@ from store.database.paging import among, equal, newest, one_of
 from store.database.schema import (
     asset_event,
     database_now,
-    job,
     queued_event,
     run,
     run_asset_event,
     task_instance,
-    task_try,
 )
 from store.errors import no_run
-from store.keys import JobDefinition, TaskInstanceKey, TryKey
-from store.runs.queues import ACTIVE, JobQueue
 
 _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
@@ -38,12 +34,6 @@ IS_THERE: Final = _r.state != DELETED
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
     return and_(_r.dag_id == dag_id, _r.run_id == run_id)
-
-
-async def has_run(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
-    """Whether the job has a run of this id, or had one that was deleted."""
-    rows = await connection.execute(select(run.c.id).where(this_run(dag_id, run_id)))
-    return rows.one_or_none() is not None
 
 
 async def is_there(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:
@@ -58,44 +48,83 @@ async def was_deleted(connection: AsyncConnection, dag_id: str, run_id: str) -> 
     return rows.one_or_none() is not None
 
 
-async def create_triggered_run(
-    connection: AsyncConnection,
-    queue: JobQueue,
-    run_id: str,
-    event_ids: Sequence[int],
-    completed_by: int | None,
-    tick: datetime | None = None,
-) -> str:
-    """Make one queued run of exactly these events, and take these rows off the queue by primary key.
-
-    It is called in the transaction that read the queue. The primary key of `run_asset_event` ensures as well that no
-    event is consumed twice. With a `tick` it is a scheduled run, whose logical date and data interval are the tick, as
-    in Airflow 3. Return its trace: that of the event which completed the condition, or a new one.
-    """
-    of_event = None if completed_by is None else select(_e.trace_id).where(_e.id == completed_by).scalar_subquery()
-    triggered_by, run_type = ("asset", "asset_triggered") if tick is None else ("timetable", "scheduled")
-    times = ("logical_date", "data_interval_start", "data_interval_end", "run_after")
-    columns = {} if tick is None else dict.fromkeys(times, tick)
-    trace_id = await _insert_run(
-        connection,
-        queue.dag_id,
-        run_id,
-        queue.task_id,
-        of_event,
-        triggered_by=triggered_by,
-        run_type=run_type,
-        columns=columns,
+async def existing(connection: AsyncConnection, pairs: Collection[tuple[str, str]]) -> frozenset[tuple[str, str]]:
+    """Return which of these (dag_id, run_id) belong to runs that are there, or that were deleted."""
+    if not pairs:
+        return frozenset()
+    these = tuple_(_r.dag_id, _r.run_id).in_(sorted(pairs))
+    return frozenset(
+        (row.dag_id, row.run_id) for row in await connection.execute(select(_r.dag_id, _r.run_id).where(these))
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TriggeredRun:
+    """A run of exactly these events of a job's queue. With a `tick` it is a scheduled run, as in Airflow 3."""
+
+    dag_id: str
+    task_id: str
+    run_id: str
+    event_ids: Sequence[int] = ()
+    completed_by: int | None = None
+    """The event that completed the condition: the run has its trace, or else a new one."""
+    tick: datetime | None = None
+    """The logical date and the data interval of a scheduled run."""
+
+
+async def create_triggered_runs(connection: AsyncConnection, new: Sequence[TriggeredRun]) -> Sequence[str]:
+    """Make queued runs, and take their events off the queues by primary key; return the trace of each, in order.
+
+    It is called in the transaction that read the queues. The primary key of `run_asset_event` ensures as well that no
+    event is consumed twice by a job.
+    """
+    if not new:
+        return []
+    inserted = await connection.execute(_INSERT_TRIGGERED, [_columns_of(each) for each in new])
+    traces = {(row.dag_id, row.run_id): str(row.trace_id) for row in inserted}
+    tasks = [
+        {"id": str(uuid.uuid4()), "dag_id": each.dag_id, "run_id": each.run_id, "task_id": each.task_id} for each in new
+    ]
+    await connection.execute(_INSERT_TASKS, tasks)
     consumed = [
-        {"dag_id": queue.dag_id, "event_id": event_id, "run_id": run_id, "completed": event_id == completed_by}
-        for event_id in event_ids
+        {"dag_id": of.dag_id, "event_id": event_id, "run_id": of.run_id, "completed": event_id == of.completed_by}
+        for of in new
+        for event_id in of.event_ids
     ]
     if consumed:
         await connection.execute(insert(run_asset_event), consumed)
     q = queued_event.c
-    for some in chunks(event_ids):
-        await connection.execute(delete(queued_event).where(q.dag_id == queue.dag_id, q.event_id.in_(some)))
-    return trace_id
+    for of in new:
+        for some in chunks(of.event_ids):
+            await connection.execute(delete(queued_event).where(q.dag_id == of.dag_id, q.event_id.in_(some)))
+    return [traces[each.dag_id, each.run_id] for each in new]
+
+
+def _columns_of(new: TriggeredRun) -> Mapping[str, Any]:
+    return {
+        "dag_id": new.dag_id,
+        "run_id": new.run_id,
+        "run_type": "asset_triggered" if new.tick is None else "scheduled",
+        "triggered_by": "asset" if new.tick is None else "timetable",
+        "b_completed_by": new.completed_by,
+        "b_trace_id": uuid.uuid4().hex,
+        "b_tick": new.tick,
+        **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), new.tick),
+    }
+
+
+_OF_EVENT: Final = select(_e.trace_id).where(_e.id == bindparam("b_completed_by", type_=_e.id.type)).scalar_subquery()
+_INSERT_TRIGGERED: Final = (
+    insert(run)
+    .values(
+        state="queued",
+        queued_at=database_now(),
+        run_after=func.coalesce(bindparam("b_tick", type_=_r.run_after.type), database_now()),
+        trace_id=func.coalesce(_OF_EVENT, bindparam("b_trace_id", type_=_r.trace_id.type)),
+    )
+    .returning(_r.dag_id, _r.run_id, _r.trace_id)
+)
+_INSERT_TASKS: Final = insert(task_instance).values(map_index=-1, state="queued")
 
 
 async def create_run(
@@ -113,69 +142,14 @@ async def create_run(
 
     Return its trace: a new one, unless `trace_id` is given, or selects it.
     """
-    return await _insert_run(
-        connection, dag_id, run_id, task_id, trace_id, triggered_by=triggered_by, run_type=run_type, columns=values
-    )
-
-
-async def _insert_run(
-    connection: AsyncConnection,
-    dag_id: str,
-    run_id: str,
-    task_id: str,
-    trace_id: str | ScalarSelect[str] | None,
-    *,
-    triggered_by: str,
-    run_type: str,
-    columns: Mapping[str, Any],
-) -> str:
-    names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by}
+    names = {"dag_id": dag_id, "run_id": run_id, "run_type": run_type, "triggered_by": triggered_by, "state": "queued"}
     times = {"queued_at": database_now(), "run_after": database_now()}
     trace = uuid.uuid4().hex if trace_id is None else trace_id
-    new = (
-        insert(run)
-        .values({**names, "state": "queued", "trace_id": trace, **times, **columns})
-        .returning(run.c.trace_id)
-    )
+    new = insert(run).values({**names, "trace_id": trace, **times, **values}).returning(run.c.trace_id)
     trace_of_run: str = (await connection.execute(new)).scalar_one()
     task = {"id": str(uuid.uuid4()), "dag_id": dag_id, "run_id": run_id, "task_id": task_id}
-    await connection.execute(insert(task_instance).values(**task, map_index=-1, state="queued"))
+    await connection.execute(_INSERT_TASKS, [task])
     return trace_of_run
-
-
-@dataclass(frozen=True, kw_only=True)
-class Startable:
-    """A task instance that waits to be started, as the try of this `key`."""
-
-    key: TryKey
-    run_state: str
-    trace_id: str
-    definition: JobDefinition
-
-
-async def startable(connection: AsyncConnection) -> Sequence[Startable]:
-    """Return task instances that may start now, of configured and unpaused jobs, oldest run first.
-
-    The caller checks `max_active_runs`.
-    """
-    t = task_instance.c
-    statement = (
-        select(t.id, t.dag_id, t.run_id, t.task_id, t.map_index, t.try_number)
-        .add_columns(run.c.state.label("run_state"), run.c.trace_id, job.c.definition)
-        .join(run, and_(run.c.dag_id == t.dag_id, run.c.run_id == t.run_id))
-        .join(job, job.c.dag_id == t.dag_id)
-        .where(t.origin == "own", run.c.state.in_(ACTIVE), job.c.active, ~job.c.paused, may_start())
-        .order_by(run.c.id)
-    )
-    return [
-        Startable(
-            key=TryKey(instance=TaskInstanceKey.of(row), task_instance_id=row.id, try_number=row.try_number + 1),
-            run_state=row.run_state,
-            trace_id=row.trace_id,
-            definition=row.definition,
-        )
-        for row in await connection.execute(statement)
-    ]
 
 
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
@@ -184,25 +158,6 @@ async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     later = and_(t.state == "up_for_retry", t.not_before > database_now())
     due, now = (await connection.execute(select(func.min(t.not_before), database_now()).where(later))).one()
     return None if due is None else max(due - now, timedelta(0))
-
-
-async def note_waiting(connection: AsyncConnection, task_instance_ids: Sequence[str], reason: str) -> None:
-    """Show people why queued task instances have not started; the start removes the note."""
-    t = task_instance.c
-    for some in chunks(task_instance_ids):
-        waiting = update(task_instance).where(t.id.in_(some), t.state == "queued", may_start())
-        await connection.execute(waiting.values(detail=reason))
-
-
-def may_start() -> ColumnElement[bool]:
-    """Return the condition that a task instance may start.
-
-    It is queued or its retry is due, and nothing of its current try is alive.
-    """
-    t, a = task_instance.c, task_try.c
-    due = or_(t.state == "queued", and_(t.state == "up_for_retry", t.not_before <= database_now()))
-    being_tried = exists().where(a.task_instance_id == t.id, a.try_number == t.try_number, a.ended_at.is_(None))
-    return and_(due, ~being_tried)
 
 
 async def running_runs(connection: AsyncConnection) -> dict[str, int]:

@@ -6,18 +6,22 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, String, and_, false, func, literal, select, true
+from sqlalchemy import ColumnElement, Select, String, and_, case, false, func, literal, null, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
 from store.database.paging import PageRequest, Range, all_of, among, begins, like, one_of, within
-from store.database.schema import job, run, seconds_between, task_instance, task_try
+from store.database.schema import job, leader, run, seconds_between, task_instance, task_try
 from store.errors import NotFound, no_task_instance
 from store.keys import JobDefinition, TaskInstanceKey
+from store.runs.start_reasons import StartReasons
+from store.runs.startable import most_running, running_of
 
 _t = task_instance.c
+WaitsFor: TypeAlias = Literal["removed", "paused", "run", "turn"]
+"""Why a queued task instance is not started: its job is off, has as many runs as it may, or there is no room yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +31,12 @@ class TaskInstance(TaskInstanceKey):
     id: str
     try_number: int
     state: str
-    detail: str | None
+    noted: str | None
+    """What was written about it in words."""
+    waits_for: WaitsFor | None
+    """What it waits for to be started; None: it does not wait."""
+    start_reasons: str | None
+    """What the leader saw last, as JSON."""
     start_date: datetime | None
     end_date: datetime | None
     progress: str | None
@@ -40,6 +49,32 @@ class TaskInstance(TaskInstanceKey):
     """The note of its run: a run has one task instance."""
     definition: JobDefinition
 
+    @property
+    def detail(self) -> str | None:
+        """What there is to say about its state in words, such as why it has not been started."""
+        match self.waits_for:
+            case "removed":
+                return "waits: the job is not configured any more"
+            case "paused":
+                return "waits: the job is paused; resume it"
+            case "run":
+                return f"waits for another run of its job: max_active_runs is {self.definition.max_active_runs}"
+            case "turn":
+                return StartReasons.from_json(self.start_reasons).of(self.id, self.dag_id)
+        return self.noted
+
+
+def _waits_for() -> ColumnElement[Any]:
+    """Select `WaitsFor` of a task instance, in a statement that has its run, its job and its current try."""
+    is_tried = and_(task_try.c.tag.is_not(None), task_try.c.ended_at.is_(None))
+    return case(
+        (or_(_t.state != "queued", is_tried), null()),
+        (~job.c.active, "removed"),
+        (job.c.paused, "paused"),
+        (and_(run.c.state == "queued", running_of(_t.dag_id) >= most_running()), "run"),
+        else_="turn",
+    )
+
 
 @cache
 def _task_instances() -> Select[Any]:
@@ -47,9 +82,11 @@ def _task_instances() -> Select[Any]:
     this_try = and_(task_try.c.task_instance_id == _t.id, task_try.c.try_number == _t.try_number)
     names = (_t.id, _t.dag_id, _t.run_id, _t.task_id, _t.map_index)
     of_try = (task_try.c.progress, task_try.c.cost, task_try.c.exit_code)
-    how = (_t.try_number, _t.state, _t.detail, _t.start_date, _t.end_date, *of_try)
+    how = (_t.try_number, _t.state, _t.detail.label("noted"), _t.start_date, _t.end_date, *of_try)
+    reasons = select(leader.c.start_reasons).limit(1).scalar_subquery()
+    waits = (_waits_for().label("waits_for"), reasons.label("start_reasons"))
     return (
-        select(*names, *how, r.run_after, r.queued_at, r.logical_date, r.note, job.c.definition)
+        select(*names, *how, *waits, r.run_after, r.queued_at, r.logical_date, r.note, job.c.definition)
         .select_from(task_instance)
         .join(run, and_(r.dag_id == _t.dag_id, r.run_id == _t.run_id))
         .join(job, job.c.dag_id == _t.dag_id)

@@ -28,7 +28,8 @@ from store.errors import TryFenced
 from store.keys import TaskInstanceKey, TryKey, TryRef
 from store.runs import bad_records as bad_records_of_runs
 from store.runs.answers import IdempotencyKey
-from store.runs.runs import RunRow, Startable, may_start, move_run, this_run
+from store.runs.runs import RunRow, move_run, this_run
+from store.runs.startable import Startable, may_start
 from store.runs.try_lock import UNFINISHED, lock_try
 from store.runs.try_lookup import OpenTry, lock_instance, this_try
 

@@ -26,7 +26,7 @@ from store.database.schema import (
     run,
 )
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.queues import ACTIVE
+from store.runs.queues import ACTIVE, queued_assets
 
 MOST_COUNTED: Final = 1000
 """The most queued events of one job and asset that are counted; one more is read, to show that there are more."""
@@ -50,7 +50,8 @@ class QueueOfAsset:
 
 async def queues_of(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[QueueOfAsset]:
     """Return the queues by job and asset, also where nothing is queued."""
-    queued, scheduled = _queued(dag_ids), _scheduled(dag_ids).subquery("scheduled")
+    assets, scheduled = queued_assets(job.c.dag_id.in_(dag_ids)), _scheduled(dag_ids).subquery("scheduled")
+    queued = select(assets.c.dag_id, assets.c.asset_id).where(assets.c.asset_id.is_not(None))
     pair = select(scheduled.c.dag_id, scheduled.c.asset_id).union(queued).subquery("pair")
     here = (_q.dag_id == pair.c.dag_id, _q.asset_id == pair.c.asset_id)
     first = select(_q.created_at).where(*here).order_by(_q.event_id).limit(1).correlate(pair).scalar_subquery()
@@ -69,17 +70,6 @@ def _scheduled(dag_ids: Collection[str]) -> Any:
     direct = select(s.dag_id, s.asset_id).where(s.dag_id.in_(dag_ids))
     through: Select[Any] = select(a.dag_id, r.asset_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     return union(direct, through.where(a.dag_id.in_(dag_ids)))
-
-
-def _queued(dag_ids: Collection[str]) -> Select[Any]:
-    """Select each job and queued asset, each by one probe behind the previous one."""
-    lowest = select(_q.asset_id).where(_q.dag_id == job.c.dag_id).order_by(_q.asset_id).limit(1)
-    first = select(job.c.dag_id, lowest.correlate(job).scalar_subquery().label("asset_id"))
-    pairs = first.where(job.c.dag_id.in_(dag_ids)).cte("queued_pair", recursive=True)
-    behind = (_q.dag_id == pairs.c.dag_id, _q.asset_id > pairs.c.asset_id)
-    following = select(_q.asset_id).where(*behind).order_by(_q.asset_id).limit(1).correlate(pairs).scalar_subquery()
-    pairs = pairs.union_all(select(pairs.c.dag_id, following).where(pairs.c.asset_id.is_not(None)))
-    return select(pairs.c.dag_id, pairs.c.asset_id).where(pairs.c.asset_id.is_not(None))
 
 
 async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:

@@ -20,6 +20,7 @@ from asset_job.client import Client
 from store.database import Database, sqlite_url
 from store.runs import runs, tries
 from tests.effort import PATIENCE
+from tests.service.queued_tasks import queued_task_of
 from watcher.demo.daemon import Daemon
 from watcher.demo.servers import free_port
 from watcher.serving import try_tokens
@@ -80,7 +81,8 @@ class World:
         url = sqlite_url(self.folder / "home/watcher.db")
         async with Database.open(url) as database, database.transaction() as connection:
             await runs.create_run(connection, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
-            [task] = [task for task in await runs.startable(connection) if task.key.instance.run_id == run_id]
+            task = await queued_task_of(connection, run_id)
+            assert task is not None
             assert await tries.commit_intent(connection, task, home_id="home", tag=run_id, token_hash="")
         key = task.key
         return try_tokens.issue(SECRET.encode(), key, lifetime=timedelta(hours=1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
@@ -11,9 +11,11 @@ import anyio
 import structlog
 
 from store.database import Database
+from store.processes import leaders
 from store.processes.tokens import digest
-from store.runs import runs, tries, try_lookup
-from store.runs.runs import Startable
+from store.runs import tries, try_lookup
+from store.runs.start_reasons import StartReasons
+from store.runs.startable import Startable, next_startable
 from store.runs.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
@@ -22,7 +24,8 @@ from watcher.scheduling.followed_try import LOST, record_end, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import Needs
 
-_BEHIND: Final = "waits for its turn behind older runs"
+MOST_READ: Final = 20
+"""The most runs that are read at a time. Few of them can start at once."""
 
 log = structlog.get_logger()
 
@@ -46,39 +49,41 @@ class RunStarter:
     metrics: Metrics = field(default_factory=Metrics)
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
-    _reasons: dict[str, str] = field(default_factory=dict)
+    _kept: tuple[int | None, StartReasons] = (None, StartReasons())
+    """The leader's term and the reasons that are kept in the database."""
     _silent_since: dict[str, float] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
 
     async def start_due(self) -> None:
-        """Start what may start now, oldest run first, and record why the others wait."""
-        async with self.database.reading() as connection:
-            waiting = await runs.startable(connection)
-            active = await runs.running_runs(connection)
-        reasons: dict[str, str] = {}
-        is_full = False
-        for task in waiting:
-            if self.stopped:
-                return
-            dag_id = task.key.instance.dag_id
-            reason = self._obstacle(task, active.get(dag_id, 0))
-            if not reason and not is_full:
-                admission = self._admit(task)
-                is_full = not admission.may_start
-                reason = admission.sentence if is_full else ""
-            elif not reason:
-                reason = _BEHIND
-            if reason:
-                reasons[task.key.task_instance_id] = reason
-            elif await self._intend(task) and task.run_state == "queued":
-                active[dag_id] = active.get(dag_id, 0) + 1
-        await self._record_reasons(reasons)
+        """Start what may start now, oldest run first, and keep why no more could.
 
-    def _obstacle(self, task: Startable, active_runs: int) -> str:
-        """Why the task cannot start, whatever memory is free; '' if nothing prevents it."""
-        allowed = task.definition.max_active_runs
-        if task.run_state == "queued" and active_runs >= allowed:
-            return f"waits for another run of its job: max_active_runs is {allowed}"
+        It reads what can start: the first run of each job that has room for one. After a start the next one of its job
+        may be older than what was read, unless a job has one run at a time.
+        """
+        reasons, after = StartReasons(), 0
+        while not self.stopped and reasons.first is None:
+            async with self.database.reading() as connection:
+                waiting = await next_startable(connection, after=after, limit=MOST_READ)
+            for task in waiting:
+                after = task.number
+                dag_id = task.key.instance.dag_id
+                if obstacle := self._obstacle(task):
+                    reasons = replace(reasons, of_jobs={**reasons.of_jobs, dag_id: obstacle})
+                    continue
+                admission = self._admit(task)
+                if not admission.may_start:
+                    first = task.key.task_instance_id
+                    reasons = replace(reasons, first=first, why_first=admission.sentence)
+                    break
+                if not await self._intend(task) or task.definition.max_active_runs > 1:
+                    break
+            else:
+                if len(waiting) < MOST_READ:
+                    break
+        await self._keep(reasons)
+
+    def _obstacle(self, task: Startable) -> str:
+        """Why this process can start no run of the job; '' if it can."""
         # Another process may have reloaded the file, and this one will follow.
         if task.key.instance.dag_id not in self.submissions.jobs:
             return "waits: the job is not configured in the process that leads; give that process the same file"
@@ -90,7 +95,9 @@ class RunStarter:
         instance = task.key.instance
         needs = self.submissions.needs(instance.dag_id, self.submissions.submitters[task.definition.submitter])
         admission = admit(needs.memory_mb, [running.memory_mb for running in self.running()], self.limits)
-        if admission.sentence and admission.sentence != self._reasons.get(task.key.task_instance_id):
+        _, kept = self._kept
+        is_kept = (kept.first, kept.why_first) == (task.key.task_instance_id, admission.sentence)
+        if admission.sentence and not is_kept:
             write = log.warning if admission.may_start else log.info
             event = "run.too_large" if admission.may_start else "run.waiting"
             ids = {"dag_id": instance.dag_id, "run_id": instance.run_id, "trace_id": task.trace_id}
@@ -98,7 +105,12 @@ class RunStarter:
         return admission
 
     async def _intend(self, task: Startable) -> bool:
-        """Commit the intent and have the try submitted. Returns False if another process did, or the task has changed."""
+        """Commit the intent and have the try submitted.
+
+        Returns False if another process did, the task has changed, or nothing more is to be started.
+        """
+        if self.stopped:
+            return False
         token = self.submissions.issue_token(task.key, task.trace_id)
         tag = f"run-{task.key.task_instance_id}-{task.key.try_number}"
         async with self.leadership.transaction() as connection:
@@ -113,17 +125,13 @@ class RunStarter:
         self.follow(intended, token)
         return True
 
-    async def _record_reasons(self, reasons: dict[str, str]) -> None:
-        """Record each reason that has changed."""
-        changed: dict[str, list[str]] = {}
-        for task_instance_id, reason in reasons.items():
-            if self._reasons.get(task_instance_id) != reason:
-                changed.setdefault(reason, []).append(task_instance_id)
-        if changed:
-            async with self.leadership.transaction() as connection:
-                for reason, task_instance_ids in changed.items():
-                    await runs.note_waiting(connection, task_instance_ids, reason)
-        self._reasons = reasons
+    async def _keep(self, reasons: StartReasons) -> None:
+        """Keep the reasons of this look if they differ from those that are kept."""
+        term = self.leadership.term
+        if term is not None and (term, reasons) != self._kept:
+            async with self.database.statements() as connection:
+                await leaders.set_start_reasons(connection, term, reasons.to_json())
+            self._kept = term, reasons
 
     async def reap_orphans(self) -> None:
         """Settle the tries of homes that are gone.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -15,12 +15,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import aliases, assets
 from store.database import Database
 from store.runs import queues, runs
-from store.runs.queues import JobQueue, Rest
+from store.runs.queues import Clock, JobQueue, Rest
+from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
 from watcher.scheduling.conditions import names_alias
 from watcher.scheduling.planning import (
+    MOST_EVENTS,
+    MOST_RUNS,
     Capacity,
     PlannedRun,
     RunPlan,
@@ -35,6 +38,8 @@ from watcher.scheduling.planning import (
 )
 
 CHECK_EVERY: Final = timedelta(seconds=30)
+AT_ONCE: Final = 100
+"""The most jobs that share a transaction. While one goes on, nobody else writes to SQLite."""
 SHORTEST_PAUSE: Final = timedelta(seconds=1)
 """The pause between two checks while a due tick has to wait for the end of a run."""
 
@@ -88,21 +93,31 @@ class Scheduler:
     async def _schedule_all(self, dag_ids: Sequence[str]) -> None:
         """Schedule these jobs. Jobs with long queues take turns."""
         while dag_ids and self._leadership.leads:
-            dag_ids = [dag_id for dag_id in dag_ids if await self._has_more(dag_id)]
+            groups = [dag_ids[start : start + AT_ONCE] for start in range(0, len(dag_ids), AT_ONCE)]
+            dag_ids = [dag_id for group in groups for dag_id in await self._have_more(group)]
 
-    async def _has_more(self, dag_id: str) -> bool:
-        """Schedule a job, and return whether more of its queue is due at once."""
-        made = RunPlan()
-        async with keep_going("scheduler.job_failed"):  # a job that fails must not delay other jobs
-            made = await self._schedule(dag_id)
+    async def _have_more(self, dag_ids: Sequence[str]) -> Sequence[str]:
+        """Schedule jobs, and return those of which more is due at once.
+
+        They share a transaction. If it fails, each has one of its own: a job that fails must not delay other jobs.
+        """
+        plans: Mapping[str, RunPlan] = {}
+        try:
+            plans = await self._schedule(dag_ids)
+        except Exception:
+            if len(dag_ids) > 1 and self._leadership.leads:
+                return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
+            async with keep_going("scheduler.job_failed"):
+                raise
+        for dag_id, made in plans.items():
             if (
                 made.check_again_in is not None
             ):  # all jobs are checked then; events that come meanwhile make it no earlier
                 self._check_in(made.check_again_in)
                 self._collecting.add(dag_id)
-            if made.runs:
-                self._on_runs()
-        return made.has_rest
+        if any(made.runs for made in plans.values()):
+            self._on_runs()
+        return [dag_id for dag_id, made in plans.items() if made.has_rest]
 
     def _log_late(self, late: set[str]) -> None:
         """Log once when an asset becomes late, and once when it is late no more."""
@@ -112,57 +127,107 @@ class Scheduler:
             log.info("asset.on_time", asset=asset)
         self._late = frozenset(late)
 
-    async def _schedule(self, dag_id: str) -> RunPlan:
+    async def _schedule(self, dag_ids: Sequence[str]) -> Mapping[str, RunPlan]:
+        """Make the runs of these jobs that are due, as many as fit a transaction. Jobs that it has no place for have a rest."""
+        plans: dict[str, RunPlan] = {}
+        clocks: list[Clock] = []
+        new: list[TriggeredRun] = []
         async with self._leadership.transaction() as connection:
-            queue = await queues.lock_queue(connection, dag_id)
-            if queue is None:
-                return RunPlan()
-            made = await self._plan(connection, queue)
-            created = [await _create(connection, queue, number, planned) for number, planned in enumerate(made.runs)]
-        for record in created:
-            log.info("run.created", **record)
-        return made
+            locked = await queues.lock_queues(connection, dag_ids)
+            ticks_of = await _due_ticks(connection, locked)
+            for queue in sorted(locked, key=lambda queue: dag_ids.index(queue.dag_id)):
+                if _is_full(new):
+                    plans[queue.dag_id] = RunPlan(has_rest=True)
+                    continue
+                plan = await _plan_rest(connection, queue)
+                if plan is None:
+                    ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
+                    plan = await _plan(connection, queue, ticks.due)
+                    clocks += [] if ticks.clock is None else [ticks.clock]
+                plans[queue.dag_id] = plan
+                new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
+            await queues.set_clocks(connection, clocks)
+            traces = await runs.create_triggered_runs(connection, new)
+        for made, trace_id in zip(new, traces, strict=True):
+            names = {"dag_id": made.dag_id, "run_id": made.run_id}
+            log.info("run.created", **names, events=len(made.event_ids), trace_id=trace_id)
+        return plans
 
-    async def _plan(self, connection: AsyncConnection, queue: JobQueue) -> RunPlan:
-        batching, condition = queue.definition.batch, queue.definition.schedule
-        if queue.rest is not None:
-            rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
-            if rest.runs:
-                return replace(rest, has_rest=True)  # events that came meanwhile are checked afterwards
-        ticks = await self._tick(connection, queue)
-        resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
-        takes_each = batching.mode == "each" and queue.definition.has_schedule
-        waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
-        completed_by = completing(queue.first_events, waits)
-        if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-            return RunPlan(runs=with_ticks([], ticks, batching))
-        if collects(batching) and not ticks:
-            span = await queues.span(connection, queue.dag_id)
-            wait = remaining(span.oldest, span.newest, batching, span.now)
-            if wait > timedelta(0):
-                return RunPlan(check_again_in=wait)
-        taken = await _take(connection, queue, completed_by)
-        return replace(taken, runs=with_ticks(taken.runs, ticks, batching))
 
-    async def _tick(self, connection: AsyncConnection, queue: JobQueue) -> Sequence[datetime]:
-        """Advance the job's clock, and return the ticks that get a run now.
+def _is_full(new: Sequence[TriggeredRun]) -> bool:
+    return len(new) >= MOST_RUNS or sum(len(each.event_ids) for each in new) >= MOST_EVENTS
 
-        A job's clock starts when the job, or its cron, is first seen: earlier ticks were not missed. Without `catchup` one
-        run stands for all missed ticks. It waits until the job may have another run, so that it is made for the last tick.
-        """
-        cron, catchup = queue.definition.cron, queue.definition.catchup
-        if cron is None:
-            return []
-        if queue.clock != queue.cron:
-            await queues.set_clock(connection, queue, ticks.following(cron, queue.now))
-            return []
-        if queue.next_tick is None or (not catchup and _capacity(queue).is_used):
-            return []
-        due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
-        if due:
-            await queues.set_clock(connection, queue, ticks.following(cron, due[-1]))
-        # The database's clock may have been set back after these ticks had their runs.
-        return [tick for tick in due if not await runs.has_run(connection, queue.dag_id, _scheduled(tick))]
+
+async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    """Plan the runs of a rest that is decided already; None if there is none."""
+    if queue.rest is None:
+        return None
+    rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
+    # Events that came meanwhile are checked afterwards.
+    return replace(rest, has_rest=True) if rest.runs else None
+
+
+async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
+    batching, condition = queue.definition.batch, queue.definition.schedule
+    resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
+    takes_each = batching.mode == "each" and queue.definition.has_schedule
+    waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
+    completed_by = completing(queue.first_events, waits)
+    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
+        return RunPlan(runs=with_ticks([], ticks, batching))
+    if collects(batching) and not ticks:
+        span = await queues.span(connection, queue.dag_id)
+        wait = remaining(span.oldest, span.newest, batching, span.now)
+        if wait > timedelta(0):
+            return RunPlan(check_again_in=wait)
+    taken = await _take(connection, queue, completed_by) if queue.first_events else RunPlan()
+    return replace(taken, runs=with_ticks(taken.runs, ticks, batching))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ticks:
+    """The ticks of a job that get a run now, and its clock if it moves."""
+
+    due: Sequence[datetime] = ()
+    clock: Clock | None = None
+
+
+_NO_TICKS: Final = _Ticks()
+
+
+async def _due_ticks(connection: AsyncConnection, locked: Sequence[JobQueue]) -> Mapping[str, _Ticks]:
+    """Return the ticks of each job that has a cron, with one statement for all.
+
+    A tick that had its run already gets no other one: the database's clock may have been set back since.
+    """
+    ticks_of = {queue.dag_id: _ticks(queue) for queue in locked if queue.definition.cron is not None}
+    pairs = {(dag_id, _scheduled(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
+    made = await runs.existing(connection, pairs)
+    return {
+        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, _scheduled(tick)) not in made])
+        for dag_id, ticks in ticks_of.items()
+    }
+
+
+def _ticks(queue: JobQueue) -> _Ticks:
+    """Return the ticks of a job that has a cron.
+
+    A job's clock starts when the job, or its cron, is first seen: earlier ticks were not missed. Without `catchup` one
+    run stands for all missed ticks. It waits until the job may have another run, so that it is made for the last tick.
+    """
+    cron, catchup = queue.definition.cron, queue.definition.catchup
+    if cron is None:
+        return _NO_TICKS
+    if queue.clock != queue.cron:
+        return _Ticks(clock=_clock(queue, ticks.following(cron, queue.now)))
+    if queue.next_tick is None or (not catchup and _capacity(queue).is_used):
+        return _NO_TICKS
+    due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
+    return _Ticks(due=due, clock=_clock(queue, ticks.following(cron, due[-1])) if due else None)
+
+
+def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:
+    return Clock(dag_id=queue.dag_id, cron=queue.cron, next_tick=next_tick)
 
 
 async def _take(
@@ -180,15 +245,16 @@ async def _take(
     return RunPlan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
 
 
-async def _create(
-    connection: AsyncConnection, queue: JobQueue, number: int, planned: PlannedRun
-) -> Mapping[str, str | int]:
-    """Create the run. Returns what to log once it is committed."""
+def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
     stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
-    run_id = f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick)
-    events, by = planned.event_ids, planned.completed_by
-    trace_id = await runs.create_triggered_run(connection, queue, run_id, events, by, tick=planned.tick)
-    return {"dag_id": queue.dag_id, "run_id": run_id, "events": len(events), "trace_id": trace_id}
+    return TriggeredRun(
+        dag_id=queue.dag_id,
+        task_id=queue.task_id,
+        run_id=f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
+        event_ids=planned.event_ids,
+        completed_by=planned.completed_by,
+        tick=planned.tick,
+    )
 
 
 def _capacity(queue: JobQueue) -> Capacity:

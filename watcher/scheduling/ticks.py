@@ -19,7 +19,8 @@ from croniter import CroniterBadDateError, croniter
 
 from store.keys import CronSchedule
 
-_FIRST_SEARCH: Final = timedelta(hours=1)
+_FIRST_SEARCH: Final = timedelta(minutes=2)  # a search costs as much as the ticks that it finds
+_GROWTH: Final = 4
 _LONGEST_SEARCH: Final = timedelta(days=366 * 16)  # beyond the longest pause between two 29ths of February
 _MOST_AT_ONCE: Final = 100
 _A_DAY: Final = timedelta(days=1)
@@ -55,7 +56,7 @@ def upcoming(cron: CronSchedule, moment: datetime) -> Iterator[datetime]:
         ticks = between(cron, moment, moment + search)
         yield from ticks
         moment += search
-        search = search if ticks else search * 2
+        search = search if ticks else search * _GROWTH
 
 
 def latest(cron: CronSchedule, after: datetime, until: datetime) -> datetime | None:
@@ -64,7 +65,7 @@ def latest(cron: CronSchedule, after: datetime, until: datetime) -> datetime | N
     while not (ticks := between(cron, max(after, until - search), until)):
         if until - search <= after:
             return None
-        search *= 2
+        search *= _GROWTH
     return ticks[-1]
 
 

@@ -1,28 +1,101 @@
 -- The dispatcher checks what may start, what is running, and when the next retry is due. It runs in every process that
 -- starts runs, every 5 seconds and after each change that it is notified of. It locks nothing.
-SELECT task_instance.id, task_instance.dag_id, task_instance.run_id, task_instance.task_id, task_instance.map_index,
-    task_instance.try_number, run.state AS run_state, run.trace_id, job.definition
-FROM task_instance
-JOIN run ON run.dag_id = task_instance.dag_id AND run.run_id = task_instance.run_id
-JOIN job ON job.dag_id = task_instance.dag_id
-WHERE task_instance.origin = $1::VARCHAR AND run.state IN ($4::VARCHAR, $5::VARCHAR) AND job.active AND NOT job.paused
-    AND (task_instance.state = $2::VARCHAR OR task_instance.state = $3::VARCHAR AND task_instance.not_before <=
-    clock_timestamp()) AND NOT (EXISTS (SELECT *
-    FROM task_try
-    WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
-        task_try.ended_at IS NULL))
+WITH RECURSIVE queued_job(dag_id) AS (SELECT (SELECT run.dag_id
+    FROM run
+    WHERE run.state = $1::VARCHAR
+    ORDER BY run.dag_id LIMIT $5::INTEGER) AS dag_id
+  UNION ALL SELECT (SELECT run.dag_id
+    FROM run
+    WHERE run.state = $1::VARCHAR AND run.dag_id > queued_job.dag_id
+    ORDER BY run.dag_id LIMIT $6::INTEGER) AS anon_1
+  FROM queued_job
+  WHERE queued_job.dag_id IS NOT NULL), head AS MATERIALIZED (SELECT (SELECT run.id
+    FROM run
+    WHERE run.state = $1::VARCHAR AND run.dag_id = job.dag_id AND (run.id NOT IN (SELECT coalesce((SELECT run.id
+            FROM run
+            WHERE task_instance.dag_id = run.dag_id AND task_instance.run_id = run.run_id AND task_instance.origin =
+                $2::VARCHAR), $3::INTEGER) AS coalesce_1
+        FROM task_try
+        JOIN task_instance ON task_instance.id = task_try.task_instance_id
+        WHERE task_try.ended_at IS NULL AND task_try.try_number = task_instance.try_number))
+    ORDER BY run.id LIMIT $4::INTEGER) AS id
+  FROM queued_job
+  JOIN job ON job.dag_id = queued_job.dag_id
+  WHERE job.active AND NOT job.paused AND ((SELECT count(running_run.id) AS count_1
+      FROM run AS running_run
+      WHERE running_run.dag_id = job.dag_id AND running_run.state = $7::VARCHAR) = $8::INTEGER OR (SELECT
+          count(running_run.id) AS count_1
+      FROM run AS running_run
+      WHERE running_run.dag_id = job.dag_id AND running_run.state = $7::VARCHAR) < coalesce((job.definition::json ->>
+          $9::VARCHAR)::integer, $10::INTEGER)))
+SELECT run.id AS number, task_instance.id, task_instance.dag_id, task_instance.run_id, task_instance.task_id,
+    task_instance.map_index, task_instance.try_number, run.state AS run_state, run.trace_id, job.definition
+FROM (SELECT candidate.id AS id
+  FROM (SELECT head.id AS id
+    FROM head
+    UNION ALL SELECT run.id AS id
+    FROM run
+    JOIN task_instance ON task_instance.dag_id = run.dag_id AND task_instance.run_id = run.run_id AND
+        task_instance.origin = $2::VARCHAR
+    JOIN job ON job.dag_id = run.dag_id
+    WHERE run.state = $11::VARCHAR AND job.active AND NOT job.paused AND (task_instance.state = $12::VARCHAR OR
+        task_instance.state = $13::VARCHAR AND task_instance.not_before <= clock_timestamp()) AND NOT (EXISTS (SELECT *
+        FROM task_try
+        WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
+            task_try.ended_at IS NULL))) AS candidate
+  WHERE candidate.id > $14::BIGINT
+  ORDER BY candidate.id LIMIT $15::INTEGER) AS page
+JOIN run ON run.id = page.id
+JOIN task_instance ON task_instance.dag_id = run.dag_id AND task_instance.run_id = run.run_id AND task_instance.origin =
+    $2::VARCHAR
+JOIN job ON job.dag_id = run.dag_id
+WHERE CASE WHEN ((task_instance.state = $16::VARCHAR OR task_instance.state = $17::VARCHAR AND task_instance.not_before
+    <= clock_timestamp()) AND NOT (EXISTS (SELECT *
+      FROM task_try
+      WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
+          task_try.ended_at IS NULL))) THEN $18::INTEGER ELSE $19::INTEGER END = $20::INTEGER
 ORDER BY run.id;
 
 -- Plan:
--- Sort
+-- Nested Loop
+--   CTE queued_job: Recursive Union
+--     Result
+--       Limit (InitPlan)
+--         Index Only Scan using ix_run_state_dag_id_id on run
+--     WorkTable Scan on queued_job
+--   CTE head: Nested Loop
+--     CTE Scan on queued_job
+--     Materialize
+--       Index Scan using pk_job on job
+--         Aggregate (SubPlan)
+--           Index Only Scan using ix_run_state_dag_id_id on run
+--         Aggregate (SubPlan)
+--           Index Only Scan using ix_run_state_dag_id_id on run
+--     Limit (SubPlan)
+--       Index Only Scan using ix_run_state_dag_id_id on run
+--         Nested Loop (SubPlan)
+--           Index Scan using ix_task_try_open on task_try
+--           Index Scan using pk_task_instance on task_instance
+--           Result (SubPlan)
+--             Index Scan using uq_run_dag_id_run_id on run
 --   Nested Loop
 --     Nested Loop
---       Nested Loop
---         Index Scan using ix_run_state_dag_id on run
---         Memoize
---           Index Scan using pk_job on job
---       Index Scan using uq_task_instance_dag_id_run_id_task_id_map_index on task_instance
---     Index Scan using ix_task_try_home_id_ended_at on task_try
+--       Limit
+--         Sort
+--           Append
+--             CTE Scan on head
+--             Nested Loop
+--               Nested Loop
+--                 Nested Loop
+--                   Index Scan using ix_run_state_dag_id_id on run
+--                   Index Scan using pk_job on job
+--                 Index Scan using uq_task_instance_dag_id_run_id_task_id_map_index on task_instance
+--               Index Scan using ix_task_try_open on task_try
+--       Memoize
+--         Index Scan using pk_run on run
+--     Index Scan using uq_task_instance_dag_id_run_id_task_id_map_index on task_instance
+--       Index Scan using ix_task_try_open on task_try (SubPlan)
+--   Index Scan using pk_job on job
 
 SELECT run.dag_id, count(*) AS runs
 FROM run
@@ -30,7 +103,7 @@ WHERE run.state = $1::VARCHAR GROUP BY run.dag_id;
 
 -- Plan:
 -- Aggregate
---   Index Only Scan using ix_run_state_dag_id on run
+--   Index Only Scan using ix_run_state_dag_id_id on run
 
 SELECT min(task_instance.not_before) AS min_1, clock_timestamp() AS anon_1
 FROM task_instance
@@ -57,7 +130,7 @@ ORDER BY task_try.intent_at;
 --     Nested Loop
 --       Nested Loop
 --         Nested Loop
---           Index Scan using ix_task_try_home_id_ended_at on task_try
+--           Index Scan using ix_task_try_open on task_try
 --           Index Scan using pk_task_instance on task_instance
 --         Index Scan using uq_run_dag_id_run_id on run
 --       Index Scan using pk_job on job

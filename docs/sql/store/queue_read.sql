@@ -1,48 +1,50 @@
--- The scheduler decides on one job's queue, and makes a run of it. It runs on the leader for each job that got events,
--- by a hint right after their commit.
+-- The scheduler decides on the queues of jobs, up to 100 in a transaction, and makes runs of them. It runs on the
+-- leader for the jobs that got events, by a hint right after their commit.
 --
--- The first statement locks the job's row (FOR NO KEY UPDATE), which keeps other schedulers out and nobody who adds
--- events. The second probes an index for each queued asset, however many events are queued. The others run when the
--- condition is met: the oldest events, the run, its task instance, what it consumes, and the queue rows that go.
-SELECT job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by
+-- The first statement locks the jobs' rows by name (FOR NO KEY UPDATE), which keeps other schedulers out and nobody who
+-- adds events. The second probes an index for each queued asset, however many events are queued. The others run when a
+-- condition is met: the oldest events, the runs, their task instances, what they consume, and the queue rows that go.
+SELECT job.dag_id, job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by
 FROM job
-WHERE job.dag_id = $1::VARCHAR AND job.active AND NOT job.paused FOR NO KEY UPDATE;
+WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND NOT job.paused ORDER BY job.dag_id FOR NO KEY UPDATE;
 
 -- Plan:
 -- LockRows
 --   Index Scan using pk_job on job
 
-WITH RECURSIVE queued_asset(asset_id) AS
-(SELECT (SELECT queued_event.asset_id
+WITH RECURSIVE queued_asset(dag_id, asset_id) AS
+(SELECT job.dag_id AS dag_id, (SELECT queued_event.asset_id
 FROM queued_event
-WHERE queued_event.dag_id = $1::VARCHAR ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $3::INTEGER) AS asset_id UNION ALL SELECT (SELECT queued_event.asset_id
+WHERE queued_event.dag_id = job.dag_id ORDER BY queued_event.asset_id, queued_event.event_id
+ LIMIT $2::INTEGER) AS asset_id
+FROM job
+WHERE job.dag_id IN ($6::VARCHAR) UNION ALL SELECT queued_asset.dag_id AS dag_id, (SELECT queued_event.asset_id
 FROM queued_event
-WHERE queued_event.dag_id = $1::VARCHAR AND queued_event.asset_id > queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $4::INTEGER) AS anon_1
+WHERE queued_event.dag_id = queued_asset.dag_id AND queued_event.asset_id > queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
+ LIMIT $3::INTEGER) AS anon_1
 FROM queued_asset
 WHERE queued_asset.asset_id IS NOT NULL)
- SELECT asset.name, (SELECT queued_event.event_id
+ SELECT queued_asset.dag_id, asset.name, (SELECT queued_event.event_id
 FROM queued_event
-WHERE queued_event.dag_id = $1::VARCHAR AND queued_event.asset_id >= queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $2::INTEGER) AS first_event, (SELECT count(run.id) AS count_1
+WHERE queued_event.dag_id = queued_asset.dag_id AND queued_event.asset_id >= queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
+ LIMIT $1::INTEGER) AS first_event, (SELECT count(run.id) AS count_1
 FROM run
-WHERE run.dag_id = $1::VARCHAR AND run.state IN ($5::VARCHAR, $6::VARCHAR)) AS runs, clock_timestamp() AS now
+WHERE run.dag_id = queued_asset.dag_id AND run.state IN ($4::VARCHAR, $5::VARCHAR)) AS runs, clock_timestamp() AS now
 FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id;
 
 -- Plan:
 -- Nested Loop
 --   CTE queued_asset: Recursive Union
---     Result
---       Limit (InitPlan)
+--     Index Only Scan using pk_job on job
+--       Limit (SubPlan)
 --         Index Only Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
 --     WorkTable Scan on queued_asset
---   Aggregate (InitPlan)
---     Index Scan using ix_run_state_dag_id on run
 --   CTE Scan on queued_asset
 --   Index Scan using pk_asset on asset
 --   Limit (SubPlan)
 --     Index Only Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
+--   Aggregate (SubPlan)
+--     Index Only Scan using ix_run_state_dag_id_id on run
 
 SELECT queued_event.event_id
 FROM queued_event
@@ -53,11 +55,13 @@ WHERE queued_event.dag_id = $1::VARCHAR ORDER BY queued_event.event_id
 -- Limit
 --   Index Only Scan using pk_queued_event on queued_event
 
-INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, run_after, queued_at)
-VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, (SELECT asset_event.trace_id
-    FROM asset_event
-    WHERE asset_event.id = $6::BIGINT), clock_timestamp(), clock_timestamp())
-RETURNING run.trace_id;
+INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, logical_date, data_interval_start,
+    data_interval_end, run_after, queued_at)
+VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, coalesce((SELECT asset_event.trace_id
+      FROM asset_event
+      WHERE asset_event.id = $6::BIGINT), $7::VARCHAR), $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
+          $10::TIMESTAMP WITH TIME ZONE, coalesce($11::TIMESTAMP WITH TIME ZONE, clock_timestamp()), clock_timestamp())
+RETURNING run.dag_id, run.run_id, run.trace_id;
 
 -- Plan:
 -- Insert on run

@@ -21,6 +21,7 @@ from store.keys import JobDefinition, Role, TryRef
 from store.runs import runs, tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.service.api.conformance import Conforming, Document
+from tests.service.queued_tasks import queued_task_of
 from watcher.host.loops import Hint
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
@@ -133,9 +134,10 @@ class Api:
     async def start_try(self, run_id: str = "manual__1", dag_id: str = "load_orders") -> Try:
         """Create a run with a committed intent of its next try, and the token for its process."""
         async with self.database.transaction() as session:
-            if not any(task.key.instance.run_id == run_id for task in await runs.startable(session)):
+            if await queued_task_of(session, run_id) is None:
                 await runs.create_run(session, dag_id, run_id, "load", triggered_by="rest_api", conf="{}", note=None)
-            task = next(task for task in await runs.startable(session) if task.key.instance.run_id == run_id)
+            task = await queued_task_of(session, run_id)
+            assert task is not None
             tag = f"{task.key.task_instance_id}-{task.key.try_number}"
             assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash="")
         return self.as_try(task.key.task_instance_id, task.key.try_number, run_id)

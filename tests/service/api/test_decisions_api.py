@@ -227,4 +227,4 @@ async def test_the_tick_of_a_deleted_run_is_not_used_again(api: Api) -> None:
     await failed(api)
     assert (await api.client.delete(RUN)).status_code == 204
     async with api.database.reading() as connection:
-        assert await runs.has_run(connection, "load_orders", "manual__1")
+        assert await runs.existing(connection, [("load_orders", "manual__1")])

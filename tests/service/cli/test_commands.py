@@ -31,7 +31,7 @@ from store.detection.events import NewEvent
 from store.metastore import MetastoreStoreBackend
 from store.processes import audit, tokens
 from store.processes.file_locks import exclusive
-from store.runs import runs, tries
+from store.runs import runs, startable, tries
 from tests import loopback
 from tests.effort import PATIENCE
 from tests.service.api.application import make_context
@@ -253,7 +253,7 @@ async def _tried_run(path: Path) -> None:
     settings = load(path, vocabulary(), {}).settings
     async with opened_database(settings) as database, database.transaction() as session:
         await runs.create_run(session, "load_orders", "mine", "load_orders", triggered_by="cli", conf="{}", note=None)
-        [task] = await runs.startable(session)
+        [task] = await startable.next_startable(session)
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="")
 
 

@@ -23,7 +23,7 @@ from store.errors import TryFenced
 from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import decisions, runs, tries, try_lookup
+from store.runs import decisions, runs, startable, task_instances, tries, try_lookup
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
@@ -312,10 +312,9 @@ async def test_max_active_runs_and_parallelism_bound_what_runs(database, jobs):
 
 
 async def details(database):
-    found = await rows(
-        database, select(task_instance.c.detail).join(run, run.c.run_id == task_instance.c.run_id).order_by(run.c.id)
-    )
-    return [detail for (detail,) in found]
+    found = await rows(database, select(run.c.dag_id, run.c.run_id).order_by(run.c.id))
+    async with database.reading() as connection:
+        return [task.detail for key in found for task in await task_instances.of_run(connection, *key)]
 
 
 async def test_a_run_that_does_not_fit_into_memory_keeps_its_place_and_says_why(database, jobs, tmp_path):
@@ -494,7 +493,7 @@ async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, 
     jobs.add("good", "")
     await queue(database, jobs, "good")
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task)
     async with dispatching(database, jobs):
         await until_states(database, "success")
@@ -581,7 +580,7 @@ async def test_another_homes_tries_are_left_alone_while_it_is_alive(database, jo
     jobs.add("theirs", "")
     await queue(database, jobs, "theirs")
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task, other)
         await triggerers.beat_dispatcher(session, ProcessInfo(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
@@ -654,7 +653,7 @@ async def test_an_intent_that_was_cancelled_is_not_started(database, jobs):
     jobs.add("slow", "")
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task)
     await settle(database, "failed")
     async with dispatching(database, jobs):
@@ -685,7 +684,7 @@ async def test_a_run_cleared_before_its_old_process_has_ended_waits_for_that(dat
     await settle(database, "failed")
     async with database.transaction() as session:
         await decisions.clear(session, "slow", "manual__0")
-        assert await runs.startable(session) == []
+        assert await startable.next_startable(session) == []
     async with dispatching(database, jobs) as dispatcher:
         with anyio.fail_after(PATIENCE):
             while jobs.started < 2:
@@ -703,7 +702,7 @@ async def test_a_handle_that_is_stored_late_does_not_hide_that_the_run_was_clear
     jobs.add("slow", "")
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task)
     await settle(database, "failed")
     async with database.transaction() as session:
@@ -719,7 +718,7 @@ async def test_the_tries_of_a_home_that_is_gone_are_fenced_and_start_again_elsew
     await queue(database, jobs, "theirs")
     other = str(uuid.uuid4())
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task, other)
         gone = ProcessInfo(id=other, host="there", pid=1)
         await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
@@ -808,7 +807,7 @@ async def test_the_progress_of_a_job_is_recorded_unless_it_reports_its_own(
     jobs.add("slow", SLEEPER.format(pids=str(pids)))
     await queue(database, jobs, "slow")
     async with database.transaction() as session:
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await intend(session, task)
         if claimed:
             await tries.claim(session, TryRef(task_instance_id=task.key.task_instance_id, try_number=1), "nonce")
@@ -917,7 +916,7 @@ async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(da
     jobs.add("remote", "", submitter=REMOTE)
     await queue(database, jobs, "remote")
     async with database.transaction() as connection:
-        (task,) = await runs.startable(connection)
+        (task,) = await startable.next_startable(connection)
         await intend(connection, task, home)
         gone = ProcessInfo(id=home, host="there", pid=1)
         await triggerers.beat_dispatcher(connection, gone, timedelta(seconds=-1), database.dialect)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import anyio
@@ -12,7 +13,7 @@ from structlog.testing import capture_logs
 
 from store.catalog import aliases
 from store.database.paging import PageRequest
-from store.database.schema import asset_alias, leader, queued_event, run
+from store.database.schema import asset_alias, database_time_in, job, leader, queued_event, run
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.errors import NotLeading
@@ -109,7 +110,7 @@ async def test_a_long_queue_becomes_the_same_runs_in_many_transactions_even_afte
     monkeypatch.setattr("watcher.scheduling.planning.MOST_EVENTS", 40)
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=20)])
     events = await tell(database, ids["a"], ids["b"], *[ids["a"]] * 98)
-    plan = await (await leading_scheduler(database))._schedule("load")
+    plan = (await (await leading_scheduler(database))._schedule(["load"]))["load"]
     assert (len(plan.runs), plan.has_rest) == (2, True)
     (late,) = await tell(database, ids["a"])
     await (await leading_scheduler(database)).check()  # another process, later; the job has its run by now
@@ -137,7 +138,7 @@ async def test_a_rest_that_a_person_removed_is_discarded(database, monkeypatch):
     ids = await configure(database, [job_on("load", {"all": ["a", "b"]}, max_events=2)])
     await tell(database, ids["a"], ids["b"], *[ids["a"]] * 3)
     scheduler = await leading_scheduler(database)
-    await scheduler._schedule("load")
+    await scheduler._schedule(["load"])
     async with database.transaction() as session:
         await queues.remove(session, QueueFilter(dag_id="load"))
     await end_runs(database, "load")
@@ -155,9 +156,9 @@ async def test_a_check_that_makes_no_run_reads_no_events(database):
     await tell(database, *[ids["a"]] * 50)
     await scheduler.check()
     await tell(database, *[ids["a"]] * 50)
-    for job in ("load", "busy"):  # one has not met its condition, the other has a run
+    for dag_id in ("load", "busy"):  # one has not met its condition, the other has a run
         with statements_of(database) as sent:
-            assert not (await scheduler._schedule(job)).runs
+            assert not (await scheduler._schedule([dag_id]))[dag_id].runs
         assert len(sent) == 3, "who leads, the job's row, and the look"
 
 
@@ -287,7 +288,7 @@ async def test_a_former_leader_notices_before_anything_is_written(database):
     async with database.transaction() as session:
         await session.execute(update(leader).values(epoch=leader.c.epoch + 1))
     with pytest.raises(NotLeading):
-        await scheduler._schedule("load")
+        await scheduler._schedule(["load"])
     await scheduler.check()
     assert await made(database, "load") == []
     assert len(await queued(database, "load")) == 1
@@ -306,3 +307,35 @@ async def test_a_negative_age_counts_as_due(database):
         await session.execute(update(queued_event).values(created_at=later))
     await scheduler.check()
     assert await made(database, "load") == [1]
+
+
+@on_both
+async def test_ticks_of_many_jobs_share_their_statements(database):
+    counts = []
+    for many in (2, 50):
+        names = [f"{many}_{number}" for number in range(many)]
+        await configure(database, [job_on(name, None, cron="0 * * * *") for name in names])
+        scheduler = await leading_scheduler(database)
+        await scheduler.check()
+        async with database.transaction() as session:
+            await session.execute(update(job).values(next_tick=database_time_in(-86400.0)))
+        with statements_of(database) as sent:
+            await scheduler.check()
+        assert [len(await consumed(database, name)) for name in names] == [1] * many
+        counts.append(len(sent))
+    assert counts[0] == counts[1]
+
+
+@on_both
+async def test_a_job_that_cannot_be_scheduled_delays_no_other_job(database):
+    ids = await configure(database, [job_on("broken", "a"), job_on("load", "a")])
+    scheduler = await leading_scheduler(database)
+    async with database.transaction() as session:
+        broken = replace(job_on("broken", "a").definition, schedule={"all": []})
+        await session.execute(update(job).where(job.c.dag_id == "broken").values(definition=broken))
+    await tell(database, ids["a"])
+    with capture_logs() as logs:
+        await scheduler.check()
+    assert await made(database, "load") == [1]
+    assert [entry["event"] for entry in logs if entry["log_level"] == "error"] == ["scheduler.job_failed"]
+    assert len(await queued(database, "broken")) == 1

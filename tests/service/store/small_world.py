@@ -11,7 +11,7 @@ from store.detection.detections import Detection
 from store.detection.positions import HeldPosition, NewPosition
 from store.keys import AssetRef
 from store.metastore import MetastoreStoreBackend
-from store.runs import runs, tries
+from store.runs import runs, startable, tries
 from store.state.attributed import AttributedEntries
 from tests.service.store.words import append, apply, beat, declared, event
 
@@ -60,7 +60,7 @@ async def small_world(database: Database) -> World:
         loaded = await positions.claim(session, "files", "t1", database.dialect)
         assert loaded is not None
         await runs.create_run(session, "load", "r", "load", triggered_by="cli", conf="{}", note=None)
-        (task,) = await runs.startable(session)
+        (task,) = await startable.next_startable(session)
         await tries.commit_intent(session, task, home_id="home", tag="tag", token_hash="h")
     return World(
         database=database,

@@ -8,7 +8,7 @@ from store.database import Database
 from store.errors import NotFound
 from store.keys import TryRef
 from store.runs import bad_records, decisions, runs, tries
-from store.runs.runs import Startable
+from store.runs.startable import Startable
 from tests.service.store.test_tries import claim, end, finish, intend, opened, queued_task, startable
 
 

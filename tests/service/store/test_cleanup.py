@@ -23,6 +23,7 @@ from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries, try_lookup
 from tests.databases import new_asset
+from tests.service.queued_tasks import queued_task_of
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
 from watcher.operations.cleanup import LOG_FILES, TRY_FOLDERS, Cleaner, CleanupLimits
@@ -161,7 +162,8 @@ async def a_run(database: Database, run_id: str, *, state: str, days: float, end
     """A run with one try; returns its task instance's id."""
     async with database.transaction() as session:
         await runs.create_run(session, "load", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
-        [task] = [task for task in await runs.startable(session) if task.key.instance.run_id == run_id]
+        task = await queued_task_of(session, run_id)
+        assert task is not None
         assert await tries.commit_intent(session, task, home_id="home", tag=run_id, token_hash="")
         r, a, t = schema.run, schema.task_try, schema.task_instance
         await session.execute(update(r).where(r.c.run_id == run_id).values(state=state, end_date=ago(days)))

@@ -10,9 +10,8 @@ import pytest
 from sqlalchemy import text
 
 from store.database import Database
-from store.runs import queues
 from tests.databases import on_both, statements_of
-from tests.service.store.words import append, apply, declared, event
+from tests.service.store.words import append, apply, declared, event, lock_queue
 
 ASSETS = {name: f"test://{name}" for name in "abcd"}
 FEW = 10
@@ -61,7 +60,7 @@ class Cost:
 async def cost_of_a_look(database: Database) -> Cost:
     with statements_of(database) as sent:
         async with database.transaction() as connection:
-            assert await queues.lock_queue(connection, "load") is not None
+            assert await lock_queue(connection, "load") is not None
     if database.dialect == "sqlite":
         return Cost(rows=await _steps(database), pages=0)
     rows = pages = 0
@@ -93,7 +92,7 @@ async def _steps(database: Database) -> int:
     async with database.transaction() as connection:
         driver: Any = (await connection.get_raw_connection()).driver_connection
         await driver.set_progress_handler(step, 1)
-        await queues.lock_queue(connection, "load")
+        await lock_queue(connection, "load")
         await driver.set_progress_handler(None, 1)
     return steps
 

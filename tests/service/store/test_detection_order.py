@@ -32,7 +32,7 @@ from store.detection.positions import NewPosition
 from store.errors import PositionLost, StoreError
 from store.keys import AssetRef, TryRef
 from store.metastore import MetastoreStoreBackend
-from store.runs import runs, tries
+from store.runs import runs, startable, tries
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange
@@ -185,7 +185,7 @@ async def test_versions_of_a_jobs_write_continue_after_a_delete_that_was_waited_
     async with postgres.transaction() as connection:
         await connection.execute(insert(job_outlet).values(dag_id="load", asset_id=asset.id))
         await runs.create_run(connection, "load", "r", "load", triggered_by="cli")
-        (task,) = await runs.startable(connection)
+        (task,) = await startable.next_startable(connection)
         await tries.commit_intent(connection, task, home_id="home", tag="tag", token_hash="h")
     versions: list[int] = []
 

@@ -17,7 +17,16 @@ from store.keys import JobDefinition
 from store.runs import jobs, queues, runs
 from store.runs.queues import JobQueue, QueueFilter, Rest, Span
 from tests.effort import PATIENCE
-from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
+from tests.service.store.words import (
+    append,
+    apply,
+    consume_events,
+    declared,
+    event,
+    lock_queue,
+    rows,
+    until_somebody_waits,
+)
 
 ASSETS = {"a": "test://a", "b": "test://b"}
 
@@ -29,17 +38,17 @@ async def ids(database: Database) -> dict[str, int]:
 
 async def lock(database: Database, dag_id: str) -> JobQueue | None:
     async with database.transaction() as session:
-        return await queues.lock_queue(session, dag_id)
+        return await lock_queue(session, dag_id)
 
 
 async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1_000) -> Sequence[int]:
     """One check of a scheduler: a run of the oldest events."""
     async with database.transaction() as session:
-        queue = await queues.lock_queue(session, dag_id)
+        queue = await lock_queue(session, dag_id)
         if queue is None or not queue.first_events:
             return []
         taken = await queues.oldest(session, dag_id, at_most, None)
-        await runs.create_triggered_run(session, queue, run_id, taken, completed_by=taken[-1])
+        await consume_events(session, queue, run_id, taken, completed_by=taken[-1])
     return taken
 
 
@@ -118,7 +127,7 @@ async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, 
     queue = await lock(database, "load")
     assert queue is not None
     async with database.transaction() as session:
-        await runs.create_triggered_run(session, queue, "r1", [first, third], completed_by=third)
+        await consume_events(session, queue, "r1", [first, third], completed_by=third)
     queued = [(row["dag_id"], row["event_id"]) for row in await rows(database, queued_event)]
     assert queued == [("load", second), ("report", first), ("report", third)]
     consumed = await rows(database, run_asset_event)
@@ -163,12 +172,12 @@ async def test_no_event_is_consumed_twice_by_one_job(database: Database, ids: di
     taken = list(stale.first_events.values())
     with pytest.raises(IntegrityError):
         async with database.transaction() as session:
-            await runs.create_triggered_run(session, stale, "r2", taken, completed_by=taken[0])
+            await consume_events(session, stale, "r2", taken, completed_by=taken[0])
     assert [row["run_id"] for row in await rows(database, run)] == ["r1"]
     other = await lock(database, "report")
     assert other is not None
     async with database.transaction() as session:
-        await runs.create_triggered_run(session, other, "r1", taken, completed_by=taken[0])
+        await consume_events(session, other, "r1", taken, completed_by=taken[0])
 
 
 async def test_two_schedulers_at_once_share_the_events_between_them(database: Database, ids: dict[str, int]) -> None:
@@ -204,18 +213,18 @@ async def test_a_second_scheduler_waits_and_then_sees_what_the_first_left(postgr
         taken.append(await consume(postgres, "load", "other"))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        queue = await queues.lock_queue(session, "load")
+        queue = await lock_queue(session, "load")
         assert queue is not None
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
-        await runs.create_triggered_run(session, queue, "first", [first], completed_by=first)
+        await consume_events(session, queue, "first", [first], completed_by=first)
     assert taken == [[second]]
 
 
 async def test_a_deciding_scheduler_keeps_no_event_waiting(postgres: Database) -> None:
     ids = (await apply(postgres, declared(assets=ASSETS, jobs={"load": ["a"]}))).asset_ids
     async with postgres.transaction() as session:
-        assert await queues.lock_queue(session, "load") is not None
+        assert await lock_queue(session, "load") is not None
         with anyio.fail_after(PATIENCE):
             (late,) = await append(postgres, [event(ids["a"])])
     queue = await lock(postgres, "load")
@@ -230,11 +239,11 @@ async def test_the_clock_is_read_after_waiting_for_the_lock(postgres: Database) 
 
     async def other() -> None:
         async with postgres.transaction() as session:
-            assert await queues.lock_queue(session, "load") is not None
+            assert await lock_queue(session, "load") is not None
             seen.append(await queues.span(session, "load"))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        await queues.lock_queue(session, "load")
+        await lock_queue(session, "load")
         tasks.start_soon(other)
         await until_somebody_waits(postgres)
         await append(postgres, [event(ids["a"])])
@@ -252,11 +261,11 @@ async def test_events_are_not_deleted_from_under_a_deciding_scheduler(postgres: 
             removed.append(await queues.remove(session, QueueFilter(asset_id=ids["a"])))
 
     async with anyio.create_task_group() as tasks, postgres.transaction() as session:
-        queue = await queues.lock_queue(session, "load")
+        queue = await lock_queue(session, "load")
         assert queue is not None
         tasks.start_soon(remove)
         await until_somebody_waits(postgres)
-        await runs.create_triggered_run(session, queue, "r", [first], completed_by=first)
+        await consume_events(session, queue, "r", [first], completed_by=first)
     assert removed == [3]
     assert [(row["dag_id"], row["event_id"]) for row in await rows(postgres, run_asset_event)] == [("load", first)]
     assert await rows(postgres, queued_event) == []

@@ -18,14 +18,14 @@ from store.keys import TryRef
 from store.processes import leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
-from store.runs import answers, queues, runs, tries, try_lookup
+from store.runs import answers, queues, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
 from tests.databases import migrate, statements_of
 from tests.servers import PostgresServer
 from tests.service.store.small_world import World, small_world
-from tests.service.store.words import event
+from tests.service.store.words import consume_events, event, lock_queue
 from tests.sql_pages import SqlPage, SqlStatement, compare_pages, plan_lines
 
 FOLDER: Final = Path(__file__).parents[3] / "docs/sql/store"
@@ -49,10 +49,10 @@ async def write_of_a_job(connection: AsyncConnection, world: World) -> None:
 
 
 async def read_of_a_queue(connection: AsyncConnection, _world: World) -> None:
-    queue = await queues.lock_queue(connection, "load")
+    queue = await lock_queue(connection, "load")
     assert queue is not None
     taken = await queues.oldest(connection, "load", 10, None)
-    await runs.create_triggered_run(connection, queue, "r2", taken, completed_by=taken[0])
+    await consume_events(connection, queue, "r2", taken, completed_by=taken[0])
 
 
 async def check_of_the_scheduler(connection: AsyncConnection, _world: World) -> None:
@@ -61,7 +61,7 @@ async def check_of_the_scheduler(connection: AsyncConnection, _world: World) -> 
 
 
 async def check_of_the_dispatcher(connection: AsyncConnection, _world: World) -> None:
-    await runs.startable(connection)
+    await startable.next_startable(connection)
     await runs.running_runs(connection)
     await runs.next_retry_in(connection)
     await try_lookup.open_tries(connection, "home")
@@ -133,13 +133,13 @@ PAGES: Final[Mapping[str, tuple[str, Send]]] = {
         check_of_the_scheduler,
     ),
     "queue_read": (
-        """The scheduler decides on one job's queue, and makes a run of it. It runs on the leader for each job that got
-        events, by a hint right after their commit.
+        """The scheduler decides on the queues of jobs, up to 100 in a transaction, and makes runs of them. It runs on the
+        leader for the jobs that got events, by a hint right after their commit.
 
-        The first statement locks the job's row (FOR NO KEY UPDATE), which keeps other schedulers out and nobody who
-        adds events. The second probes an index for each queued asset, however many events are queued. The others run
-        when the condition is met: the oldest events, the run, its task instance, what it consumes, and the queue rows
-        that go.""",
+        The first statement locks the jobs' rows by name (FOR NO KEY UPDATE), which keeps other schedulers out and nobody
+        who adds events. The second probes an index for each queued asset, however many events are queued. The others
+        run when a condition is met: the oldest events, the runs, their task instances, what they consume, and the
+        queue rows that go.""",
         read_of_a_queue,
     ),
     "dispatcher_check": (

@@ -16,8 +16,9 @@ from store.database.schema import database_now, job, run, task_instance, task_tr
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TaskInstanceKey, TryKey, TryRef
 from store.runs import runs, tries, try_lookup
-from store.runs.runs import Startable
+from store.runs.startable import Startable, next_startable
 from store.runs.try_lookup import OpenTry
+from tests.service.queued_tasks import queued_task_of
 from tests.service.store.words import apply, declared, rows, until_somebody_waits
 
 HOME = "home"
@@ -33,13 +34,14 @@ async def queued_task(database: Database, run_id: str = "r1") -> Startable:
     await apply(database, declared(assets={}, jobs={"load": []}))
     async with database.transaction() as session:
         await runs.create_run(session, "load", run_id, "load", triggered_by="cli", conf="{}", note=None)
-    (task,) = [task for task in await startable(database) if task.key.instance.run_id == run_id]
+        task = await queued_task_of(session, run_id)
+    assert task is not None
     return task
 
 
 async def startable(database: Database) -> list[Startable]:
     async with database.reading() as session:
-        return list(await runs.startable(session))
+        return list(await next_startable(session))
 
 
 async def intend(database: Database, task: Startable, home: str = HOME) -> bool:
@@ -105,7 +107,11 @@ async def states(database: Database) -> tuple[str, str]:
 
 async def test_queued_task_instances_may_start_oldest_run_first(database: Database) -> None:
     first, second = await queued_task(database, "r2"), await queued_task(database, "r1")
-    assert await startable(database) == [first, second]
+    assert await startable(database) == [first], "the job may have one run at a time"
+    assert await intend(database, first)
+    assert await startable(database) == []
+    await end(database, first, "failed", "failed")
+    assert await startable(database) == [second]
     assert (first.run_state, first.key.try_number, first.definition) == ("queued", 1, JobDefinition())
 
 

@@ -22,6 +22,9 @@ from store.errors import PositionLost
 from store.keys import JobDefinition
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
+from store.runs import queues, runs
+from store.runs.queues import JobQueue
+from store.runs.runs import TriggeredRun
 from tests.effort import PATIENCE
 
 
@@ -76,6 +79,22 @@ def event(asset_id: int, extra: str = "{}", **source: Any) -> NewEvent:
 async def append(database: Database, new: Sequence[NewEvent]) -> Sequence[int]:
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
+
+
+async def lock_queue(session: AsyncConnection, dag_id: str) -> JobQueue | None:
+    """One job's queue; None if it was removed or paused."""
+    return next(iter(await queues.lock_queues(session, [dag_id])), None)
+
+
+async def consume_events(
+    session: AsyncConnection, queue: JobQueue, run_id: str, event_ids: Sequence[int], completed_by: int | None
+) -> str:
+    """Make a run of these events, and return its trace."""
+    made = TriggeredRun(
+        dag_id=queue.dag_id, task_id=queue.task_id, run_id=run_id, event_ids=event_ids, completed_by=completed_by
+    )
+    (trace_id,) = await runs.create_triggered_runs(session, [made])
+    return trace_id
 
 
 async def advance(

@@ -112,6 +112,7 @@ def task_instance_response(task: TaskInstance) -> TaskInstanceResponse:
     """Return a task instance under Airflow's names."""
     return TaskInstanceResponse.of(
         task,
+        detail=task.detail,
         dag_run_id=task.run_id,
         task_display_name=task.task_id,
         dag_display_name=task.dag_id,
