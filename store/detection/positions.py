@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -32,6 +32,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from store.database.dialects import each_pair, upsert
 from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position
 from store.detection import rejections
+from store.detection.position_chunks import stored_chunks
 from store.detection.position_rows import UNCHANGED, RowDifferences, stored_rows
 from store.detection.rejections import Rejection
 
@@ -69,6 +70,7 @@ class LoadedPosition:
     rejected: Sequence[Rejection] = ()
     """Items that could not be reported."""
     kept: KeptPosition | None = None
+    chunks: Mapping[int, bytes] = field(default_factory=dict)
 
 
 async def claim(
@@ -248,6 +250,7 @@ async def _whole(
         name: KeptPosition(state=each["state"], rows=sets.get(name + UNDO_SUFFIX, {}))
         for name, each in previous.items()
     }
+    chunks = await stored_chunks(connection, rows)
     rejected = await rejections.of_watchers(connection, rows)
     return {
         name: LoadedPosition(
@@ -257,6 +260,7 @@ async def _whole(
             rows=sets.get(name, {}),
             rejected=rejected.get(name, ()),
             kept=kept.get(name),
+            chunks=chunks.get(name, {}),
         )
         for name, row in rows.items()
     }

@@ -27,7 +27,8 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection import position_rows
+from store.detection import position_chunks, position_rows
+from store.detection.position_chunks import ChunkDifferences
 from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
 
@@ -126,6 +127,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **content))
     await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
+    await position_chunks.change(connection, {watcher: ChunkDifferences(clear=True)})
     back = update(watcher_position_row).where(r.watcher == watcher + UNDO_SUFFIX)
     await connection.execute(back.values(watcher=watcher))
     return Undone(version=row.version + 1, watermark=previous["watermark"], events=events or 0)

@@ -228,4 +228,9 @@ def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPositio
     kept = {m: value for m, value in rows.items() if below is None or value >= below}
     for member in position.rows.delete:
         kept.pop(member, None)
-    return StoredPosition(state=position.state, rows={**kept, **position.rows.insert})
+    chunks = {} if loaded is None or position.rows.clear else loaded.chunks
+    below = position.rows.delete_chunks_below
+    kept_chunks = {number: data for number, data in chunks.items() if below is None or number >= below}
+    return StoredPosition(
+        state=position.state, rows={**kept, **position.rows.insert}, chunks={**kept_chunks, **position.rows.chunks}
+    )
