@@ -31,6 +31,7 @@ from store.detection import position_chunks, position_rows
 from store.detection.position_chunks import ChunkDifferences
 from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
+from store.values import to_json
 
 
 async def rewind(connection: AsyncConnection, watcher: str, version: int, to: NewPosition, dialect: str) -> int:
@@ -212,3 +213,15 @@ async def _hand_over_watcher(connection: AsyncConnection, old: str, new: str, di
     changed = {name: row[name] for name in _ASKED}
     await connection.execute(entry.on_conflict_do_update(index_elements=["name"], set_=changed))
     return int(row["asset_id"])
+
+
+async def resolve(connection: AsyncConnection, watcher: str, member: str) -> int:
+    """Drop a list from the position's state, and return how long it was. Whoever holds the position reads it again."""
+    p = watcher_position.c
+    here = p.watcher == watcher
+    text = await connection.scalar(select(p.state).where(here).with_for_update())
+    state = json.loads(text or "{}")
+    if not (dropped := state.pop(member, ())):
+        return 0
+    await connection.execute(update(watcher_position).where(here).values(version=p.version + 1, state=to_json(state)))
+    return len(dropped)

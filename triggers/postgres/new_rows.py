@@ -156,9 +156,14 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
             self._reader = await resumed(self._mode, self._examiner.table, position)
+            if (first := await self._reader.examination.resume(position)) is not None:
+                yield TriggerBatch(position=first, caught_up=False)
+            if self._reader.examination.refusal is not None:
+                raise self._reader.examination.refusal
         if self._reader is None:
             start = self.options.start if position is None else "now"
             self._reader = await self._unaltered(lambda: self._mode.begin(self._examiner.table, start))
+            await self._reader.examination.begin()
             yield TriggerBatch(position=self._reader.progress.position(), caught_up=False)
         if position is not None:
             self._reader.batches.remember_rejected(position.rejected)

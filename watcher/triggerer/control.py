@@ -30,6 +30,7 @@ from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
+from triggers.hosting import UNRESOLVED
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
@@ -128,6 +129,21 @@ class Control:
             await self._record(connection, move, undone.watermark)
         moved = self._moved(move, undone.version, undone.watermark)
         return UndoneRewind(version=moved.version, watermark=moved.watermark, events=undone.events)
+
+    async def resolve(self, name: str, actor: str) -> int:
+        """Drop the findings that stand until a person has read them, and return how many. Raises `Conflict` if there are none.
+
+        The running watcher continues from the position's new version, at the same place.
+        """
+        self._known(name)
+        async with self.database.transaction() as connection:
+            unresolved = await rewind.resolve(connection, name, UNRESOLVED)
+            if not unresolved:
+                raise Conflict(f"{name} has no finding that stands until it is resolved")
+            await audit.record(connection, actor, "watcher.resolve", name, {"findings": unresolved}, uuid.uuid4().hex)
+        log.info("watcher.resolve", watcher=name, actor=actor, findings=unresolved)
+        self.hint(Hint(what="watchers", names=frozenset({name})))
+        return unresolved
 
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher continue under another name from its old position. Raises `NotFound`, `Conflict`."""
