@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import anyio
 import psycopg
 import pytest
 
-from tests.service.postgres.conftest import MortalServer
-from tests.service.postgres.test_server_restarts import catch_up_again
+from tests.servers import PostgresDatabase
+from tests.service.postgres.conftest import ORDERS, Connect, MortalServer
+from tests.service.postgres.test_server_restarts import catch_up_again, succeeds
 from tests.service.postgres.tiny_host import TinyHost, options
+from triggers.base import Finding
+from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.connection import PostgresConnection
 
 pytestmark = pytest.mark.service
@@ -47,6 +53,23 @@ async def hosted_at(dsn: str, host: TinyHost | None = None, **values: object) ->
             await here.stop()
 
 
+def history_of(host: TinyHost) -> list[Finding]:
+    assert host.trigger is not None
+    return [finding for finding in host.trigger.findings if finding.check == "history"]
+
+
+def ids(dsn: str, where: str) -> list[int]:
+    return run(dsn, f"SELECT id FROM orders WHERE {where} ORDER BY id")
+
+
+@asynccontextmanager
+async def handed_over(host: TinyHost, to: MortalServer, mode: str = "id") -> AsyncIterator[TinyHost]:
+    """A host that goes on at another server, and has caught up there."""
+    async with hosted_at(to.dsn, host, mode=mode) as moved:
+        await catch_up_again(moved)
+        yield moved
+
+
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
 async def test_rows_of_a_promoted_standby_that_lagged_are_all_reported(mortal_server: MortalServer, mode: str) -> None:
     run(mortal_server.dsn, TABLE)
@@ -60,12 +83,239 @@ async def test_rows_of_a_promoted_standby_that_lagged_are_all_reported(mortal_se
             assert await host.catch_up() == [*range(11, 16)]
         standby.promote()
         insert(standby.dsn, 7, "new")
-        async with hosted_at(standby.dsn, host, mode=mode) as moved:
-            before = len(moved.committed.ids)
-            await catch_up_again(moved)
-            assert moved.committed.ids[before:] == run(
-                standby.dsn, "SELECT id FROM orders WHERE note = 'new' ORDER BY id"
-            )
-            assert moved.trigger is not None
-            [finding] = [each for each in moved.trigger.findings if each.check == "history"]
+        async with handed_over(host, standby, mode) as moved:
+            assert moved.committed.ids[15:] == ids(standby.dsn, "note = 'new'")
+            [finding] = history_of(moved)
+            assert finding.level == "warning"
             assert "gone are 11, 12, 13, 14, 15" in finding.message
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_a_promotion_that_lost_nothing_reports_nothing_again(mortal_server: MortalServer, mode: str) -> None:
+    run(mortal_server.dsn, TABLE)
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, mode=mode) as host:
+            await host.catch_up()
+            insert(mortal_server.dsn, 5)
+            await host.catch_up()
+            standby.lag(mortal_server)
+        run(standby.dsn, "SELECT 1")
+        standby.promote()
+        insert(standby.dsn, 2, "new")
+        async with handed_over(host, standby, mode) as moved:
+            assert moved.committed.ids == ids(standby.dsn, "true")
+            [finding] = history_of(moved)
+            assert (finding.level, "timeline 1" in finding.message, "timeline 2" in finding.message) == (
+                "info",
+                True,
+                True,
+            )
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+@pytest.mark.parametrize("new_timeline", [True, False])
+async def test_rows_of_a_restored_backup_are_reported_although_it_has_passed_the_old_server(
+    mortal_server: MortalServer, mode: str, new_timeline: bool
+) -> None:
+    run(mortal_server.dsn, TABLE)
+    async with hosted_at(mortal_server.dsn, mode=mode) as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 10)
+        await host.catch_up()
+        backup = mortal_server.backed_up("backup")
+        insert(mortal_server.dsn, 5)
+        await host.catch_up()
+    if new_timeline:
+        backup.recover_to_a_new_timeline()
+    backup.start()
+    try:
+        wait_until_it_writes(backup)
+        insert(backup.dsn, 200, "new")
+        async with handed_over(host, backup, mode) as moved:
+            assert moved.committed.ids[15:] == ids(backup.dsn, "note = 'new'")
+            assert len(history_of(moved)) == 1
+    finally:
+        backup.stop("immediate")
+
+
+def wait_until_it_writes(server: MortalServer) -> None:
+    while run(server.dsn, "SELECT pg_is_in_recovery()::int") == [1]:
+        pass
+
+
+async def test_ids_that_meet_their_transactions_again_are_told_from_the_reported_ones(
+    mortal_server: MortalServer,
+) -> None:
+    """A copy that was shut down cleanly, on its timeline, with one writer: only the rows' content differs."""
+    async with hosted_at(mortal_server.dsn) as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 3)
+        await host.catch_up()
+        mortal_server.stop("fast")
+        copy = mortal_server.copied("copy")
+        mortal_server.start()
+        insert(mortal_server.dsn, 3, "old")
+        assert len(await catch_up_ids(host)) == 3
+        pairs = run_pairs(mortal_server.dsn)
+    copy.start()
+    try:
+        insert(copy.dsn, 4, "new")
+        assert run_pairs(copy.dsn)[:6] == pairs
+        async with handed_over(host, copy) as moved:
+            assert moved.committed.ids[6:] == [4, 5, 6, 7]
+    finally:
+        copy.stop("immediate")
+
+
+async def catch_up_ids(host: TinyHost) -> list[int]:
+    before = len(host.committed.ids)
+    await catch_up_again(host)
+    return host.committed.ids[before:]
+
+
+def run_pairs(dsn: str) -> list[tuple[int, str]]:
+    with psycopg.connect(dsn) as connection:
+        return connection.execute("SELECT id, xmin::text FROM orders ORDER BY id").fetchall()
+
+
+async def test_a_watcher_whose_kept_rows_prove_nothing_is_blocked_until_a_rewind(mortal_server: MortalServer) -> None:
+    run(mortal_server.dsn, TABLE)
+    insert(mortal_server.dsn, 1)
+    async with hosted_at(mortal_server.dsn) as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 3)
+        await host.catch_up()
+        backup = mortal_server.backed_up("backup")
+        insert(mortal_server.dsn, 3)
+        await host.catch_up()
+    backup.start()
+    try:
+        run(backup.dsn, "DELETE FROM orders")
+        insert(backup.dsn, 60, "new")
+        async with hosted_at(backup.dsn, host) as moved:
+            for _ in range(2):  # a clean restart hides where the recovery has ended
+                with pytest.raises(
+                    SourceChanged, match=r"went back from timeline 1 .* to timeline 1 .*watcher rewind"
+                ) as told:
+                    await catch_up_again(moved)
+                backup.restart("fast")
+            assert "7 rows" in str(told.value)
+            while not await succeeds(lambda: moved.rewind("0")):
+                pass
+            assert await catch_up_ids(moved) == ids(backup.dsn, "true")
+    finally:
+        backup.stop("immediate")
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_a_crash_that_takes_asynchronous_commits_back_without_a_new_boot(
+    mortal_server: MortalServer, mode: str
+) -> None:
+    run(mortal_server.dsn, TABLE)
+    run(mortal_server.dsn, "ALTER SYSTEM SET wal_writer_delay = '10s'")
+    mortal_server.restart("fast")
+    async with hosted_at(mortal_server.dsn, mode=mode) as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 3)
+        await host.catch_up()
+        run(mortal_server.dsn, "SELECT pg_switch_wal()::text")
+        with psycopg.connect(mortal_server.dsn, autocommit=True) as session:
+            session.execute("SET synchronous_commit = off")
+            session.execute("INSERT INTO orders (note) VALUES ('lost')")
+            reported = await host.catch_up()
+            assert len(reported) == 1
+            os.kill(session.info.backend_pid, signal.SIGKILL)
+        await catch_up_again(host)
+        assert ids(mortal_server.dsn, "note = 'lost'") == []
+        insert(mortal_server.dsn, 40, "new")
+        before = len(host.committed.ids)
+        await catch_up_again(host)
+        assert host.committed.ids[before:] == ids(mortal_server.dsn, "note = 'new'")
+
+
+async def test_a_row_that_went_back_to_an_older_version_is_reported_once_more(mortal_server: MortalServer) -> None:
+    run(mortal_server.dsn, TABLE)
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, mode="updated_at") as host:
+            await host.catch_up()
+            insert(mortal_server.dsn, 4)
+            await host.catch_up()
+            standby.lag(mortal_server)
+            run(mortal_server.dsn, "UPDATE orders SET note = 'later', updated_at = now() WHERE id < 3")
+            assert await host.catch_up() == [1, 2]
+        standby.promote()
+        async with handed_over(host, standby, "updated_at") as moved:
+            assert sorted(moved.committed.ids[6:]) == [1, 2]
+            assert "2 rows are reported once more" in history_of(moved)[0].message
+
+
+@pytest.mark.parametrize("how", ["fast", "immediate"])
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_an_ordinary_restart_leaves_no_finding(mortal_server: MortalServer, mode: str, how: str) -> None:
+    run(mortal_server.dsn, TABLE)
+    async with hosted_at(mortal_server.dsn, mode=mode) as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 3)
+        await host.catch_up()
+        mortal_server.restart(how)
+        insert(mortal_server.dsn, 3)
+        await catch_up_again(host)
+        assert host.committed.ids == ids(mortal_server.dsn, "true")
+        assert history_of(host) == []
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_an_idle_poll_sends_nothing_for_it_and_a_poll_with_rows_no_statement_more(
+    postgres_database: PostgresDatabase, connect: Connect, mode: str
+) -> None:
+    """A poll asks for rows, and mode `updated_at` for open transactions before; rows need the mark of the table, too."""
+    admin = await connect()
+    await admin.execute(f"{ORDERS}; {TABLE}")
+    async with hosted_at(postgres_database.dsn, mode=mode) as host:
+        await host.catch_up()
+        await host.catch_up()
+        sent: list[str] = []
+        connection = host.client.session("orders_rows")._connection
+        assert connection is not None
+        connection.add_query_logger(lambda record: sent.append(record.query))
+        await host.poll()
+        await anyio.wait_all_tasks_blocked()  # what was sent is logged by a task of its own
+        idle = len(sent)
+        await admin.execute("INSERT INTO orders (note) VALUES ('a'), ('b')")
+        sent.clear()
+        assert await host.catch_up() == [1, 2]
+        await anyio.wait_all_tasks_blocked()
+    assert (idle, len(sent)) == ((1, 2) if mode == "id" else (2, 3))
+
+
+@pytest.mark.parametrize(
+    ("columns", "witness"),
+    [
+        ("created_at timestamptz DEFAULT now()", "created_at"),
+        ("at timestamp DEFAULT now(), created_at timestamptz DEFAULT CURRENT_TIMESTAMP", "created_at"),
+        ("updated_at timestamptz DEFAULT now()", "a hash"),
+        ("created_at timestamptz(0) DEFAULT now()", "a hash"),
+        ("created_at timestamptz DEFAULT CURRENT_TIMESTAMP(3)", "a hash"),
+        ("created_at timestamptz", "a hash"),
+    ],
+)
+async def test_a_time_that_the_insert_sets_exactly_is_the_witness(
+    postgres_database: PostgresDatabase, connect: Connect, columns: str, witness: str
+) -> None:
+    await (await connect()).execute(
+        f"CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, {columns})"
+    )
+    async with hosted_at(postgres_database.dsn) as host:
+        trigger = await host.start()
+        [finding] = [each for each in await trigger.check() if each.check == "witness"]
+        assert finding.message.startswith(f"rows are recognized by {witness}")
+
+
+async def test_a_witness_that_is_no_exact_time_is_refused(
+    postgres_database: PostgresDatabase, connect: Connect
+) -> None:
+    await (await connect()).execute(f"{ORDERS}; ALTER TABLE orders ADD at timestamptz(3)")
+    for witness in ("note", "at", "nothing"):
+        async with hosted_at(postgres_database.dsn, witness=witness) as host:
+            with pytest.raises(ConfigurationError, match=f"the witness '{witness}' is no column"):
+                await host.start()
