@@ -60,6 +60,14 @@ class Examiner:
         self.due_at = self.examined_at + every.total_seconds() * spread
         return findings
 
+    def is_due(self, unchanged_at: float | None, every: timedelta) -> bool:
+        """Return whether to examine the table: another table may have its name by now, or an alteration may make detection inexact.
+
+        `unchanged_at` is when the table was last known to be unaltered, which holds for `every`. None: when it was examined.
+        """
+        now, known_at = anyio.current_time(), self.examined_at if unchanged_at is None else unchanged_at
+        return now >= self.due_at or now - known_at >= every.total_seconds()
+
     async def check_again(self, every: timedelta) -> WatchedTable:
         """Examine the table again. Raises if detection is no longer exact, or if the name means another table now."""
         identity = self.identity()

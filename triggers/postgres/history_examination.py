@@ -38,10 +38,16 @@ class HistoryExamination(ABC, Generic[MemoryT]):
         self.refusal: SourceChanged | None = None
         """Why only a person can say where to continue. It is raised after the position of `resume` is written."""
 
-    async def begin(self) -> None:
-        """Keep the newest rows that count as handled: nothing was reported yet."""
+    async def begin(self) -> Position:
+        """Return the first position, which keeps the newest rows that count as handled: nothing was reported yet."""
         chunk = await self._baseline()
         self._table.history.begin(chunk if chunk.keys else replace(chunk, before=self._beginning))
+        return self._progress.position()
+
+    def refuse(self) -> None:
+        """Raise the `refusal`, if there is one."""
+        if self.refusal is not None:
+            raise self.refusal
 
     async def resume(self, position: StoredPosition) -> Position | None:
         """Continue with the position's chunks. Return the position that must be written before any row counts, if there is one.

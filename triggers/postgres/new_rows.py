@@ -24,14 +24,17 @@ from triggers.base import (
     StoredPosition,
     TriggerBatch,
     TriggerContext,
+    refuse_errors,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.explanations import Explanation
 from triggers.hosting import SharedPollTrigger
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
+from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
@@ -108,6 +111,10 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()
 
+    async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        refuse_errors(await self.check())
+        return await explain_row(self._examiner.table, item, position)
+
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         unclosed = super().events(position)
         del position  # it may be large
@@ -154,17 +161,16 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return self._shared_rest.looked_at
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        first: Position | None = None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
-            self._reader = await resumed(self._mode, self._examiner.table, position)
-            if (first := await self._reader.examination.resume(position)) is not None:
-                yield TriggerBatch(position=first, caught_up=False)
-            if self._reader.examination.refusal is not None:
-                raise self._reader.examination.refusal
+            self._reader, first = await resumed(self._mode, self._examiner.table, position)
         if self._reader is None:
             start = self.options.start if position is None else "now"
             self._reader = await self._unaltered(lambda: self._mode.begin(self._examiner.table, start))
-            await self._reader.examination.begin()
-            yield TriggerBatch(position=self._reader.progress.position(), caught_up=False)
+            first = await self._reader.examination.begin()
+        if first is not None:
+            yield TriggerBatch(position=first, caught_up=False)
+        self._reader.examination.refuse()
         if position is not None:
             self._reader.batches.remember_rejected(position.rejected)
         retried: Sequence[RejectedItem] = () if position is None else position.retried
@@ -173,7 +179,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             yield batch
         caught_up = False
         while not caught_up:
-            await self._examine_if_due()
+            if self._examiner.is_due(self._shared_rest.unchanged_at, self.check_again_every):
+                await self._examine()
             batch = await self._unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
@@ -204,15 +211,6 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
         return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
-
-    async def _examine_if_due(self) -> None:
-        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
-        now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
-        if unchanged_at is None:
-            unchanged_at = self._examiner.examined_at
-        if now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds():
-            return
-        await self._examine()
 
     async def _examine(self) -> None:
         """Examine the table and continue with it. Raises if detection is no longer exact."""

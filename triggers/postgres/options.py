@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -10,6 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import BatchOptions, Duration, parse_time
 from triggers.postgres.sql import TableName, quoted
 
@@ -135,3 +137,11 @@ class NewRowsOptions(BaseOptions):
     @property
     def source(self) -> TableName:
         return TableName.parse(self.table)
+
+    def name_item(self, item: str) -> Explanation:
+        value = as_json(item)
+        if self.mode == "updated_at":
+            return replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
+        if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= _LARGEST_ID:
+            return outside("it is no id: the watcher's rows have whole numbers")
+        return replace(cannot_tell(item), in_ranges=True)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Self
 
-from triggers.base import Finding, JsonValue, RejectedItem, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonValue, Position, RejectedItem, StoredPosition, TriggerBatch
 from triggers.postgres.batches import BatchBuilder, RowNames
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.history_examination import HistoryExamination, history_findings
@@ -110,10 +110,15 @@ class Reader(ABC, Generic[MemoryT]):
         return None
 
 
-async def resumed(mode: type[Reader[Any]], table: WatchedTable, position: StoredPosition) -> Reader[Any]:
-    """Return a reader that continues from `position` with the table as it was just examined. Raises `SourceChanged`."""
+async def resumed(
+    mode: type[Reader[Any]], table: WatchedTable, position: StoredPosition
+) -> tuple[Reader[Any], Position | None]:
+    """Return a reader that continues from `position` with the table as it was just examined. Raises `SourceChanged`.
+
+    With it comes the position that must be written before its first poll, if there is one.
+    """
     state: Mapping[str, Any] = position.state
     reader = mode.resume(table, position)
     reader.partitions.recall(state)
     await reader.adopt(table.facts)
-    return reader
+    return reader, await reader.examination.resume(position)
