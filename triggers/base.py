@@ -36,16 +36,18 @@ class RowChanges:
 
     It is part of the events' transaction. Members are signed 64-bit integers with a signed 64-bit value each, unique per
     watcher. `clear` empties the set, `delete_below` drops every member whose *value* is lower, and `insert` replaces
-    members that are there already.
+    members that are there already. Beside it stand numbered `chunks`: `clear` drops all, `delete_chunks_below` the lower.
     """
 
     clear: bool = False
     delete_below: int | None = None
     delete: Collection[int] = ()
     insert: Mapping[int, int] = field(default_factory=dict)
+    delete_chunks_below: int | None = None
+    chunks: Mapping[int, bytes] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self.clear or self.delete_below is not None or bool(self.delete) or bool(self.insert)
+        return self != RowChanges()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +84,7 @@ class RejectedItem:
 
 @dataclass(frozen=True, kw_only=True)
 class StoredPosition:
-    """The last committed position, as the host hands it to `events`: the state, the whole large set, the rejected items.
+    """The last committed position, as the host hands it to `events`: state, large set, chunks and rejected items.
 
     `retried` are those of the `rejected` that a person wants to be retried. The first batches emit each of them that can be
     emitted by now and name it in `settled`, as those that are gone; they name the rest in `rejected` again.
@@ -92,6 +94,7 @@ class StoredPosition:
     rows: Mapping[int, int] = field(default_factory=dict)
     rejected: Sequence[RejectedItem] = ()
     retried: Sequence[RejectedItem] = ()
+    chunks: Mapping[int, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,6 +20,9 @@ from pydantic_core import to_jsonable_python
 from triggers.errors import Finding, SourceUnavailable, TriggerError
 from triggers.explanations import Explanation, cannot_tell
 
+UNRESOLVED: Final = "unresolved"
+"""The member of a stored state that lists what stands until a person has read it: `watcher watchers resolve` drops it."""
+
 WatermarkT = TypeVar("WatermarkT")
 PositionT = TypeVar("PositionT")
 BatchT = TypeVar("BatchT")

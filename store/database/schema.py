@@ -17,6 +17,7 @@ from sqlalchemy import (
     ForeignKeyConstraint,
     Index,
     Integer,
+    LargeBinary,
     MetaData,
     String,
     Table,
@@ -220,6 +221,18 @@ watcher_position_row = _table(
     Column("member", BigInteger, primary_key=True),
     Column("value", BigInteger, nullable=False),
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
+)
+
+watcher_position_chunk = _table(  # what was reported last, by which a watcher notices that its source went back
+    "watcher_position_chunk",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(RemovedBy(function="store.detection.position_chunks.change"),),
+        names={"watcher": Follows()},
+    ),
+    Column("watcher", NAME, primary_key=True),
+    Column("number", BigInteger, primary_key=True),
+    Column("data", LargeBinary, nullable=False),  # packed by the watcher's trigger
 )
 
 rejected_item = _table(  # what cannot be reported, written in the transaction of the position that passes it

@@ -52,7 +52,8 @@ class Detection:
         """How many characters it stores."""
         position = self.position
         texts = (position.source_identity, position.state, position.watermark)
-        return sum(len(event.extra) for event in self.events) + sum(map(len, texts))
+        chunks = position.rows.chunks.values()
+        return sum(len(event.extra) for event in self.events) + sum(map(len, texts)) + sum(map(len, chunks))
 
     @property
     def entry(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The large sets beside positions: pairs of numbers of a watcher, changed row by row with its position."""
+"""The large sets and the chunks beside positions, changed row by row with the position of their watcher."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import Upsert, chunks, rows_of, upsert
 from store.database.schema import watcher_position_row
+from store.detection import position_chunks
+from store.detection.position_chunks import ChunkDifferences
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowDifferences:
+class RowDifferences(ChunkDifferences):
     """How a watcher's large set changes; see `triggers.base.RowChanges`."""
 
-    clear: bool = False
     delete_below: int | None = None
     delete: Collection[int] = ()
     insert: Mapping[int, int] = field(default_factory=dict)
@@ -28,7 +29,7 @@ UNCHANGED: Final = RowDifferences()
 
 
 async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDifferences, dialect: str) -> None:
-    """Apply differences to the watcher's large set, after `advance` in the same transaction."""
+    """Apply differences to the watcher's large set and chunks, after `advance` in the same transaction."""
     if rows == UNCHANGED:
         return
     if dialect == "postgresql":
@@ -45,6 +46,7 @@ async def change_rows(connection: AsyncConnection, watcher: str, rows: RowDiffer
     if rows.insert:
         members = [{"watcher": watcher, "member": member, "value": value} for member, value in rows.insert.items()]
         await connection.execute(_replacing(upsert(watcher_position_row, dialect)), members)
+    await position_chunks.change(connection, {watcher: rows})
 
 
 def _replacing(new: Upsert) -> Executable:
@@ -64,6 +66,7 @@ async def change_all_rows(connection: AsyncConnection, changes: Mapping[str, Row
         if values:
             arrays = zip(_CHANGED_BY[kind], zip(*values, strict=True), strict=True)
             await connection.execute(_change(kind), {f"row_{name}": list(array) for name, array in arrays})
+    await position_chunks.change(connection, changes)
 
 
 _Kind: TypeAlias = Literal["clear", "delete_below", "delete", "insert"]

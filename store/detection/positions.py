@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -33,6 +33,7 @@ from sqlalchemy.sql.dml import ReturningUpdate
 from store.database.dialects import each_pair, upsert
 from store.database.schema import UNDO_SUFFIX, database_now, triggerer, watcher_position
 from store.detection import rejections
+from store.detection.position_chunks import stored_chunks
 from store.detection.position_rows import UNCHANGED, RowDifferences, stored_rows
 from store.detection.rejections import Rejection
 
@@ -70,6 +71,7 @@ class LoadedPosition:
     rejected: Sequence[Rejection] = ()
     """Items that could not be reported."""
     kept: KeptPosition | None = None
+    chunks: Mapping[int, bytes] = field(default_factory=dict)
 
 
 async def claim(
@@ -256,6 +258,7 @@ def _loaded(
     rows: Mapping[int, int] = {},
     rejected: Sequence[Rejection] = (),
     kept: KeptPosition | None = None,
+    chunks: Mapping[int, bytes] = {},
 ) -> LoadedPosition:
     return LoadedPosition(
         held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
@@ -264,6 +267,7 @@ def _loaded(
         rows=rows,
         rejected=rejected,
         kept=kept,
+        chunks=chunks,
     )
 
 
@@ -277,8 +281,11 @@ async def _whole(
         name: KeptPosition(state=each["state"], rows=sets.get(name + UNDO_SUFFIX, {}))
         for name, each in previous.items()
     }
+    chunks = await stored_chunks(connection, rows)
     rejected = await rejections.of_watchers(connection, rows)
     return {
-        name: _loaded(name, row, owners[name], sets.get(name, {}), rejected.get(name, ()), kept.get(name))
+        name: _loaded(
+            name, row, owners[name], sets.get(name, {}), rejected.get(name, ()), kept.get(name), chunks.get(name, {})
+        )
         for name, row in rows.items()
     }

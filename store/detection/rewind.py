@@ -27,9 +27,11 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection import position_rows
+from store.detection import position_chunks, position_rows
+from store.detection.position_chunks import ChunkDifferences
 from store.detection.positions import FIRST_FORMAT, NewPosition
 from store.errors import Conflict, NotFound
+from store.values import to_json
 
 
 async def rewind(connection: AsyncConnection, watcher: str, version: int, to: NewPosition, dialect: str) -> int:
@@ -126,6 +128,7 @@ async def undo(connection: AsyncConnection, watcher: str) -> Undone:
     moved = update(watcher_position).where(here)
     await connection.execute(moved.values(version=p.version + 1, previous=None, updated_at=database_now(), **content))
     await connection.execute(delete(watcher_position_row).where(r.watcher == watcher))
+    await position_chunks.change(connection, {watcher: ChunkDifferences(clear=True)})
     back = update(watcher_position_row).where(r.watcher == watcher + UNDO_SUFFIX)
     await connection.execute(back.values(watcher=watcher))
     return Undone(version=row.version + 1, watermark=previous["watermark"], events=events or 0)
@@ -210,3 +213,15 @@ async def _hand_over_watcher(connection: AsyncConnection, old: str, new: str, di
     changed = {name: row[name] for name in _ASKED}
     await connection.execute(entry.on_conflict_do_update(index_elements=["name"], set_=changed))
     return int(row["asset_id"])
+
+
+async def resolve(connection: AsyncConnection, watcher: str, member: str) -> int:
+    """Drop a list from the position's state, and return how long it was. Whoever holds the position reads it again."""
+    p = watcher_position.c
+    here = p.watcher == watcher
+    text = await connection.scalar(select(p.state).where(here).with_for_update())
+    state = json.loads(text or "{}")
+    if not (dropped := state.pop(member, ())):
+        return 0
+    await connection.execute(update(watcher_position).where(here).values(version=p.version + 1, state=to_json(state)))
+    return len(dropped)

@@ -12,7 +12,9 @@ from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.alarms import reason_about_gaps
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.batches import IdRanges
+from triggers.postgres.history_by_mode import HistoryById
 from triggers.postgres.id_statements import MOST_AHEAD, NEWEST_IDS, NewsById, RowsById
+from triggers.postgres.kept_rows import NO_WITNESS, WitnessKind
 from triggers.postgres.ledger import LARGEST_ID, MOST_GAPS, Gap, Ledger, LockSet
 from triggers.postgres.options import Place
 from triggers.postgres.partitions import PartitionsById
@@ -35,7 +37,7 @@ class RowsByIdReader(Reader[Ledger]):
 
     def __init__(self, table: WatchedTable, ledger: Ledger) -> None:
         progress = ReadProgress(table, ledger)
-        super().__init__(table, progress, PartitionsById(table, progress), IdRanges)
+        super().__init__(table, progress, PartitionsById(table, progress), HistoryById(table, progress), IdRanges)
         self.prepare()
 
     def prepare(self) -> None:
@@ -141,8 +143,9 @@ class RowsByIdReader(Reader[Ledger]):
         whole = Portion(fresh=fresh_limit, late=ledger.late_limit(), gaps=len(ledger.gaps))
         read = await self._portions.read(ledger, whole)
         portion, rows, kept, rejected = read.portion, read.rows, read.kept, read.rejected
-        if rows or any(not gap.holders for gap in ledger.gaps):  # ids still missing from such a gap are given up
-            await table.refuse_altered()
+        gives_up = any(not gap.holders for gap in ledger.gaps)  # ids still missing from such a gap are given up
+        if rows or gives_up:
+            await table.refuse_altered(gives_up=gives_up)
         ids, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
         after, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
         self.progress.memory = after.with_ahead(ahead)
@@ -151,7 +154,20 @@ class RowsByIdReader(Reader[Ledger]):
             kept = [row for row in kept if not ledger.is_ahead(row[0])]
             rejected = [item for item in rejected if not ledger.is_ahead(cast("int", item.key))]
         refuse_many(table.options.table, len(rows), rejected)
+        if rows:
+            self._keep(rows, ahead)
         return kept, rejected, cut or portion.is_part or 0 < portion.fresh <= len(ahead)
+
+    def _keep(self, rows: Sequence[Any], ahead: Sequence[int]) -> None:
+        """Keep what recognizes these rows later."""
+        by_row = self.table.facts.witness.kind is WitnessKind.ROW
+        self.table.history.note_rows(
+            [row[0] for row in rows],
+            [row["xid"] for row in rows],
+            [row["witness"] or NO_WITNESS for row in rows],
+            xmin=rows[0]["snapshot_xmin"] if by_row else 0,
+            ahead=ahead,
+        )
 
     def _refuse_many_ahead(self) -> None:
         if len(self.progress.memory.ahead) > MOST_AHEAD:

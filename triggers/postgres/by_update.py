@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Self
@@ -13,7 +13,9 @@ from triggers.errors import SourceChanged, SourceUnavailable
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.batches import PrimaryKeys
 from triggers.postgres.failures import STATEMENT_TIMEOUT, sqlstate_of
+from triggers.postgres.history_by_mode import HistoryByUpdate
 from triggers.postgres.ledger import LockSet
+from triggers.postgres.older_rows import OlderRows
 from triggers.postgres.options import Place
 from triggers.postgres.partitions import PartitionsByUpdate
 from triggers.postgres.probed_tables import Arguments
@@ -22,7 +24,7 @@ from triggers.postgres.reader import Reader
 from triggers.postgres.sql import row_as_json
 from triggers.postgres.transactions import LivingTransactions, LongTransactions
 from triggers.postgres.update_statements import MOST_PLACES, NewsByUpdate
-from triggers.postgres.waiting_rows import HandledRows, WaitingReader, WaitingRow, statements
+from triggers.postgres.waiting_rows import HandledRows, WaitingReader, WaitingRow, key_as_object, statements
 from triggers.postgres.watched_table import Altered, WatchedTable
 from triggers.postgres.window import (
     BEFORE_ALL_TIME,
@@ -64,11 +66,13 @@ class VersionsBatch(TriggerBatch):
 
 
 class RowsByUpdateReader(Reader[VersionMemory]):
-    __slots__ = ("_drain", "_living", "_long_transactions", "_rows_are_below", "_sql", "_waiting")
+    __slots__ = ("_drain", "_living", "_long_transactions", "_older", "_rows_are_below", "_sql", "_waiting")
 
     def __init__(self, table: WatchedTable, memory: VersionMemory) -> None:
         progress = ReadProgress(table, memory)
-        super().__init__(table, progress, PartitionsByUpdate(table, progress), PrimaryKeys)
+        super().__init__(
+            table, progress, PartitionsByUpdate(table, progress), HistoryByUpdate(table, progress), PrimaryKeys
+        )
         self._living = LivingTransactions(table)
         self._long_transactions = LongTransactions(table, table.options.gap_alarm)
         self._rows_are_below = memory.window.floor
@@ -78,6 +82,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
     def prepare(self) -> None:
         self._sql = statements(self.table, where=self.table.options.where)
         self._waiting = WaitingReader(self.table, self._sql)
+        self._older = OlderRows(self.table, self.progress, self._waiting, self._sql)
         self._drain: Drain | None = None
 
     @classmethod
@@ -140,12 +145,15 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
     async def poll(self) -> TriggerBatch:
         progress, options = self.progress, self.table.options
+        if progress.memory.again:
+            return self._batch(await self._older.read(), progress.memory.until, caught_up=False)
         before, drain = progress.memory.until, self._drain or await self._list_waiting()
         handled = await self._waiting.read(drain.rows, reports=options.on_bad_row == "report")
         refuse_many(options.table, handled.count, handled.rejected)
         self._take(drain, handled.count)
         if handled.count or progress.is_worth_a_write() or progress.needs_silent_write():
             await self.table.refuse_altered()
+        self._waiting.keep(drain.rows[: handled.count], handled, drain.snapshot.xmin)
         left_out = {row["key"] for row in handled.rows if not row["keep"]}
         progress.memory = replace(progress.memory, left_out=progress.memory.left_out + len(left_out))
         batch = self._batch(handled, before, caught_up=progress.memory.window.part is None)
@@ -165,7 +173,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         some = items[:MOST_BAD_ROWS]
         versions = {(json.dumps(item.key), item.version): item for item in some}
         names = self.table.facts.primary_key
-        keys = [_key_as_object(names, item.key) for item in some]
+        keys = [key_as_object(names, item.key) for item in some]
         rows = await self.table.fetch(self._sql.by_key, json.dumps(keys))
         waiting = [row for row in map(WaitingRow.of, rows) if _name(row) in versions]
         handled = await self._waiting.read(waiting, reports=True)
@@ -262,8 +270,3 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
 def _name(row: WaitingRow) -> tuple[str, str]:
     return json.dumps(row.json_key), row.version
-
-
-def _key_as_object(columns: Sequence[str], key: Any) -> Mapping[str, JsonValue]:
-    """Return a rejected item's key as a JSON object of the primary key's columns."""
-    return dict(zip(columns, key if len(columns) > 1 else [key], strict=True))

@@ -7,6 +7,7 @@ are at most `pool_size` and three.
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -124,10 +125,10 @@ class PostgresClient:
             self._pinned[key] = next(self._next)
         return self._pinned[key]
 
-    def reconnect(self) -> None:
-        """Reopen all sessions: some may still lead to a server that was replaced."""
+    def reconnect(self, *, opened_by: float = math.inf) -> None:
+        """Reopen all sessions that were opened by this moment of anyio's clock: some may still lead to a server that was replaced."""
         for session in self._sessions:
-            session.reconnect()
+            session.reconnect(opened_by=opened_by)
 
 
 class LockHolders:

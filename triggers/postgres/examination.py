@@ -18,11 +18,13 @@ from triggers.postgres.conditions import Expressions
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
+from triggers.postgres.kept_rows import Witness
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane
 from triggers.postgres.sql import plan_of_condition, quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 from triggers.postgres.watched_table import WatchedTable, busy
+from triggers.postgres.witnesses import COLUMNS, witness_by_id, witness_by_update
 
 Trial: TypeAlias = Callable[[WatchedTable], tuple[str, Sequence[object]]]
 """Returns a statement without `where`, and its arguments, that needs every right a poll needs."""
@@ -52,7 +54,7 @@ class Examiner:
         if self._table is not None:
             self._table.max_batch_bytes = self._context.max_batch_bytes
             self._table.watcher = self._context.watcher
-        self.warnings = [finding for finding in findings if finding.level == "warning"]
+        self.warnings = [finding for finding in findings if finding.level in {"info", "warning"}]
         self.examined_at = anyio.current_time()
         spread = 1 - self._context.random() / 2
         self.due_at = self.examined_at + every.total_seconds() * spread
@@ -134,6 +136,11 @@ async def _examined(
     if options.columns or options.mode == "updated_at":
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
+    try:
+        facts = replace(facts, witness=await _witness_of(options, lane, facts))
+    except ConfigurationError as refused:
+        return [*findings, Finding.error("witness", str(refused), "correct `witness`, or leave it out")], None
+    findings.append(Finding.ok("witness", facts.witness.describe()))
     table = WatchedTable(options=options, facts=facts, client=client, session=lane, server=result.server)
     findings += await _try_configured(table, trial, is_new=is_new)
     return findings, None if _failed(findings) else table
@@ -148,6 +155,13 @@ async def _try_configured(table: WatchedTable, trial: Trial, *, is_new: bool) ->
     if options.where is not None and not options.unsafe_where and not _failed(findings):
         findings += await _judge_condition(table, options.where, is_new=is_new)
     return findings
+
+
+async def _witness_of(options: NewRowsOptions, lane: Lane, facts: TableFacts) -> Witness:
+    if options.mode == "updated_at":
+        return witness_by_update(options.source, options.column, facts.type or "")
+    columns = (await lane.fetch(COLUMNS, facts.table_oid)).rows
+    return witness_by_id(options.source, columns, options.witness)
 
 
 async def _types_of(columns: Collection[str], session: Lane, facts: TableFacts) -> Mapping[str, ValueType]:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from triggers.postgres.id_statements import DrawnIds
+from triggers.postgres.kept_rows import NO_RECOGNITION, Witness
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
 from triggers.postgres.values import ValueType
 
@@ -114,6 +115,8 @@ class TableFacts:
 
     That is not so for a partitioned table: there the arguments of each poll decide which partitions are read, and locked.
     """
+    witness: Witness = NO_RECOGNITION
+    """How rows are recognized; it is determined by a statement of its own."""
     most_sessions: int | None = None
     """How many sessions the server allows for the role, including those of other clients of the role or the database."""
 

@@ -28,12 +28,16 @@ class IdSelection:
         """The expression for a row as JSON text; None if no columns are configured."""
         self.size = size_of(options.columns, facts.columns)
         """The expression for a row's size; None if all rows are small."""
-        self.rows = self.statements(options.where, self.row)
+        self.rows = self._counting(options.where)
         self.sizes = None if self.size is None else self.statements(options.where, self.size)
 
     def statements(self, where: str | None, row: str | None) -> RowsById:
         options = self._table.options
         return RowsById(table=options.source, column=options.column, where=where, row=row, drawn=self._drawn)
+
+    def _counting(self, where: str | None) -> RowsById:
+        """Return the statements that read rows that count."""
+        return replace(self.statements(where, self.row), witness=self._table.facts.witness)
 
     def only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:
         """Return statements that evaluate `where` and `row` for these ids only."""
@@ -45,7 +49,7 @@ class IdSelection:
             return self.rows, self.sizes
         where = f"CASE WHEN {self._among(left_out)} THEN false ELSE {condition(self._table.options.where)} END"
         sizes = None if self.size is None else self.statements(where, self.size)
-        return self.statements(where, self.row), sizes
+        return self._counting(where), sizes
 
     def _among(self, ids: Collection[int]) -> str:
         cursor = f"{self._table.options.source.sql}.{quoted(self._table.options.column)}"

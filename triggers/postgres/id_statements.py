@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
+from triggers.postgres.kept_rows import Witness, WitnessKind
 from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, TableName, condition, quoted
 
 NEWEST_IDS: Final = 100_000
@@ -47,7 +48,8 @@ _MOST_TEXTS: Final = 250
 class RowsById:
     """The statements that read rows in mode `id`.
 
-    Their columns are the id, then `keep` if there is a `where`, then `row` as JSON text if columns are configured, then `note`.
+    Their columns are the id, then `keep` if there is a `where`, then `row` as JSON text if columns are configured, then those
+    of `recognition`, then `note`.
     `where` never filters: `keep` says which rows meet it, and `row` is null for the others. `note` is null for a row whose id
     was handed out, else `SET_BACK` or `AHEAD`. Only the texts in use are cached: thousands of tables may be idle.
     """
@@ -57,6 +59,8 @@ class RowsById:
     where: str | None
     row: str | None
     """An expression for the row as JSON text."""
+    witness: Witness | None = None
+    """What is read of each row so that it is recognized later; None: nothing."""
     drawn: DrawnIds | None = None
     free: bool = False
     """Whether ids that were not handed out are read within given ranges only, because some of them were reported before."""
@@ -88,11 +92,22 @@ class RowsById:
         """The column with its table's name: so it is never taken for the name of a result column."""
         return f"{self.table.sql}.{quoted(self.column)}"
 
+    @property
+    def recognition(self) -> Mapping[str, str]:
+        """The columns by which a row is recognized later."""
+        if self.witness is None:
+            return {}
+        columns = {"witness": self.witness.sql, "xid": f"{self.table.sql}.xmin"}
+        if self.witness.kind is WitnessKind.ROW:  # an update leaves the time of the insert as it is
+            columns["snapshot_xmin"] = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
+        return columns
+
     def rows(self, among: str, limit: str = "$2", note: str = "NULL::int") -> str:
         """Return a query for the rows that satisfy `among`, the lowest first."""
         keep = f", {condition(self.where)} IS TRUE AS keep" if self.where else ""
         kept = f", CASE WHEN {condition(self.where)} THEN {self.row} END AS row" if self.row else ""
-        select = f"SELECT {self.cursor}::int8 AS id{keep}{kept}, {note} AS note FROM {self.table.sql}"  # noqa: S608
+        columns = "".join(f", {expression} AS {name}" for name, expression in self.recognition.items())
+        select = f"SELECT {self.cursor}::int8 AS id{keep}{kept}{columns}, {note} AS note FROM {self.table.sql}"  # noqa: S608
         return f"{select} WHERE {among} ORDER BY {self.cursor} LIMIT {limit}::int8"
 
 
@@ -115,6 +130,7 @@ def _parts(statement: RowsById) -> list[str]:
     """Return queries for the ids that were handed out, for those that were not, and for a sequence that was set back."""
     cursor, last = statement.cursor, "(SELECT last FROM drawn)"
     nothing = ("NULL AS keep, " if statement.where else "") + ("NULL AS row, " if statement.row else "")
+    nothing += "".join(f"NULL AS {name}, " for name in statement.recognition)
     set_back = f"SELECT last AS id, {nothing}{SET_BACK} AS note FROM drawn WHERE last < $1::int8"  # noqa: S608
     if not statement.free:
         return [set_back, statement.rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]

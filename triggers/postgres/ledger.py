@@ -13,13 +13,14 @@ nothing is missing (`settled`) the list is not needed.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from operator import itemgetter
 from typing import Any, Final, TypeAlias
 
 from triggers.base import JsonObject, JsonValue, RowChanges
+from triggers.postgres.kept_rows import Milestone
 
 Range: TypeAlias = tuple[int, int]
 """Ids from low to high, both inclusive."""
@@ -201,12 +202,28 @@ class Ledger:
         holders = {name: holder for name, holder in self.holders.items() if name in named}
         return replace(self, highest=highest, gaps=gaps, holes=holes, holders=holders, ahead=())
 
+    def healed(self, highest: int, *, lost: Collection[int], kept: Sequence[int]) -> Ledger:
+        """Return a ledger for a server that has nothing above `highest` of what was accounted for, but ids given by hand.
+
+        Those of the ids given by hand that are `lost` count as new when they come again; `kept` were given by hand, too.
+        """
+        gone = sorted(number for number in lost if self.is_ahead(number))
+        ahead = (
+            left
+            for low, high in self.ahead
+            for left in holes_between(low - 1, [*(number for number in gone if low <= number <= high), high + 1])
+        )
+        return replace(self.rewound(min(self.highest, highest)), ahead=tuple(ahead)).with_ahead(kept)
+
     def has_moved_since(self, written: Ledger) -> bool:
         """Return whether gaps opened or closed, or `where` left rows out."""
         return self != written
 
     def has_aged_since(self, written: Ledger) -> bool:  # noqa: ARG002  see `ReaderMemory`
         return False
+
+    def milestone(self) -> Milestone:
+        return Milestone(highest=self.highest)
 
     def changes_since(self, written: Ledger) -> RowChanges:  # noqa: ARG002  see `ReaderMemory`
         return RowChanges()

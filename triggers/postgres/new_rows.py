@@ -165,12 +165,16 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return self._shared_rest.looked_at
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        first: Position | None = None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
-            self._reader = await resumed(self._mode, self._examiner.table, position)
+            self._reader, first = await resumed(self._mode, self._examiner.table, position)
         if self._reader is None:
             start = self.options.start if position is None else "now"
             self._reader = await self._unaltered(lambda: self._mode.begin(self._examiner.table, start))
-            yield TriggerBatch(position=self._reader.progress.position(), caught_up=False)
+            first = await self._reader.examination.begin()
+        if first is not None:
+            yield TriggerBatch(position=first, caught_up=False)
+        self._reader.examination.refuse()
         if position is not None:
             self._reader.batches.remember_rejected(position.rejected)
         retried: Sequence[RejectedItem] = () if position is None else position.retried

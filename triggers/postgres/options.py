@@ -74,6 +74,7 @@ class NewRowsOptions(BaseOptions):
     mode: Literal["id", "updated_at"] = "id"
     column: str = "id"
     time_zone: str | None = None
+    witness: str | None = Field(default=None, min_length=1)
     columns: tuple[str, ...] = ()
     where: str | None = Field(default=None, min_length=1)
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Generic, Protocol, Self, TypeVar
 
 import anyio
 
 from triggers.base import JsonObject, JsonValue, Position, RowChanges
+from triggers.hosting import UNRESOLVED
 from triggers.postgres.alarms import SlowWriterAlarm
+from triggers.postgres.kept_history import IS_BACK, NEWEST_CHUNK
+from triggers.postgres.kept_rows import Milestone
 from triggers.postgres.relations import KnownRelations
 from triggers.postgres.watched_table import WatchedTable
 
@@ -27,6 +31,9 @@ class ReaderMemory(Protocol):
 
     def has_aged_since(self, written: Self) -> bool:
         """Return whether the written memory will soon be too old to continue from: then a silent write is due."""
+
+    def milestone(self) -> Milestone:
+        """Return how far the memory has come."""
 
     def changes_since(self, written: Self) -> RowChanges:
         """Return how the large part of the memory, which is stored as rows, differs from the written one."""
@@ -70,6 +77,7 @@ class ReadProgress(Generic[MemoryT]):
     def forget_unwritten(self) -> None:
         """Return to the memory that was last written."""
         self.memory = self.written
+        self._table.history.forget()
 
     @property
     def is_written(self) -> bool:
@@ -94,8 +102,18 @@ class ReadProgress(Generic[MemoryT]):
     def position(self) -> Position:
         """Return the memory as a position; from here on it counts as written."""
         memory = self.memory
-        state = {**memory.to_state(), **self.relations.to_state(), "timeline": self._table.server.timeline}
-        changes = memory.changes_since(self.written)
+        history, facts = self._table.history, self._table.facts
+        state: dict[str, JsonValue] = {**memory.to_state(), **self.relations.to_state()}
+        state["timeline"] = self._table.server.timeline
+        if history.changes:
+            state[UNRESOLVED] = history.changes
+        if history.is_back:
+            state[IS_BACK] = True
+        kept = history.take(memory.milestone(), facts.witness)
+        state[NEWEST_CHUNK] = history.window.last_number
+        changes = replace(
+            memory.changes_since(self.written), delete_chunks_below=kept.delete_chunks_below, chunks=kept.chunks
+        )
         watermark = self.watermark()
         self.written, self._written_alarm, self._written_at = memory, self.alarm.raised, anyio.current_time()
         self._written_relations = self.relations

@@ -6,9 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, Self
 
-from triggers.base import Finding, JsonValue, RejectedItem, StoredPosition, TriggerBatch
+from triggers.base import Finding, JsonValue, Position, RejectedItem, StoredPosition, TriggerBatch
 from triggers.postgres.batches import BatchBuilder, RowNames
 from triggers.postgres.facts import TableFacts
+from triggers.postgres.history_examination import HistoryExamination, history_findings
+from triggers.postgres.marks import refusal
 from triggers.postgres.options import Place
 from triggers.postgres.partitions import Partitions
 from triggers.postgres.probed_tables import Arguments
@@ -20,18 +22,20 @@ from triggers.postgres.watched_table import WatchedTable
 class Reader(ABC, Generic[MemoryT]):
     """Reads what is new since its memory. It is not used after an error: the next reader resumes from the last commit."""
 
-    __slots__ = ("batches", "partitions", "progress", "table")
+    __slots__ = ("batches", "examination", "partitions", "progress", "table")
 
     def __init__(
         self,
         table: WatchedTable,
         progress: ReadProgress[MemoryT],
         partitions: Partitions[MemoryT],
+        examination: HistoryExamination[MemoryT],
         names: type[RowNames],
     ) -> None:
         self.table = table
         self.progress = progress
         self.partitions = partitions
+        self.examination = examination
         self.batches = BatchBuilder(table, progress, names)
 
     @classmethod
@@ -88,7 +92,9 @@ class Reader(ABC, Generic[MemoryT]):
 
     def findings(self) -> list[Finding]:
         """Return what a person should know, in addition to the findings of `check`."""
-        return self.partitions.findings()
+        table = self.table
+        changes = history_findings(table.history.changes, table.watcher)
+        return [*self.partitions.findings(), *changes, *refusal(table.server.refused, table.facts.role)]
 
     @abstractmethod
     async def poll(self) -> TriggerBatch:
@@ -104,11 +110,15 @@ class Reader(ABC, Generic[MemoryT]):
         return None
 
 
-async def resumed(mode: type[Reader[Any]], table: WatchedTable, position: StoredPosition) -> Reader[Any]:
-    """Return a reader that continues from `position` with the table as it was just examined. Raises `SourceChanged`."""
+async def resumed(
+    mode: type[Reader[Any]], table: WatchedTable, position: StoredPosition
+) -> tuple[Reader[Any], Position | None]:
+    """Return a reader that continues from `position` with the table as it was just examined. Raises `SourceChanged`.
+
+    With it comes the position that must be written before its first poll, if there is one.
+    """
     state: Mapping[str, Any] = position.state
-    table.notice_timeline(since=state["timeline"], now=table.server.timeline)
     reader = mode.resume(table, position)
     reader.partitions.recall(state)
     await reader.adopt(table.facts)
-    return reader
+    return reader, await reader.examination.resume(position)

@@ -9,7 +9,7 @@ them. A statement that was cancelled returned nothing, so repeating it changes n
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -24,16 +24,29 @@ from triggers.postgres.failures import (
     driver_errors,
     sqlstate_of,
 )
+from triggers.postgres.kept_rows import ServerMarks
+from triggers.postgres.marks import first_marks
 from triggers.postgres.sql import SERVER, SET_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
-    """The server that answers. `boot` changes when it is restarted, `timeline` after a failover."""
+    """The server that answers. `boot` changes when it is restarted, `timeline` after a failover, `replayed` after a crash.
+
+    `marks` were read when this connection was opened, at the moment `at` by anyio's clock; it refuses the functions `refused`.
+    """
 
     system_identifier: str
     timeline: int
     boot: str
+    replayed: int | None = None
+    marks: ServerMarks = field(default=ServerMarks(), compare=False)
+    refused: frozenset[str] = field(default=frozenset(), compare=False)
+    at: float = field(default=0.0, compare=False)
+
+
+NO_SERVER: Final = Server(system_identifier="", timeline=0, boot="")
+"""The server of a session that was never connected."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +89,7 @@ class Session:
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
         self._connect = connect
         self._connection: asyncpg.Connection | None = None
-        self._server: Server
+        self._server = NO_SERVER
         self._limits: StatementLimits | None = None
         self._turn = anyio.Lock(fast_acquire=True)
         self._may_lead_elsewhere = False
@@ -101,9 +114,9 @@ class Session:
                     await self.close()
                     raise
 
-    def reconnect(self) -> None:
-        """Open a new connection for the next statement."""
-        self._may_lead_elsewhere = True
+    def reconnect(self, *, opened_by: float) -> None:
+        """Open a new connection for the next statement, if this one was opened by that moment."""
+        self._may_lead_elsewhere = self._may_lead_elsewhere or self._server.at <= opened_by
 
     async def close(self) -> None:
         connection, self._connection = self._connection, None
@@ -116,14 +129,25 @@ class Session:
             self._may_lead_elsewhere = False
             self._connection, self._limits = await self._connect(), None
             try:
-                row = await self._connection.fetchrow(SERVER)
-                self._server = Server(
-                    system_identifier=row["system_identifier"], timeline=row["timeline"], boot=row["boot"]
-                )
+                self._server = await _server_of(self._connection)
             except BaseException:
                 await self.close()
                 raise
         return self._connection
+
+
+async def _server_of(connection: asyncpg.Connection) -> Server:
+    at, row = anyio.current_time(), await connection.fetchrow(SERVER)
+    marks, refused = await first_marks(connection, boot=row["boot"], timeline=row["timeline"])
+    return Server(
+        system_identifier=row["system_identifier"],
+        timeline=marks.timeline,
+        boot=marks.boot,
+        replayed=marks.replayed,
+        marks=marks,
+        refused=refused,
+        at=at,
+    )
 
 
 @dataclass(kw_only=True, eq=False, slots=True)

@@ -47,6 +47,12 @@ received it; in a procedure now() is a later time. Each margin covers a column t
 
 _QUOTED_TABLE: Final = re.compile(r'"((?:[^"]|"")+)"\."((?:[^"]|"")+)"')
 
+SNAPSHOT: Final = (
+    "(SELECT pg_snapshot_xmax(pg_current_snapshot())::text::int8) AS xmax,"
+    " (SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8) AS snapshot_xmin"
+)
+"""Columns that show a statement's snapshot."""
+
 MOST_COUNTED: Final = 100_000
 """The number at which counting the rows of an attached partition stops."""
 

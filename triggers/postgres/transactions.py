@@ -53,8 +53,8 @@ class LivingTransactions:
     def _clock_went_back_to(self, living: LockSet, memory: VersionMemory, asked_at: float) -> str | None:
         boot, now, before = memory.window.boot, datetime.fromisoformat(living.at), self._clock
         self._clock = (asked_at, now)
-        if boot not in ("", living.boot):  # every transaction began after the restart, except prepared ones
-            return moment_text(datetime.fromisoformat(living.boot) - timedelta(seconds=1))
+        if boot not in ("", living.boot):  # the examination of the server's history has set the floor back
+            return None
         if before is not None:
             lowest = now - timedelta(seconds=anyio.current_time() - before[0])
             return moment_text(lowest) if lowest < before[1] - CLOCK_JITTER else None

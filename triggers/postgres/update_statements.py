@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, TableName, condition, quoted
+from triggers.postgres.kept_rows import BASELINE
+from triggers.postgres.sql import ANY_ROW, MOST_COUNTED, OLD_ROWS, SNAPSHOT, TableName, condition, quoted
 
 MOST_PLACES: Final = 20_000
 """How many waiting rows are listed at a time; they are then reported in parts."""
@@ -32,6 +33,8 @@ class RowsByUpdate:
     """The rows at the places `$1` `$2` that are still those written by the xids `$3`: the number of the place, `keep`, and `row`."""
     by_key: str
     """The places and the writers of the rows whose keys are those of the JSON objects `$1`."""
+    newest: str
+    """The places and the writers of the rows with the newest times."""
 
     @classmethod
     def of(
@@ -45,10 +48,11 @@ class RowsByUpdate:
         row: str,
         size: str | None,
         time_zone: str | None = None,
+        witness: str = "NULL::bytea",
     ) -> RowsByUpdate:
         name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
         version = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
-        listed = f"{version}, {key} AS key, ({size or 0})::int8 AS size FROM {name}"
+        listed = f"{version}, {key} AS key, {witness} AS witness, ({size or 0})::int8 AS size FROM {name}"
         above = f"WHERE {name}.{quoted(column)} > {in_time_zone('$2::text', time_zone)}"
         ordered = f"{place[1:-1]} LIMIT {MOST_PLACES}"
         oldest = "age(coalesce($3::text::xid, pg_snapshot_xmin(s.snapshot)::xid))"
@@ -60,7 +64,7 @@ class RowsByUpdate:
         )
         rest = f"{xmin} = $5::text::xid"
         new_places = (
-            "SELECT xid, written_by, relation, place, key, size FROM ("  # noqa: S608
+            "SELECT xid, written_by, relation, place, key, witness, size FROM ("  # noqa: S608
             f"SELECT {xmin}::text::int8 AS xid, age({xmin}) AS age, ({rest}) IS TRUE AS is_rest, {listed} {above}"
             f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} NOT IN (SELECT unnest($4::text[]::xid[]))"
             f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"
@@ -82,7 +86,8 @@ class RowsByUpdate:
             all_places=_IN_SNAPSHOT.format(rows=all_places),
             new_places=_IN_SNAPSHOT.format(rows=new_places),
             rows=rows,
-            by_key=f"SELECT {listed} WHERE ({names}) IN (SELECT {names} FROM {given})",  # noqa: S608
+            by_key=f"SELECT {SNAPSHOT}, {listed} WHERE ({names}) IN (SELECT {names} FROM {given})",  # noqa: S608
+            newest=f"SELECT {SNAPSHOT}, {listed} ORDER BY {name}.{quoted(column)} DESC LIMIT {BASELINE}",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +20,7 @@ from triggers.postgres.bad_rows import (
     refuse_unreadable,
 )
 from triggers.postgres.failures import UnreadableRows
+from triggers.postgres.kept_rows import NO_WITNESS
 from triggers.postgres.portions import length_of, size_of
 from triggers.postgres.sql import primary_key_as_json, row_as_json
 from triggers.postgres.update_statements import RowsByUpdate
@@ -40,6 +42,7 @@ class WaitingRow:
     place: RowPlace
     key: str
     size: int
+    witness: bytes = NO_WITNESS
 
     @property
     def json_key(self) -> JsonValue:
@@ -58,6 +61,7 @@ class WaitingRow:
             place=RowPlace(relation=row["relation"], block=row["place"][0], number=row["place"][1]),
             key=row["key"],
             size=row["size"],
+            witness=row["witness"] or NO_WITNESS,
         )
 
 
@@ -90,6 +94,19 @@ class WaitingReader:
         if not some or (not self._options.columns and self._options.where is None):
             return HandledRows(count=len(some), rows=[{"key": row.key, "keep": True} for row in some])
         return await (self._read_reporting(some) if reports else self._read_stopping(some))
+
+    def keep(self, rows: Sequence[WaitingRow], handled: HandledRows, xmin: int) -> None:
+        """Keep what recognizes rows that are handled now, read in a snapshot with this xmin.
+
+        A row that has moved on meanwhile will not be recognized: its newer version comes next.
+        """
+        there = {row["key"] for row in handled.rows} | {json.dumps(item.key) for item in handled.rejected}
+        self._table.history.note_rows(
+            [row.key for row in rows],
+            [row.written_by if row.key in there else 0 for row in rows],
+            [row.witness for row in rows],
+            xmin=xmin,
+        )
 
     async def _read_stopping(self, some: Sequence[WaitingRow]) -> HandledRows:
         """Read the rows before the first that cannot be reported. Raises `BadRow` or `HugeRow` if that is the next row."""
@@ -205,4 +222,10 @@ def statements(
         row=row_as_json(columns, facts.types),
         size=size or size_of(columns, facts.columns),
         time_zone=options.time_zone,
+        witness=facts.witness.sql,
     )
+
+
+def key_as_object(columns: Sequence[str], key: Any) -> Mapping[str, JsonValue]:
+    """Return a JSON key as a JSON object of the primary key's columns."""
+    return dict(zip(columns, key if len(columns) > 1 else [key], strict=True))

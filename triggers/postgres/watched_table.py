@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-import structlog
+import anyio
 
 from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
-from triggers.postgres.catalog import ANY_SEQUENCE, HOLDER, MARK_OF_ALL
+from triggers.postgres.catalog import ANY_SEQUENCE, HOLDER
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
+from triggers.postgres.history import needs_examination
+from triggers.postgres.kept_history import KeptHistory
+from triggers.postgres.kept_rows import ServerMarks
 from triggers.postgres.ledger import LockSet
+from triggers.postgres.marks import mark_and_marks, moved, moving_marks
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane, Server
-
-log = structlog.get_logger()
 
 
 class Altered(Exception):
@@ -37,15 +39,25 @@ class WatchedTable:
     server: Server
     watcher: str = "NAME"
     max_batch_bytes: int = 16_000_000
+    history: KeptHistory = field(default_factory=KeptHistory)
+    """What the reader of the table keeps of its last batches."""
 
-    async def refuse_altered(self) -> None:
+    async def refuse_altered(self, *, gives_up: bool = False) -> None:
         """Raise `Altered` unless the table is as it was examined. Called before rows that were read count.
 
-        This statement comes later than the rows, so it shows every alteration made before they were written.
+        This statement comes later than the rows, so it shows every alteration made before they were written. It also shows a
+        position in the WAL behind their commits: the next position keeps it, and whether missing ids are given up.
         """
-        [row] = await self.fetch(MARK_OF_ALL, self.facts.locked_relations, repeated=True)
+        at = anyio.current_time()
+        [row] = await self.fetch(mark_and_marks(self.server.refused), self.facts.locked_relations, repeated=True)
         if row["mark"] != self.facts.mark:
             raise Altered
+        self.history.note(moved(self.server.marks, row), at, gave_up=gives_up)
+
+    async def marks(self) -> ServerMarks:
+        """Return the server's marks of now."""
+        [row] = await self.fetch(moving_marks(self.server.refused))
+        return moved(self.server.marks, row)
 
     async def fetch(
         self, statement: str, *arguments: object, boot: str | None = None, repeated: bool = False
@@ -63,7 +75,8 @@ class WatchedTable:
             if sqlstate_of(error) == STATEMENT_TIMEOUT:
                 raise SourceUnavailable(f"{error}; {self._too_slow()}") from error.__cause__
             raise
-        self._recognize(result.server)
+        if result.server is not self.server:
+            self._recognize(result.server)
         if boot not in (None, result.server.boot):
             self.client.reconnect()
             raise SourceUnavailable("the server was restarted or replaced between two statements")
@@ -95,13 +108,13 @@ class WatchedTable:
                 f"the connection leads to another server now (system identifier {server.system_identifier},"
                 f" before {self.server.system_identifier}); correct it, or begin again with `watcher rewind`"
             )
-        self.notice_timeline(since=self.server.timeline, now=server.timeline)
+        kept, is_later = self.history.marks, server.at > self.history.kept_at
+        if server != self.server or (kept is not None and is_later and needs_examination(kept, server.marks)):
+            self.client.reconnect(opened_by=min(server.at, self.server.at))
+            raise SourceUnavailable(
+                "the server was restarted or replaced: what it still has of the last rows is examined before others count"
+            )
         self.server = server
-
-    def notice_timeline(self, *, since: int, now: int) -> None:
-        """Warn about a failover: the promoted standby may lack the newest rows, and may hand out their ids again."""
-        if now != since:
-            log.warning("postgres.timeline_changed", table=self.options.table, before=since, now=now)
 
 
 async def busy(options: NewRowsOptions, client: PostgresClient, relations: Sequence[int]) -> SourceBusy:

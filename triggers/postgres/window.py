@@ -24,6 +24,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from triggers.base import JsonObject, JsonValue, RowChanges
+from triggers.postgres.kept_rows import Milestone
 from triggers.postgres.ledger import LockSet
 
 BEFORE_ALL_TIME: Final = "-infinity"
@@ -124,6 +125,25 @@ class VersionWindow:
             floor=min(self.floor, floor),
             next_floor=min(self.next_floor, floor),
             checkpoints=tuple(checkpoint for checkpoint in self.checkpoints if checkpoint.moment <= moment),
+        )
+
+    @property
+    def highest(self) -> int:
+        """The highest xid that is handled; all those below `xmin` have ended."""
+        below = self.first if self.xmin is None else self.xmin
+        return max(self.handled, default=0) if below is None else max(below - 1, *self.handled, 0)
+
+    def healed(self, highest: int) -> VersionWindow:
+        """Return the window for a server that has nothing above the xid `highest` of what was handled: it hands those xids out again.
+
+        0 stands for a server that has nothing of it.
+        """
+        is_new = self.xmin is None or not highest
+        return replace(
+            self,
+            xmin=None if is_new else min(self.xmin or 0, highest + 1),
+            part=None if self.part is None or self.part.xid > highest else self.part,
+            handled=frozenset(xid for xid in self.handled if xid <= highest),
         )
 
     def read(self, snapshot: TransactionSnapshot, xids: Iterable[int]) -> VersionWindow:
@@ -232,14 +252,17 @@ class VersionMemory:
     files: int | None = None
     until: str = BEFORE_ALL_TIME
     left_out: int = 0
+    again: tuple[str, ...] = ()
+    """The keys of rows that are reported once more, because the server has an older version than the reported one."""
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], handled: Iterable[int]) -> VersionMemory:
         window = VersionWindow.from_state(state, handled)
-        return cls(window=window, files=state["files"], until=state["until"])
+        return cls(window=window, files=state["files"], until=state["until"], again=tuple(state.get("again", ())))
 
     def to_state(self) -> JsonObject:
-        return {**self.window.to_state(), "files": self.files, "until": self.until}
+        again: JsonObject = {"again": self.again} if self.again else {}
+        return {**self.window.to_state(), "files": self.files, "until": self.until, **again}
 
     def watermark(self) -> dict[str, JsonValue]:
         """Return the watermark; its `oldest` is filled in by an alarm only, because other transactions end without being written."""
@@ -247,11 +270,15 @@ class VersionMemory:
 
     def has_moved_since(self, written: VersionMemory) -> bool:
         """Return whether `where` left rows out; without a row, floor and snapshot only follow the clock."""
-        return self.left_out != written.left_out
+        return (self.left_out, self.again) != (written.left_out, written.again)
 
     def has_aged_since(self, written: VersionMemory) -> bool:
         return self.window.has_aged_since(written.window)
 
+    def milestone(self) -> Milestone:
+        return Milestone(highest=self.window.highest, until=self.until)
+
     def changes_since(self, written: VersionMemory) -> RowChanges:
-        new = self.window.handled - written.window.handled
-        return RowChanges(delete_below=self.window.xmin, insert={xid: xid for xid in new})
+        new, old = self.window.handled - written.window.handled, written.window.handled - self.window.handled
+        above = [xid for xid in old if xid > self.window.highest]
+        return RowChanges(delete_below=self.window.xmin, delete=above, insert={xid: xid for xid in new})

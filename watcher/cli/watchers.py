@@ -74,6 +74,13 @@ async def _findings(api: ApiClient, show: Show, name: Name) -> None:
     show(rows, lambda: table(rows, FINDINGS))
 
 
+@command(watchers, "resolve")
+async def _resolve(api: ApiClient, show: Show, name: Name) -> None:
+    """Drop the findings that stand until somebody has read them, such as a change of the server's history."""
+    answer = (await api.send("POST", _path(name) + "/findings/resolve")).json()
+    show(answer, lambda: f"{name}: {answer['resolved']} resolved")
+
+
 @command(watchers, "polls")
 async def _polls(api: ApiClient, show: Show, name: Name) -> None:
     """List a watcher's last polls, the newest first. Consecutive polls that found nothing, or failed alike, are one line."""

@@ -103,7 +103,12 @@ def _detection(
 
 def _row_differences(changes: RowChanges) -> RowDifferences:
     return RowDifferences(
-        clear=changes.clear, delete_below=changes.delete_below, delete=changes.delete, insert=changes.insert
+        clear=changes.clear,
+        delete_below=changes.delete_below,
+        delete=changes.delete,
+        insert=changes.insert,
+        delete_chunks_below=changes.delete_chunks_below,
+        chunks=changes.chunks,
     )
 
 
@@ -123,7 +128,9 @@ def stored(loaded: LoadedPosition) -> StoredPosition | None:
     if loaded.state is None:
         return None
     rejected, retried = as_items(loaded.rejected), as_items(each for each in loaded.rejected if each.is_retried)
-    return StoredPosition(state=json.loads(loaded.state), rows=loaded.rows, rejected=rejected, retried=retried)
+    return StoredPosition(
+        state=json.loads(loaded.state), rows=loaded.rows, rejected=rejected, retried=retried, chunks=loaded.chunks
+    )
 
 
 def kept(loaded: LoadedPosition) -> StoredPosition | None:

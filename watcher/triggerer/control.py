@@ -31,6 +31,7 @@ from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
+from triggers.hosting import UNRESOLVED
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
@@ -139,6 +140,21 @@ class Control:
         moved = self._moved(move, undone.version, undone.watermark)
         return UndoneRewind(version=moved.version, watermark=moved.watermark, events=undone.events)
 
+    async def resolve(self, name: str, actor: str) -> int:
+        """Drop the findings that stand until a person has read them, and return how many. Raises `Conflict` if there are none.
+
+        The running watcher continues from the position's new version, at the same place.
+        """
+        self._known(name)
+        async with self.database.transaction() as connection:
+            unresolved = await rewind.resolve(connection, name, UNRESOLVED)
+            if not unresolved:
+                raise Conflict(f"{name} has no finding that stands until it is resolved")
+            await audit.record(connection, actor, "watcher.resolve", name, {"findings": unresolved}, uuid.uuid4().hex)
+        log.info("watcher.resolve", watcher=name, actor=actor, findings=unresolved)
+        self.hint(Hint(what="watchers", names=frozenset({name})))
+        return unresolved
+
     async def rename(self, old: str, new: str, actor: str) -> MovedPosition:
         """Let a watcher continue under another name from its old position. Raises `NotFound`, `Conflict`."""
         if new not in self.hosted:
@@ -238,4 +254,9 @@ def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPositio
     kept = {m: value for m, value in rows.items() if below is None or value >= below}
     for member in position.rows.delete:
         kept.pop(member, None)
-    return StoredPosition(state=position.state, rows={**kept, **position.rows.insert})
+    chunks = {} if loaded is None or position.rows.clear else loaded.chunks
+    below = position.rows.delete_chunks_below
+    kept_chunks = {number: data for number, data in chunks.items() if below is None or number >= below}
+    return StoredPosition(
+        state=position.state, rows={**kept, **position.rows.insert}, chunks={**kept_chunks, **position.rows.chunks}
+    )

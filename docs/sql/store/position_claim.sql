@@ -38,6 +38,13 @@ WHERE watcher_position_row.watcher IN ($1::VARCHAR);
 -- Plan:
 -- Index Scan using ix_watcher_position_row_watcher_value on watcher_position_row
 
+SELECT watcher_position_chunk.watcher, watcher_position_chunk.number, watcher_position_chunk.data
+FROM watcher_position_chunk
+WHERE watcher_position_chunk.watcher IN ($1::VARCHAR) ORDER BY watcher_position_chunk.watcher, watcher_position_chunk.number;
+
+-- Plan:
+-- Index Scan using pk_watcher_position_chunk on watcher_position_chunk
+
 SELECT rejected_item.watcher, rejected_item.key, rejected_item.version, rejected_item.column_name, rejected_item.code,
     rejected_item.reason, rejected_item.retry_at IS NOT NULL AS is_retried
 FROM rejected_item

@@ -10,14 +10,15 @@ from pathlib import Path
 import anyio
 import pytest
 import typer.testing
-from sqlalchemy import select
+from sqlalchemy import select, update
 from typer.testing import CliRunner
 
 from config.reading.loader import load
 from store.catalog import catalog_sync
 from store.database import Database, sqlite_url
-from store.database.schema import asset_store_history
+from store.database.schema import asset_store_history, watcher_position
 from store.detection import positions
+from triggers.hosting import UNRESOLVED
 from watcher.cli.app import app
 from watcher.configuration.declarations import declared
 from watcher.configuration.vocabulary import vocabulary
@@ -50,6 +51,12 @@ async def apply(path: Path, database: Path) -> None:
         await catalog_sync.apply(session, declared(load(path, vocabulary(), os.environ)), opened.dialect)
         await positions.claim(session, "inbox_files", "somebody", opened.dialect)
         await positions.release(session, "somebody")
+
+
+async def leave_findings(database: Path) -> None:
+    state = {"m": 7, UNRESOLVED: [{}, {}]}
+    async with Database.open(sqlite_url(database)) as opened, opened.transaction() as session:
+        await session.execute(update(watcher_position).values(state=json.dumps(state)))
 
 
 def watcher(configuration, *words):
@@ -152,3 +159,12 @@ def test_a_refused_rename_is_explained_in_one_sentence(configuration, old, new, 
     refused = watcher(configuration, "watchers", "rename", old, new)
 
     assert (refused.exit_code, words in refused.stderr) == (status, True), refused.stderr
+
+
+def test_findings_that_stand_until_somebody_has_read_them_are_resolved_once(configuration):
+    anyio.run(leave_findings, configuration.parent / ".watcher" / "watcher.db")
+    done = watcher(configuration, "watchers", "resolve", "inbox_files")
+    assert (done.exit_code, done.stdout) == (0, "inbox_files: 2 resolved\n")
+    refused = watcher(configuration, "watchers", "resolve", "inbox_files")
+    assert (refused.exit_code, "has no finding" in refused.stderr) == (5, True)
+    assert "no watcher" in watcher(configuration, "watchers", "resolve", "nobody").stderr

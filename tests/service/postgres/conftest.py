@@ -69,6 +69,19 @@ class MortalServer:
     def stop(self, mode: str) -> None:
         self._pg_ctl("stop", "-m", mode)
 
+    def lag(self, primary: MortalServer) -> None:
+        """Replay what the primary has written by now, and follow it no further."""
+        with psycopg.connect(primary.dsn) as connection:
+            [end] = connection.execute("SELECT pg_current_wal_insert_lsn()::text").fetchone() or [""]
+        with psycopg.connect(self.dsn, autocommit=True) as connection:
+            replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
+            while connection.execute(replayed, [end]).fetchone() != (True,):
+                pass
+            connection.execute("ALTER SYSTEM SET primary_conninfo = ''")
+            connection.execute("SELECT pg_reload_conf()")
+            while connection.execute("SELECT count(*) FROM pg_stat_wal_receiver").fetchone() != (0,):
+                pass
+
     @contextmanager
     def with_standby(self) -> Iterator[MortalServer]:
         """Run a hot standby that follows this server, beside its folder."""

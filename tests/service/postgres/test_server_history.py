@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, fields
 
@@ -146,6 +147,26 @@ def test_a_commit_is_seen_above_the_written_position_and_a_crash_takes_it_back(o
     assert after.replayed is not None
     assert after.replayed < seen.inserted
     assert after.xmax < seen.xmax
+
+
+def test_commits_are_seen_in_another_order_than_they_have_in_the_wal(origin: MortalServer) -> None:
+    """A commit that waits for a standby is seen after an asynchronous one that follows it. A crash takes back only the latter."""
+    execute(origin, "ALTER SYSTEM SET synchronous_standby_names = 'nowhere'", "SELECT pg_reload_conf()")
+    with psycopg.connect(origin.dsn, autocommit=True) as first, ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(first.execute, "INSERT INTO orders (note) VALUES ('first')")
+        wait_for(origin, "EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep')")
+        execute(origin, "SET synchronous_commit = off", "INSERT INTO orders (note) VALUES ('second')")
+        seen_first = facts(origin)
+        assert one(origin, "SELECT array_agg(note ORDER BY id) FROM orders") == ["a", "second"]
+        execute(origin, f"SELECT pg_cancel_backend({first.info.backend_pid})")
+        waiting.result()
+    assert one(origin, "SELECT array_agg(note ORDER BY id) FROM orders") == ["a", "first", "second"]
+    execute(origin, "ALTER SYSTEM RESET synchronous_standby_names")
+    origin.restart("immediate")
+    assert one(origin, "SELECT array_agg(note ORDER BY id) FROM orders") == ["a", "first"]
+    replayed = facts(origin).replayed
+    assert replayed is not None
+    assert replayed < seen_first.inserted
 
 
 def test_a_crash_of_one_backend_takes_commits_back_without_a_new_boot(origin: MortalServer) -> None:

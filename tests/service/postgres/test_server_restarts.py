@@ -114,9 +114,8 @@ async def test_a_standby_is_refused_until_it_is_promoted(mortal_server: MortalSe
         with capture_logs() as logs:
             await catch_up_again(host)
         assert len(host.committed.ids) == 2
-        assert [(entry["event"], entry["before"], entry["now"]) for entry in logs] == [
-            ("postgres.timeline_changed", 1, 2)
-        ]
+        [change] = [entry for entry in logs if entry["event"] == "postgres.history_changed"]
+        assert (change["timeline"], change["to"]["timeline"]) == (1, 2)
 
 
 @pytest.fixture

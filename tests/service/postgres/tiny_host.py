@@ -37,6 +37,7 @@ class Committed:
 
     state: str | None = None
     rows: dict[int, int] = field(default_factory=dict)
+    chunks: dict[int, bytes] = field(default_factory=dict)
     watermark: Any = None
     events: list[Any] = field(default_factory=list)
     writes: int = 0
@@ -59,6 +60,12 @@ class Committed:
         self.rows = {member: value for member, value in kept.items() if below is None or value >= below}
         self.rows = {member: value for member, value in self.rows.items() if member not in changes.delete}
         self.rows.update(changes.insert)
+        chunks_below = changes.delete_chunks_below
+        chunks = {} if changes.clear else self.chunks
+        self.chunks = {
+            number: data for number, data in chunks.items() if chunks_below is None or number >= chunks_below
+        }
+        self.chunks.update(changes.chunks)
         if not batch.position.silent:
             self.watermark = json.loads(json.dumps(batch.position.watermark))
         self.events += batch.events
@@ -79,7 +86,13 @@ class Committed:
             return None
         rejected = [*self.rejected.values()]
         retried, self.retried = rejected if self.retried else [], False
-        return StoredPosition(state=json.loads(self.state), rows=dict(self.rows), rejected=rejected, retried=retried)
+        return StoredPosition(
+            state=json.loads(self.state),
+            rows=dict(self.rows),
+            rejected=rejected,
+            retried=retried,
+            chunks=dict(self.chunks),
+        )
 
 
 class TinyHost:

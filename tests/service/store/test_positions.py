@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from store.database import Database
-from store.database.schema import setting, watcher_position, watcher_position_row
+from store.database.schema import setting, watcher_position, watcher_position_chunk, watcher_position_row
 from store.detection import position_rows, positions, rewind
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, KeptPosition, LoadedPosition, NewPosition
@@ -360,3 +360,35 @@ async def test_large_sets_are_stored_whole_and_belong_to_one_watcher(database: D
     emptied = await claim(database, "t1", "rows")
     assert emptied is not None
     assert emptied.rows == {}
+
+
+# --- chunks
+
+
+async def test_chunks_change_with_the_position_of_their_watcher(database: Database) -> None:
+    """A rewind (`clear`) drops them, and so does its undo: a watcher that goes on elsewhere begins with new ones."""
+
+    async def change(watcher: str, changes: RowDifferences) -> None:
+        async with database.transaction() as session:
+            await position_rows.change_rows(session, watcher, changes, database.dialect)
+
+    async def chunks() -> dict[int, bytes]:
+        loaded = await claim(database, "t1")
+        assert loaded is not None
+        return dict(loaded.chunks)
+
+    held = await advance(database, await claimed(database, "t1"), state='{"n": 1}')
+    await change("others", RowDifferences(chunks={7: b"theirs"}))
+    await change("files", RowDifferences(chunks={1: b"\0one", 2: b"two", 3: b""}))
+    assert await chunks() == {1: b"\0one", 2: b"two", 3: b""}
+    await change("files", RowDifferences(delete_chunks_below=3, chunks={4: b"four"}))
+    assert await chunks() == {3: b"", 4: b"four"}
+    async with database.transaction() as session:
+        to = NewPosition(source_identity='"s"', state="{}", watermark='"w"', rows=RowDifferences(clear=True))
+        await rewind.rewind(session, "files", held.version, to, database.dialect)
+    assert await chunks() == {}
+    await change("files", RowDifferences(chunks={5: b"five"}))
+    async with database.transaction() as session:
+        await rewind.undo(session, "files")
+    assert await chunks() == {}
+    assert [row["number"] for row in await rows(database, watcher_position_chunk)] == [7]

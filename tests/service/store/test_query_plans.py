@@ -51,7 +51,10 @@ HOT: dict[str, Hot] = {
     "claim": lambda session, w: positions.claim(session, "files", "t1", w.database.dialect),
     "advance": lambda session, w: words.advance(session, w.held, source_identity="{}", state="{}", watermark="{}"),
     "change_rows": lambda session, w: position_rows.change_rows(
-        session, "files", RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}), w.database.dialect
+        session,
+        "files",
+        RowDifferences(delete_below=1, delete=[1, 2], insert={3: 3}, delete_chunks_below=1, chunks={1: b"1"}),
+        w.database.dialect,
     ),
     "detection": lambda session, w: detections.commit(session, [w.found(events=2)]),
     "detection_skipping": lambda session, w: detections.commit(session, [w.found(events=2)], skip_locked=True),
@@ -180,8 +183,10 @@ async def test_a_detection_costs_few_statements(world: World) -> None:
 
 async def test_detections_of_many_watchers_cost_as_few_statements_as_one(postgres: Database) -> None:
     """What is locked, what is read because of that, and between them one for each kind of change of large sets."""
-    changes = RowDifferences(clear=True, delete_below=2, delete=[1], insert={1: 1})
-    for rows_of_each, statements in ((RowDifferences(), 2), (changes, 2 + 4)):
+    changes = RowDifferences(
+        clear=True, delete_below=2, delete=[1], insert={1: 1}, delete_chunks_below=2, chunks={1: b"1"}
+    )
+    for rows_of_each, statements in ((RowDifferences(), 2), (changes, 2 + 7)):
         ready = [with_rows(one.detection(), rows_of_each) for one in await detectors(postgres, 20)]
         with statements_of(postgres) as sent:
             async with postgres.transaction() as session:

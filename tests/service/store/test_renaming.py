@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from sqlalchemy import Boolean, Integer, Table, insert, select, update
+from sqlalchemy import Boolean, Integer, LargeBinary, Table, insert, select, update
 
 from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
@@ -152,7 +152,7 @@ async def test_a_position_is_not_moved_over_another(database: Database, asset_id
 
 def filled(table: Table, asset_id: int, **values: Any) -> dict[str, Any]:
     """A row with something in every column but those that the database numbers."""
-    of_type = {Boolean: True, Integer: 7, UtcDateTime: datetime(2026, 11, 20, tzinfo=UTC)}
+    of_type = {Boolean: True, Integer: 7, LargeBinary: b"x", UtcDateTime: datetime(2026, 11, 20, tzinfo=UTC)}
     some = {
         column.name: next((value for kind, value in of_type.items() if isinstance(column.type, kind)), "something")
         for column in table.c

@@ -22,12 +22,15 @@ JSON = st.recursive(
 )
 OBJECTS = st.dictionaries(st.text(max_size=5), JSON, max_size=3)
 MEMBERS = st.integers(-(1 << 63), (1 << 63) - 1)
+CHUNKS = st.dictionaries(MEMBERS, st.binary(max_size=5), max_size=3)
 ROWS = st.builds(
     RowChanges,
     clear=st.booleans(),
     delete_below=st.none() | MEMBERS,
     delete=st.lists(MEMBERS, max_size=5),
     insert=st.dictionaries(MEMBERS, MEMBERS, max_size=5),
+    delete_chunks_below=st.none() | MEMBERS,
+    chunks=CHUNKS,
 )
 BATCHES = st.builds(
     TriggerBatch,
@@ -78,7 +81,10 @@ def test_a_silent_position_arrives_as_a_silent_position() -> None:
     assert arrived.silent
 
 
-@given(st.none() | st.builds(StoredPosition, state=OBJECTS, rows=st.dictionaries(MEMBERS, MEMBERS, max_size=5)))
+@given(
+    st.none()
+    | st.builds(StoredPosition, state=OBJECTS, rows=st.dictionaries(MEMBERS, MEMBERS, max_size=5), chunks=CHUNKS)
+)
 def test_a_stored_position_arrives_as_it_was(position: StoredPosition | None) -> None:
     frame, parts = received(stored_contents({"do": "events"}, position))
     assert parts.stored(frame["position"]) == position

@@ -192,3 +192,9 @@ def test_ranges_that_are_accounted_for(low: int, high: int, is_so: bool) -> None
     gap = Gap(low=5, high=6, holders=frozenset())
     ledger = Ledger(highest=10, gaps=(gap,), holes=((8, 8),), ahead=((20, 21),))
     assert ledger.accounts_for(low, high) is is_so
+
+
+def test_a_healed_ledger_forgets_what_is_above_the_certain_ids_but_those_given_by_hand() -> None:
+    ledger = Ledger(highest=50, holes=((3, 4), (30, 40)), ahead=((100, 109), (200, 200)))
+    healed = ledger.healed(20, lost=[19, 104, 200], kept=[25])
+    assert healed == Ledger(highest=20, holes=((3, 4),), ahead=((25, 25), (100, 103), (105, 109)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -65,6 +66,7 @@ def batch_contents(batch: TriggerBatch, limits: BatchLimits, *, retold: bool | N
         rows = batch.position.rows
         yield from _row_parts("delete", ([member] for member in rows.delete), len(rows.delete))
         yield from _row_parts("insert", rows.insert.items(), len(rows.insert))
+        yield from _chunk_parts(rows.chunks)
     last = encode({"answer": answer})
     yield from _event_parts(batch.events, limits, len(last))
     yield last
@@ -140,6 +142,11 @@ def _row_parts(kind: str, rows: Iterable[Sequence[int]], number: int) -> Iterato
         yield encode({"part": {kind: part}})
 
 
+def _chunk_parts(chunks: Mapping[int, bytes]) -> Iterator[bytes]:
+    for number, data in chunks.items():
+        yield encode({"part": {"chunks": [[number, b64encode(data).decode()]]}})
+
+
 def _position_json(position: Position) -> Frame:
     rows = position.rows
     return {
@@ -148,6 +155,7 @@ def _position_json(position: Position) -> Frame:
         "silent": position.silent,
         "clear": rows.clear,
         "delete_below": rows.delete_below,
+        "delete_chunks_below": rows.delete_chunks_below,
     }
 
 
@@ -162,6 +170,7 @@ def stored_contents(request: Mapping[str, Any], position: StoredPosition | None)
         remaining = iter(position.rows.items())
         while part := [number for row in islice(remaining, MEMBERS) for number in row]:
             yield encode({"part": {"insert": part}})
+        yield from _chunk_parts(position.chunks)
     yield encode({**request, "position": None if position is None else _stored_json(position)})
 
 
@@ -179,6 +188,7 @@ class Parts:
     _events: list[TriggerEvent] = field(default_factory=list)
     _insert: dict[int, int] = field(default_factory=dict)
     _delete: list[int] = field(default_factory=list)
+    _chunks: dict[int, bytes] = field(default_factory=dict)
     _bytes: int = 0
 
     def add(self, part: Frame, length: int) -> None:
@@ -188,11 +198,12 @@ class Parts:
                 raise TypeError("rows are whole numbers")  # noqa: TRY301  reported below, as every other mistake
             self._insert.update(zip(numbers[::2], numbers[1::2], strict=True))
             self._delete += members
+            self._chunks.update((int(number), b64decode(data)) for number, data in part.get("chunks", []))
             for count, watermark, payload in part.get("events", []):
                 self._events.append(TriggerEvent(count=count, watermark=watermark, payload=payload))
         except (TypeError, ValueError, AttributeError) as error:
             raise BrokenFrame(f"a part is malformed: {error}") from None
-        if "events" in part:
+        if "events" in part or "chunks" in part:
             self._bytes += length
         if self.limits is not None and (
             self._bytes > self.limits.frame_bytes
@@ -222,7 +233,12 @@ class Parts:
 
     def _position(self, position: Frame) -> Position:
         rows = RowChanges(
-            clear=position["clear"], delete_below=position["delete_below"], delete=self._delete, insert=self._insert
+            clear=position["clear"],
+            delete_below=position["delete_below"],
+            delete=self._delete,
+            insert=self._insert,
+            delete_chunks_below=position.get("delete_chunks_below"),
+            chunks=self._chunks,
         )
         silent = bool(position["silent"])
         return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
@@ -232,7 +248,9 @@ class Parts:
         if position is None:
             return None
         rejected, retried = _items_from_json(position["rejected"]), _items_from_json(position["retried"])
-        return StoredPosition(state=position["state"], rows=self._insert, rejected=rejected, retried=retried)
+        return StoredPosition(
+            state=position["state"], rows=self._insert, rejected=rejected, retried=retried, chunks=self._chunks
+        )
 
 
 def findings_from_json(findings: Iterable[Frame]) -> list[Finding]:

@@ -238,6 +238,18 @@ async def undo_rewind(context: Context, actor: Operator, name: str) -> UndoneRew
     return await control_of(context).undo(name, actor.name)
 
 
+class ResolvedFindings(Shape):
+    """How many findings were dropped that stood until a person had read them."""
+
+    resolved: int
+
+
+@router.post("/{name}/findings/resolve", responses=_MOVING)
+async def resolve_findings(context: Context, actor: Operator, name: str) -> ResolvedFindings:
+    """Drop the findings of a watcher that stand until a person has read them, as after a change of its server's history."""
+    return ResolvedFindings(resolved=await control_of(context).resolve(name, actor.name))
+
+
 class RenameBody(Body):
     model_config = example(to="landing_files")
 
