@@ -17,9 +17,9 @@ from sqlalchemy import update
 from store.database import Database
 from store.database.schema import run
 from store.detection import positions
-from store.runs import queues, runs
+from store.runs import queues
 from tests.service.api.application import make_context, serving
-from tests.service.store.words import apply, beat, declared
+from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import WatcherControl
@@ -66,10 +66,10 @@ class ExplainedWorld:
         self.consumed += 1
         run_id = f"run-{self.consumed}"
         async with self.database.transaction() as connection:
-            queue = await queues.lock_queue(connection, "load")
+            queue = await lock_queue(connection, "load")
             assert queue is not None
             ids = await queues.oldest(connection, "load", 10_000, None)
-            await runs.create_triggered_run(connection, queue, run_id, ids, None)
+            await consume_events(connection, queue, run_id, ids, None)
             values = {"state": state, "reason": reason, "bad_records": bad_records}
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
         return run_id
