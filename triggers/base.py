@@ -47,7 +47,7 @@ class RowChanges:
     chunks: Mapping[int, bytes] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
-        return self != RowChanges()
+        return any(value or type(value) is int for value in vars(self).values())  # a bound of 0 is one
 
 
 @dataclass(frozen=True, kw_only=True)

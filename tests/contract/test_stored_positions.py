@@ -176,7 +176,8 @@ async def test_positions_of_postgres_new_rows(mode: str, new_rows: NewRows) -> N
     reader, state, rows, watermark = MODES[mode]
     stored = StoredPosition(state=json.loads(state), rows=rows)
     position = reader.resume(new_rows._examiner.table, stored).progress.position()
-    assert (to_json(position.state), to_json(position.watermark)) == (state, watermark)
+    assert position.state == {**json.loads(state), "chunk": 0}  # the first chunk of what is kept of its batches
+    assert to_json(position.watermark) == watermark
 
 
 @pytest.mark.parametrize("mode", MODES)

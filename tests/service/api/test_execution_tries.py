@@ -259,10 +259,9 @@ async def test_bad_records_are_counted_once_and_stay_a_problem_until_an_operator
     assert 'watcher_bad_records_total{dag_id="load_orders"} 3.0' in (await api.client.get("/metrics")).text
     assert ((await api.get(of_run))["bad_records"], (await api.get(of_run))["bad_records_resolved_at"]) == (3, None)
     (warning,) = (await api.client.get("/readyz")).json()["warnings"]
-    assert warning == (
-        "the run manual__1 of load_orders has left out 3 bad records; look at them, then "
-        "`watcher runs resolve load_orders manual__1`"
-    )
+    assert warning == "the run manual__1 of load_orders has left out 3 bad records"
+    (problem,) = await api.get("/api/v2/problems")
+    assert problem["remedy"] == "look at them, then `watcher runs resolve load_orders manual__1`"
     for _ in range(2):
         resolved = await api.client.post(f"{of_run}/resolve")
         assert resolved.json()["bad_records_resolved_at"] is not None
