@@ -26,6 +26,8 @@ from triggers.postgres.connection import PostgresConnection
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 CHANGES: Final = effort(6, 200)
+ENOUGH = 100
+"""Changes from which on the share of those that block is judged; each of the short form's few may block."""
 RESTARTS: Final = effort(3, 200)
 LOOKS: Final = ("running", "stopped", "late")
 SYNCHRONOUS: Final = "promotion without loss"
@@ -95,7 +97,8 @@ async def test_what_a_server_with_another_history_has_is_reported_or_the_watcher
         assert (name, each.count.lost[:9]) == (name, [])
         assert name == WITHOUT_TIME or not each.count.repeated, (name, each.count.repeated[:9])
         assert name == WITHOUT_TIME or not each.count.blocked[SYNCHRONOUS], name
-        assert name not in HEALS or each.count.blocked.total() <= CHANGES * 0.05, name
+        if name in HEALS and CHANGES >= ENOUGH:
+            assert each.count.blocked.total() <= CHANGES * 0.05, name
 
 
 async def test_an_ordinary_restart_blocks_no_watcher_and_loses_and_repeats_nothing(
