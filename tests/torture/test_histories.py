@@ -26,7 +26,7 @@ from triggers.postgres.connection import PostgresConnection
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 
 CHANGES: Final = effort(6, 200)
-ENOUGH = 100
+ENOUGH: Final = 100
 """Changes from which on the share of those that block is judged; each of the short form's few may block."""
 RESTARTS: Final = effort(3, 200)
 LOOKS: Final = ("running", "stopped", "late")
