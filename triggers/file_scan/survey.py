@@ -65,8 +65,8 @@ class Survey:
 
     @property
     def _pattern(self) -> str:
-        pattern = f"`{self.match or self.regex}`" if self.match or self.regex else "all"
-        return f"{pattern} with `min_size: {self.min_size}`" if self.min_size else pattern
+        conditions = [self.match or self.regex, self.min_size and f"min_size: {self.min_size}"]
+        return " with ".join(f"`{each}`" for each in conditions if each) or "what a watcher selects"
 
     @property
     def _remedy(self) -> str:

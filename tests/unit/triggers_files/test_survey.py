@@ -30,7 +30,7 @@ def survey(keys: list[str], selected: int = 0, **options: Any) -> Survey:
         (survey(["a", "b"], 1, match="a"), "ok", "2 objects under b/, 1 of which match `a`"),
         (survey(["a"], match="*.csv"), "warning", "1 object, none matches `*.csv`; the first: a"),
         (survey(["a"], regex="x$"), "warning", "1 object, none matches `x$`; the first: a"),
-        (survey(["a"], min_size=5), "warning", "1 object, none matches all with `min_size: 5`; the first: a"),
+        (survey(["a"], min_size=5), "warning", "1 object, none matches `min_size: 5`; the first: a"),
     ],
 )
 def test_the_numbers_are_a_sentence(made: Survey, level: str, message: str) -> None:
