@@ -229,6 +229,19 @@ async def listen_for_ever(listen: Listen, log: Any, event: str) -> None:
             await anyio.sleep(pause)
 
 
+class ChangingSecrets(ABC):
+    """A connection whose secrets may change by themselves, so that each try of a job gets them anew."""
+
+    @property
+    @abstractmethod
+    def has_changing_secrets(self) -> bool:
+        """Whether `reveal_now` has more to say than `reveal_to_jobs`."""
+
+    @abstractmethod
+    async def reveal_now(self) -> Mapping[str, Any]:
+        """Return what `reveal_to_jobs` does, with the secrets of now. Raises TriggerError while they cannot be had."""
+
+
 def revealed(value: Any) -> Any:
     """Return `value` as JSON, with its secrets in clear text."""
     if isinstance(value, Mapping):

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
+from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
 
@@ -32,6 +33,10 @@ def _check_database(url: SecretStr) -> SecretStr:
     return url
 
 
+SslMode: TypeAlias = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+ENCRYPTED: Final = ("require", "verify-ca", "verify-full")
+
+
 class PasswordSettings(Section):
     """A place that knows the password of now."""
 
@@ -54,11 +59,38 @@ class DatabaseSettings(Section):
     """`postgresql+asyncpg://user:password@host/database`; null is SQLite in `<home>/watcher.db`."""
     password: PasswordSettings | None = None
     """The password of PostgreSQL, in place of one in `url`, where it changes while the daemon runs."""
+    iam: bool = False
+    """Sign in to Amazon RDS or Aurora with a token, made with the AWS credentials of this process. It needs TLS."""
+    sslmode: SslMode | None = None
+    """How PostgreSQL's connections are encrypted: `disable`, `allow`, `prefer`, `require`, `verify-ca` or `verify-full`."""
+    sslrootcert: LocalPath | None = None
+    """A file with the certificates that may have signed the server's."""
+    sslcert: LocalPath | None = None
+    """A file with this client's certificate."""
+    sslkey: LocalPath | None = None
+    """A file with the key of `sslcert`."""
 
     @model_validator(mode="after")
-    def _password_of_postgres(self) -> Self:
-        if self.password is not None and (self.url is None or not self.url.get_secret_value().startswith("postgresql")):
-            raise ValueError("has a `password` but no `url` of a PostgreSQL")
+    def _of_postgres(self) -> Self:
+        given = self.model_fields_set - {"url"}
+        if given and (self.url is None or not self.url.get_secret_value().startswith("postgresql")):
+            raise ValueError(f"has `{min(given)}` but no `url` of a PostgreSQL")
+        if (self.sslcert is None) != (self.sslkey is None):
+            raise ValueError("needs `sslcert` and `sslkey` together")
+        return self
+
+    @model_validator(mode="after")
+    def _token_needs_tls(self) -> Self:
+        if not self.iam or self.url is None:
+            return self
+        if self.password is not None:
+            raise ValueError("has `password` and `iam`; give one of them")
+        url = urlsplit(self.url.get_secret_value())
+        query = dict(parse_qsl(url.query))
+        if not (url.hostname and url.username):
+            raise ValueError("has `iam`, but its `url` names no host or no user; a token is valid for one of each")
+        if (self.sslmode or query.get("sslmode") or query.get("ssl") or "require") not in ENCRYPTED:
+            raise ValueError(f"has `iam`, and a token is sent as it is; set `sslmode` to one of {', '.join(ENCRYPTED)}")
         return self
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
+from urllib.parse import quote, urlencode
 
 import anyio
 from sqlalchemy import URL, event
@@ -14,8 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
 from sqlalchemy.pool import AsyncAdaptedQueuePool
 
 from store.database.outages import sqlstate_of
-from store.database.passwords import PasswordSupply
-from store.errors import DatabaseUnavailable, DatabaseUnusable
+from store.errors import DatabaseUnusable
 
 CONNECT_DEADLINE: Final = 15.0
 POOL_DEADLINE: Final = 120.0
@@ -27,9 +28,13 @@ APPLICATION: Final = "asset-watcher"
 """The name of our sessions in PostgreSQL."""
 OLDEST_SQLITE: Final = (3, 35)  # the first with RETURNING
 WRITING: Final = "READ COMMITTED"
+TLS_OPTIONS: Final = ("ssl", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslpassword", "sslcrl")
 _READ_ONLY: Final = "25006"
 _LEAVING: Final = frozenset({"57P01", "57P02", "57P03"})
 """Codes of a server that ends its sessions or takes none: it is being stopped, has crashed, or starts."""
+
+Connect: TypeAlias = Callable[..., Awaitable[Any]]
+"""What opens a session of PostgreSQL, with the arguments and errors of `asyncpg.connect`; it may also raise `StoreError`."""
 
 
 def checked(url: URL) -> URL:
@@ -132,54 +137,42 @@ def postgresql_engine(
     pool_size: int,
     idle_in_transaction_timeout: float,
     renewal: SessionRenewal,
-    passwords: PasswordSupply | None = None,
+    connect: Connect | None,
 ) -> AsyncEngine:
-    """Make a pool of sessions. A password that the server refuses is asked for once more."""
+    """Make a pool of sessions that `connect` opens; the driver itself by default."""
     import asyncpg  # noqa: PLC0415  not needed for SQLite
 
-    async def connect(**options: Any) -> Any:
-        if passwords is None:
-            return await connect_to_primary(**options)
-        password = await passwords.current()
+    async def connect_to_primary(**address: Any) -> Any:
         try:
-            return await connect_to_primary(**{**options, "password": password})
-        except asyncpg.exceptions.InvalidAuthorizationSpecificationError:  # 28000, and 28P01 below it
-            passwords.forget(password)
-        try:
-            return await connect_to_primary(**{**options, "password": await passwords.current()})
-        except asyncpg.exceptions.InvalidAuthorizationSpecificationError as error:  # the next password may be right
-            raise DatabaseUnavailable(
-                f"the database refuses the sign-in ({error}); correct what settings.database.password names"
-            ) from None
-
-    async def connect_to_primary(**options: Any) -> Any:
-        try:
-            return await asyncpg.connect(**options)
+            return await (connect or asyncpg.connect)(**address)
         except asyncpg.exceptions.TargetServerAttributeNotMatched:
             raise asyncpg.exceptions.ReadOnlySQLTransactionError("a new session may not write there") from None
 
+    bare, tls = _without_tls(url.set(drivername="postgresql+asyncpg"))
     engine = create_async_engine(
-        _with_tls(url.set(drivername="postgresql+asyncpg")),
+        bare,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=SESSION_DEADLINE,
         isolation_level=WRITING,
         connect_args={
-            "async_creator_fn": connect,
+            "async_creator_fn": connect_to_primary,
             "timeout": CONNECT_DEADLINE,
             "target_session_attrs": "read-write",
             "server_settings": {
                 "application_name": APPLICATION,
                 "idle_in_transaction_session_timeout": str(int(idle_in_transaction_timeout * 1000)),
             },
+            **tls,
         },
     )
     renewal.watch(engine)
     return engine
 
 
-def _with_tls(url: URL) -> URL:
-    """Return the address with its TLS mode under asyncpg's name for it."""
-    mode = url.query.get("sslmode") or url.query.get("ssl")
-    bare = url.difference_update_query(["ssl", "sslmode"])
-    return bare if mode is None else bare.update_query_dict({"ssl": mode})
+def _without_tls(url: URL) -> tuple[URL, dict[str, str]]:
+    """Return the address without what it says about TLS, and asyncpg's argument with that: a dsn, the only place for files."""
+    given = {"sslmode" if name == "ssl" else name: url.query[name] for name in TLS_OPTIONS if name in url.query}
+    if not given:
+        return url, {}
+    return url.difference_update_query(TLS_OPTIONS), {"dsn": f"postgresql://?{urlencode(given, quote_via=quote)}"}

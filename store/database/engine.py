@@ -23,9 +23,8 @@ from sqlalchemy import URL, make_url, text
 from sqlalchemy.exc import DBAPIError, InvalidRequestError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from store.database.drivers import APPLICATION, SessionRenewal, checked, postgresql_engine, sqlite_engine
+from store.database.drivers import APPLICATION, Connect, SessionRenewal, checked, postgresql_engine, sqlite_engine
 from store.database.outages import Outages, nothing_written
-from store.database.passwords import PasswordSupply
 from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
 READ_DEADLINE: Final = 60.0
@@ -59,9 +58,7 @@ class Database:
     It did not fail, or the error was the caller's own.
     """
 
-    def __init__(
-        self, url: URL, pool_size: int, idle_in_transaction_timeout: float, passwords: PasswordSupply | None
-    ) -> None:
+    def __init__(self, url: URL, pool_size: int, idle_in_transaction_timeout: float, connect: Connect | None) -> None:
         self.url = url
         self.loop = asyncio.get_running_loop()
         self._place = url.database or ""
@@ -71,10 +68,10 @@ class Database:
             self._single = self._writer
         else:
             renewal = SessionRenewal()
-            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal, passwords)
+            self._writer = postgresql_engine(url, pool_size, idle_in_transaction_timeout, renewal, connect)
             self._reader = self._writer.execution_options(**READING)
             self._alone = self._writer.execution_options(isolation_level="AUTOCOMMIT")
-            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal, passwords)
+            reserved = postgresql_engine(url, RESERVED, idle_in_transaction_timeout, renewal, connect)
             self._single = reserved.execution_options(isolation_level="AUTOCOMMIT")
 
     @classmethod
@@ -85,15 +82,14 @@ class Database:
         *,
         pool_size: int = 10,
         idle_in_transaction_timeout: float = 10.0,
-        passwords: PasswordSupply | None = None,
+        connect: Connect | None = None,
     ) -> AsyncIterator[Database]:
         """Make the database's connections on first use.
 
-        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. `passwords`
-        are asked for each session in place of the address's (PostgreSQL). Raises `DatabaseUnusable` for
-        an address that cannot be a metadata database.
+        `idle_in_transaction_timeout` (seconds, PostgreSQL) must be shorter than a lease. `connect` opens its
+        sessions in place of the driver (PostgreSQL). Raises `DatabaseUnusable` for an address that cannot be a metadata database.
         """
-        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout, passwords)
+        database = cls(checked(make_url(url)), pool_size, idle_in_transaction_timeout, connect)
         try:
             yield database
         finally:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable, StoreError
 
+_SHARED: Final = "a pooler gives each transaction another session of the database; let it use session pooling (PgBouncer: pool_mode = session)"
 _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
     "08": (ConnectionLost, "the connection to the database broke; nothing of the transaction was kept"),
     "25006": (
@@ -24,6 +25,8 @@ _SQLSTATES: Final[Mapping[str | int, tuple[type[StoreError], str]]] = {
         ConnectionLost,
         "this process was too slow for the database, which ended the session; give it more CPU time",
     ),
+    "26000": (DatabaseUnusable, _SHARED),
+    "42P05": (DatabaseUnusable, _SHARED),
     "28": (DatabaseUnusable, "the database refuses the sign-in; correct user and password in settings.database.url"),
     "3D": (DatabaseUnusable, "there is no such database; create it, or correct settings.database.url"),
     "53100": (DatabaseUnavailable, "the disk of the database is full; free some space there"),

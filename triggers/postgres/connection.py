@@ -11,19 +11,20 @@ from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from itertools import cycle
 from typing import Any, Final, Literal
 
 import anyio
 import asyncpg
 from anyio.abc import TaskGroup
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import Field
 
-from triggers.base import BaseConnection
+from triggers.postgres.address import PostgresAddress
 from triggers.postgres.catalog import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
+from triggers.postgres.opener import SessionOpener
 from triggers.postgres.probes import Probes
 from triggers.postgres.session import LONGEST, Lane, Session
 
@@ -54,32 +55,13 @@ PROBING: Final = {"lock_timeout": "50", "statement_timeout": "1000", "plan_cache
 """Settings of the session that probes: it gives up quickly on a table that is locked or slow, and plans a hundred tables once."""
 
 
-class PostgresConnection(BaseConnection):
+class PostgresConnection(PostgresAddress):
     type: Literal["postgres"] = "postgres"
-    dsn: SecretStr | None = None
-    host: str | None = None
-    port: int | None = Field(default=None, ge=1, le=65535)
-    database: str | None = None
-    user: str | None = None
-    password: SecretStr | None = None
-    sslmode: Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-full"] | None = None
     pool_size: int = Field(default=4, ge=1, le=100)
 
-    @field_validator("dsn")
-    @classmethod
-    def _readable(cls, dsn: SecretStr | None) -> SecretStr | None:
-        if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):
-            raise ValueError("write the dsn as postgresql://user:password@host:5432/database")
-        return dsn
-
-    @model_validator(mode="after")
-    def _one_address(self) -> PostgresConnection:
-        parts = {"host", "port", "database", "user", "password"} & self.model_fields_set
-        if self.dsn is not None and parts:
-            raise ValueError(f"give either dsn or {', '.join(sorted(parts))}, not both")
-        if self.dsn is None and self.host is None:
-            raise ValueError("give a dsn, or at least a host")
-        return self
+    @cached_property
+    def _opener(self) -> SessionOpener:
+        return SessionOpener(passwords=self.passwords)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PostgresClient]:
@@ -96,18 +78,9 @@ class PostgresConnection(BaseConnection):
             yield PostgresClient(quick, patient, locks, Probes(probing, tasks), notifications)
 
     async def connect(self, **settings: str) -> asyncpg.Connection:
-        """Open a connection to the primary; `settings` override the usual ones. Raises the driver's errors."""
-        address = {
-            "dsn": self.dsn and self.dsn.get_secret_value(),
-            "host": self.host,
-            "port": self.port,
-            "database": self.database,
-            "user": self.user,
-            "password": self.password and self.password.get_secret_value(),
-            "ssl": self.sslmode,
-        }
-        return await asyncpg.connect(
-            **{name: value for name, value in address.items() if value is not None},
+        """Open a connection to the primary; `settings` override the usual ones. Raises the driver's errors and `SourceUnavailable`."""
+        return await self._opener.open(
+            **self.address,
             target_session_attrs="primary",
             timeout=CONNECT_TIMEOUT,
             command_timeout=LONGEST.total_seconds()

@@ -15,12 +15,18 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 UNREADABLE_ADDRESS: Final = (
     "the connection's address cannot be parsed: percent-encode special characters in the dsn's user and password"
 )
+SHARED_SESSIONS: Final = (
+    "a pooler gives each transaction another session of the server, so prepared statements, settings and notifications are lost;"
+    " connect to the server itself, or let the pooler use session pooling (PgBouncer: pool_mode = session)"
+)
 CLOSE_TIMEOUT: Final = 5.0
 READ_ONLY_TRANSACTION: Final = "25006"
 NAMES_AND_RIGHTS: Final = "42"
 LOCK_TIMEOUT: Final = "55P03"
 STATEMENT_TIMEOUT: Final = "57014"
 DATA_EXCEPTION: Final = "22"
+FOREIGN_STATEMENT: Final = frozenset({"26000", "42P05"})
+"""SQLSTATEs of a session that lacks a statement that was prepared on it, or has one of that name already."""
 TOO_COMPLEX: Final = "54001"
 """SQLSTATE of a statement for which the server's stack is too small, for example because of very deeply nested JSON."""
 
@@ -78,6 +84,8 @@ def sqlstate_of(error: BaseException) -> str | None:
 def _translated(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnavailable:
     """Translate an error by its SQLSTATE (PostgreSQL manual, appendix A). Details and hints are left out: they may quote rows."""
     code = error.sqlstate or ""
+    if code in FOREIGN_STATEMENT:
+        return ConfigurationError(SHARED_SESSIONS)
     sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
     if code[:2] == DATA_EXCEPTION or code == TOO_COMPLEX:
         return UnreadableRows(sentence, code)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +17,7 @@ from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, Dec
 from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
+from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
@@ -107,6 +108,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
         dag_id: JobToStart(
             application=_application(job, configuration.submitter_options.get(dag_id)),
             connections={name: _revealed(name, configuration.connections[name]) for name in job.spark.connections},
+            changing=_changing(dag_id, job, configuration.connections),
             submitter=job.spark.submitter,
             warm=job.spark.warm,
         )
@@ -152,6 +154,23 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
         raise _not_revealed(name, native.type, type(error).__name__) from None
     return revealed
+
+
+def _changing(
+    dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]
+) -> Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]:
+    """What returns the content of those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
+    changing = {
+        name: connection.reveal_now
+        for name in job.spark.connections
+        if isinstance(connection := connections[name], ChangingSecrets) and connection.has_changing_secrets
+    }
+    if changing and job.spark.warm:
+        raise StartRefused(
+            f"job {dag_id}: a warm driver would keep an outdated password of the connection {min(changing)}; "
+            "leave spark.warm out, or give the connection a password that does not change"
+        )
+    return changing
 
 
 def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:

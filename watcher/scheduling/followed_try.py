@@ -112,7 +112,8 @@ class FollowedTry:
 
     async def _submit(self, database: Database, submissions: Submissions, token: str) -> Handle:
         self._starts_until = anyio.current_time() + LONGEST_START
-        submission = await with_rendered_arguments(submissions.submission(self.open_try, token), database)
+        submission = await submissions.with_changing_secrets(submissions.submission(self.open_try, token))
+        submission = await with_rendered_arguments(submission, database)
         handle = await self._submitter.submit(submission)
         self._began = anyio.current_time()
         await self._store_handle(database, handle)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from store.keys import TryKey
@@ -25,6 +25,8 @@ class JobToStart:
 
     application: SparkApplication
     connections: Mapping[str, Mapping[str, Any]]
+    changing: Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]] = field(default_factory=dict)
+    """What returns the content of a connection whose secrets change by themselves. Raises TriggerError."""
     submitter: str = "spark-submit"
     warm: int = 0
     """How many warm drivers wait for its tries."""
@@ -74,3 +76,11 @@ class Submissions:
                 "connections": job.connections,
             },
         )
+
+    async def with_changing_secrets(self, submission: Submission) -> Submission:
+        """Return the submission with those secrets as they are now that change by themselves. Raises TriggerError."""
+        changing = self.jobs[submission.key.instance.dag_id].changing
+        if not changing:
+            return submission
+        connections = {**submission.context["connections"], **{name: await now() for name, now in changing.items()}}
+        return replace(submission, context={**submission.context, "connections": connections})

@@ -204,18 +204,23 @@ def predicates(rows: RowSelection, *, tasks: int) -> list[str]:
     return [" OR ".join(between(column, limits) for limits in share) for share in shares]
 
 
+_TLS = ("sslmode", "sslrootcert", "sslcert", "sslkey")
+
+
 def address(connection: Mapping[str, Any]) -> str:
     """The URI for libpq of a job's connection (`type: postgres`)."""
+    tls = "&".join(f"{name}={quote(str(connection[name]))}" for name in _TLS if connection.get(name))
     if connection.get("dsn"):
-        return str(connection["dsn"])
+        dsn, mark, query = str(connection["dsn"]).partition("?")
+        own = [each for each in query.split("&") if mark and each.partition("=")[0] not in connection]
+        return "?".join(filter(None, (dsn, "&".join(filter(None, (*own, tls))))))
     who = quote(connection["user"], safe="") if connection.get("user") else ""
     if connection.get("password"):
         who += ":" + quote(connection["password"], safe="")
     port = f":{connection['port']}" if connection.get("port") else ""
-    sslmode = f"?sslmode={connection['sslmode']}" if connection.get("sslmode") else ""
     host, database = connection["host"], quote(connection.get("database") or "", safe="")
     host = quote(host, safe="") if host.startswith("/") else host
-    return f"postgresql://{who}{'@' if who else ''}{host}{port}/{database}{sslmode}"
+    return f"postgresql://{who}{'@' if who else ''}{host}{port}/{database}{'?' if tls else ''}{tls}"
 
 
 def jdbc(uri: str) -> tuple[str, dict[str, str]]:

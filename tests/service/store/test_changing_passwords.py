@@ -17,13 +17,13 @@ from sqlalchemy import insert, make_url, text
 
 from config.reading.settings_loader import load_settings
 from store.database import Database
-from store.database.passwords import PasswordCommand, PasswordFile, PasswordSupply
 from store.database.schema import setting
 from store.errors import ConnectionLost, DatabaseUnavailable, DatabaseUnusable
 from tests.databases import migrate
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
-from watcher.host.metadata import connections_to_database
+from triggers.postgres.passwords import PasswordFile, PasswordSupply, password_supply
+from watcher.host.metadata import connections_to_database, sessions_with
 
 pytestmark = pytest.mark.service
 ROLE = "keyed"
@@ -98,7 +98,7 @@ async def use_all_sessions(database: Database) -> None:
 
 
 async def test_a_file_is_read_for_each_session(door: Door) -> None:
-    async with Database.open(door.url, passwords=PasswordFile(door.file)) as database:
+    async with Database.open(door.url, connect=sessions_with(PasswordFile(door.file))) as database:
         for password in ("second", "third"):
             await use(database)
             door.rotate(password)
@@ -122,7 +122,7 @@ class Program:
 
     def supply(self, ttl: float) -> PasswordSupply:
         source = "import sys; print(open(sys.argv[1]).read()); open(sys.argv[2], 'a').write('x')"
-        return PasswordCommand([sys.executable, "-c", source, str(self.prints), str(self.calls)], ttl)
+        return password_supply(None, [sys.executable, "-c", source, str(self.prints), str(self.calls)], ttl)
 
     def count(self) -> int:
         return len(self.calls.read_text())
@@ -134,7 +134,7 @@ def program(door: Door, tmp_path: Path) -> Program:
 
 
 async def test_a_command_is_run_once_for_all_and_again_when_the_server_refuses(door: Door, program: Program) -> None:
-    async with Database.open(door.url, pool_size=SESSIONS, passwords=program.supply(ttl=3600)) as database:
+    async with Database.open(door.url, pool_size=SESSIONS, connect=sessions_with(program.supply(ttl=3600))) as database:
         await use_all_sessions(database)
         assert program.count() == 1
         door.rotate("second")
@@ -156,10 +156,8 @@ async def test_a_password_that_is_refused_twice_is_an_outage_until_there_is_anot
     door: Door, program: Program
 ) -> None:
     door.file.write_text("wrong")
-    async with Database.open(door.url, passwords=program.supply(ttl=3600)) as database:
-        with pytest.raises(
-            DatabaseUnavailable, match=r"refuses the sign-in .*; correct what settings.database.password"
-        ):
+    async with Database.open(door.url, connect=sessions_with(program.supply(ttl=3600))) as database:
+        with pytest.raises(DatabaseUnavailable, match=r"refuses the sign-in .*; correct what gives the password"):
             await use(database)
         assert program.count() == 2
         door.file.write_text("first")
@@ -186,9 +184,9 @@ async def test_the_settings_name_the_place(door: Door, tmp_path: Path) -> None:
 async def test_a_command_without_a_password_is_an_outage_with_a_sentence(
     door: Door, source: str, reason: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("store.database.passwords.COMMAND_DEADLINE", 0.5 if "sleep" in source else 30.0)
-    command = PasswordCommand([sys.executable, "-c", source], 60)
-    async with Database.open(door.url, passwords=command) as database:
+    monkeypatch.setattr("triggers.postgres.passwords.COMMAND_DEADLINE", 0.5 if "sleep" in source else 30.0)
+    command = password_supply(None, [sys.executable, "-c", source], 60)
+    async with Database.open(door.url, connect=sessions_with(command)) as database:
         with pytest.raises(DatabaseUnavailable, match=f"gives no password for the database: {reason}; ") as refused:
             await use(database)
         assert "secret" not in str(refused.value)
@@ -198,7 +196,7 @@ async def test_a_command_without_a_password_is_an_outage_with_a_sentence(
 async def test_a_file_that_is_missing_is_an_outage_until_it_is_there(door: Door) -> None:
     content = door.file.read_text()
     door.file.unlink()
-    async with Database.open(door.url, passwords=PasswordFile(door.file)) as database:
+    async with Database.open(door.url, connect=sessions_with(PasswordFile(door.file))) as database:
         with pytest.raises(DatabaseUnavailable, match="No such file"):
             await use(database)
         door.file.write_text(content)

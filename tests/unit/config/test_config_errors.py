@@ -123,7 +123,7 @@ CASES = {
     ),
     "password of an embedded database": (
         "settings: {database: {password: {file: f}}}",
-        "2: settings.database: has a `password` but no `url` of a PostgreSQL",
+        "2: settings.database: has `password` but no `url` of a PostgreSQL",
     ),
     "database at no port": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hunter22@h:54x2/d'}}",

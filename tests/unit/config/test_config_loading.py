@@ -25,7 +25,15 @@ def test_an_empty_configuration_has_the_documented_settings(
     settings = load_text().settings
     assert settings.model_dump(by_alias=True) == {
         "home": tmp_path / ".watcher",
-        "database": {"url": None, "password": None},
+        "database": {
+            "url": None,
+            "password": None,
+            "iam": False,
+            "sslmode": None,
+            "sslrootcert": None,
+            "sslcert": None,
+            "sslkey": None,
+        },
         "api": {
             "host": "127.0.0.1",
             "port": 8795,

@@ -20,6 +20,8 @@ from triggers.postgres.failures import NotPrimary, UnreadableRows, driver_errors
         (asyncpg.StatementTooComplexError("stack depth limit exceeded"), UnreadableRows),
         (asyncpg.FeatureNotSupportedError("never"), ConfigurationError),
         (asyncpg.InvalidCachedStatementError("the table changed"), SourceUnavailable),
+        (asyncpg.InvalidSQLStatementNameError("no such statement"), ConfigurationError),
+        (asyncpg.DuplicatePreparedStatementError("it exists"), ConfigurationError),
         (asyncpg.QueryCanceledError("statement timeout"), SourceUnavailable),
         (asyncpg.AdminShutdownError("terminating"), SourceUnavailable),
         (asyncpg.TooManyConnectionsError("too many"), SourceUnavailable),
