@@ -74,7 +74,7 @@ class Session:
     """
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
-        self._connect = connect
+        self.connect = connect
         self._connection: asyncpg.Connection | None = None
         self._server: Server
         self._limits: StatementLimits | None = None
@@ -114,7 +114,7 @@ class Session:
         if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
             await self.close()
             self._may_lead_elsewhere = False
-            self._connection, self._limits = await self._connect(), None
+            self._connection, self._limits = await self.connect(), None
             try:
                 row = await self._connection.fetchrow(SERVER)
                 self._server = Server(

@@ -146,6 +146,7 @@ def _position_json(position: Position) -> Frame:
         "watermark": position.watermark,
         "state": position.state,
         "silent": position.silent,
+        "is_final": position.is_final,
         "clear": rows.clear,
         "delete_below": rows.delete_below,
     }
@@ -224,8 +225,10 @@ class Parts:
         rows = RowChanges(
             clear=position["clear"], delete_below=position["delete_below"], delete=self._delete, insert=self._insert
         )
-        silent = bool(position["silent"])
-        return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
+        silent, is_final = bool(position["silent"]), bool(position["is_final"])
+        return Position(
+            watermark=position["watermark"], state=position["state"], rows=rows, silent=silent, is_final=is_final
+        )
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
         """Make a stored position of the parts and of the `position` in the request that follows them."""
