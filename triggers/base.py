@@ -64,7 +64,7 @@ class Position:
     """Only the working state moved, and only because it must not grow too old. Neither a watermark nor its history nor a
     line of the log is written, and a rewind can still be undone. Not for a first position, and not beside events."""
     is_final: bool = False
-    """Of a position that `rewound` returns: the rewind cannot be undone, because the source forgets what lies before it."""
+    """The rewind that `rewound` answers cannot be undone, because the source forgets what lies before this position."""
 
 
 @dataclass(frozen=True, kw_only=True)

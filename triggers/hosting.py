@@ -18,6 +18,7 @@ from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
 from triggers.errors import SourceUnavailable, TriggerError
+from triggers.explanations import Explanation, cannot_tell
 
 WatermarkT = TypeVar("WatermarkT")
 PositionT = TypeVar("PositionT")
@@ -57,6 +58,14 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
     def knows_what_is_retold(self) -> bool:
         """Whether `retold` judges batches at all. If not, its False says nothing about a batch."""
         return type(self).retold is not HostedTrigger.retold
+
+    async def explain(self, item: str, position: PositionT | None) -> Explanation:  # noqa: ARG002  for those who override it
+        """Say about one item, as a person wrote it, whether an event should name it, or why none does.
+
+        `position` is the committed one, None before the first. Neither `check` nor `events` need have been called. It may ask
+        the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
+        """
+        return cannot_tell(item)
 
 
 class RestingTrigger(ABC):

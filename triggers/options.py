@@ -9,6 +9,8 @@ from typing import Annotated, Final, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, WithJsonSchema
 
+from triggers.explanations import Explanation, cannot_tell
+
 
 class BaseOptions(BaseModel):
     """Options of one watcher, from the YAML. Keys that the contract itself uses are taken: trigger, connection.
@@ -17,6 +19,13 @@ class BaseOptions(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def name_item(self, item: str) -> Explanation:
+        """Return what the options alone say of an item, as a person wrote it.
+
+        It is `outside` if it cannot be one of the source, else `unknown` with the name that events give it.
+        """
+        return cannot_tell(item)
 
 
 _UNITS: Final = {

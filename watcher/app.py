@@ -43,7 +43,7 @@ from watcher.serving.api.app import create_probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
-from watcher.serving.web import addresses, create_app
+from watcher.serving.web import create_app
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.children import Children
@@ -134,7 +134,7 @@ class DaemonRooms:
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
         self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
-        self._outbound = build_outbound(host, instance=self.start.instance, page_of=addresses.of_subject)
+        self._outbound = build_outbound(host, instance=self.start.instance)
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)

@@ -9,7 +9,21 @@ from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, case, exists, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    exists,
+    func,
+    literal,
+    null,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of, now_of, one_of
@@ -43,13 +57,16 @@ class WatcherRow:
     error: str | None
     error_count: int
     seen_at: datetime
+    failing_since: datetime | None = None
+    """The time since which it has not worked, whatever was restarted in between."""
+    next_try_at: datetime | None = None
     findings: str | None = None
     """JSON text: a list of objects with `check`, `level`, `message`, `remedy` and `since`; None: there is nothing."""
 
     @property
     def findings_now(self) -> Sequence[Mapping[str, Any]]:
         """The findings of a watcher that is hosted; nobody checks the others."""
-        return [] if self.findings is None else json.loads(self.findings)
+        return [] if self.findings is None or self.state in _UNHOSTED else json.loads(self.findings)
 
     @property
     def is_unassigned(self) -> bool:
@@ -119,7 +136,7 @@ def _watchers() -> Select[Any]:
     state = case((w.paused, "paused"), else_=w.state).label("state")
     own = (
         *(w.name, w.asset_id, w.trigger, state, w.paused, w.last_poll_at, w.last_event_at),
-        *(w.error, w.error_count, w.findings),
+        *(w.error, w.error_count, w.findings, w.failing_since, w.next_try_at),
     )
     of_polls = (
         w.lag_seconds.label("lag_at_poll"),
@@ -140,7 +157,8 @@ def _watchers() -> Select[Any]:
 async def set_state(connection: AsyncConnection, name: str, state: str, *, error: str | None, error_count: int) -> None:
     """Record how a watcher is doing."""
     row = update(watcher).where(watcher.c.name == name)
-    await connection.execute(row.values(state=state, error=error, error_count=error_count))
+    values = row.values(state=state, error=error, error_count=error_count, failing_since=_since(state))
+    await connection.execute(values)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,21 +170,21 @@ class WatcherState:
     error_count: int = 0
     findings: str | None = None
     """JSON text, as in `WatcherRow`."""
+    next_try_at: datetime | None = None
 
 
 async def set_states(connection: AsyncConnection, owner: str, states: Mapping[str, WatcherState]) -> None:
     """Record how watchers are doing, in order of name; skip those whose position another owner holds by now."""
     if states:
         rows = [{"which": name, "whose": owner, **vars(state)} for name, state in sorted(states.items())]
-        new = _OWN.values({name: bindparam(name) for name in ("state", "error", "error_count", "findings")})
-        await connection.execute(new, rows)
+        await connection.execute(_STATES, rows)
 
 
 async def set_stopped(connection: AsyncConnection, names: Collection[str]) -> None:
     """Record, in order of name, that the triggerer of these watchers ended."""
     if names:
         row = update(watcher).where(watcher.c.name == bindparam("which"))
-        stopped = row.values(state="stopped", error=None, error_count=0, findings=None)
+        stopped = row.values(state="stopped", error=None, error_count=0, next_try_at=None)
         await connection.execute(stopped, [{"which": name} for name in sorted(names)])
 
 
@@ -176,7 +194,7 @@ async def set_unassigned(connection: AsyncConnection, reasons: Mapping[str, str]
     hosted = exists().where(p.watcher == w.name, t.id == p.owner, t.expires_at > database_now())
     same = and_(w.state == "stopped", w.error.is_not_distinct_from(bindparam("error")))
     row = update(watcher).where(w.name == bindparam("which"), ~hosted, ~same)
-    left = row.values(state="stopped", error=bindparam("error"), error_count=0)
+    left = row.values(state="stopped", error=bindparam("error"), error_count=0, failing_since=_SINCE, next_try_at=None)
     await connection.execute(left, [{"which": name, "error": why} for name, why in sorted(reasons.items())])
 
 
@@ -209,6 +227,13 @@ async def set_polls(connection: AsyncConnection, owner: str, polls: Mapping[str,
         await connection.execute(_OWN.values(polls=bindparam("history")), rows)
 
 
+async def findings_since(connection: AsyncConnection, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+    """Return since when each check of these watchers has had its finding, as their last host has stored it."""
+    w = watcher.c
+    rows = await connection.execute(select(w.name, w.findings).where(w.name.in_(names), w.findings.is_not(None)))
+    return {row.name: {finding["check"]: finding["since"] for finding in json.loads(row.findings)} for row in rows}
+
+
 async def stored_polls(connection: AsyncConnection, names: Collection[str]) -> Mapping[str, str]:
     """Return the poll histories of these watchers, of those that have one."""
     w = watcher.c
@@ -219,6 +244,21 @@ async def stored_polls(connection: AsyncConnection, names: Collection[str]) -> M
 _OWN: Final = update(watcher).where(
     watcher.c.name == bindparam("which"),
     exists().where(watcher_position.c.watcher == watcher.c.name, watcher_position.c.owner == bindparam("whose")),
+)
+_SINCE: Final = func.coalesce(watcher.c.failing_since, database_now())
+_UNHOSTED: Final = frozenset({"stopped", "paused"})
+
+
+def _since(state: ColumnElement[str] | str) -> ColumnElement[datetime | None]:
+    """Return since when a watcher does not work that has this state from now on."""
+    new = literal(state) if isinstance(state, str) else state
+    is_undecided = or_(new == "starting", new == "stopped")  # which says nothing about whether it works
+    return case((new == "running", null()), (is_undecided, watcher.c.failing_since), else_=_SINCE)
+
+
+_STATES: Final = _OWN.values(
+    {name: bindparam(name) for name in ("state", "error", "error_count", "findings", "next_try_at")}
+    | {"failing_since": _since(bindparam("state", type_=String))}
 )
 _POLLED: Final = _OWN.values(
     last_poll_at=bindparam("at"),
@@ -231,14 +271,16 @@ _POLLED: Final = _OWN.values(
 async def set_paused(connection: AsyncConnection, name: str, *, paused: bool) -> None:
     """Pause or resume a watcher for a person, whatever it has failed at; survives restarts. Raises `NotFound`."""
     configured = update(watcher).where(watcher.c.name == name, watcher.c.active).returning(watcher.c.name)
-    changed = configured.values(paused=paused, error=None, error_count=0)
+    changed = configured.values(paused=paused, error=None, error_count=0, failing_since=None, next_try_at=None)
     if (await connection.execute(changed)).one_or_none() is None:
         raise no_watcher(name)
 
 
 async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: str, error_count: int) -> bool:
     """Pause a watcher that only fails; return False if its position is not the owner's any more."""
-    paused = _OWN.values(paused=True, error=bindparam("why"), error_count=bindparam("count"))
+    paused = _OWN.values(
+        paused=True, error=bindparam("why"), error_count=bindparam("count"), failing_since=_SINCE, next_try_at=None
+    )
     row = {"which": name, "whose": owner, "why": error, "count": error_count}
     return (await connection.execute(paused, row)).rowcount == 1
 

@@ -152,6 +152,8 @@ watcher = _table(
                     "definition",
                     "findings",
                     "polls",
+                    "failing_since",
+                    "next_try_at",
                 ),
             ),
         },
@@ -172,6 +174,8 @@ watcher = _table(
     Column("definition", String(64)),  # the hash that its host must know it by; null: applied by an older program
     Column("findings", Text),  # JSON: what its host found that a person should check; null: nothing
     Column("polls", Text),  # JSON: its last polls that found something, or failed
+    Column("failing_since", UtcDateTime),  # null: it works, or a person has paused or resumed it since
+    Column("next_try_at", UtcDateTime),  # when its host retries after a failure
 )
 
 watcher_position = _table(
@@ -372,7 +376,13 @@ asset_event = _table(
     Column("source_map_index", Integer, nullable=False, server_default="-1"),
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
+    Column(
+        "sketch_low", BigInteger
+    ),  # the limits of its items and the bits of their names: see `store.detection.sketches`
+    Column("sketch_high", BigInteger),
+    Column("sketch_bits", BigInteger),
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
+    Index("ix_asset_event_asset_id_sketch", "asset_id", "sketch_high", "sketch_low", "sketch_bits", "id"),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,

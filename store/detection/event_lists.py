@@ -63,7 +63,7 @@ class EventFields:
     trace_id: str
 
 
-WITHHELD: Final = frozenset({"event_id", "source_actor"})
+WITHHELD: Final = frozenset({"event_id", "source_actor", "sketch_low", "sketch_high", "sketch_bits"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,6 +86,10 @@ class NewEvent:
     source_task_id: str | None = None
     source_map_index: int = -1
     source_actor: str | None = None
+    sketch_low: int | None = None
+    sketch_high: int | None = None
+    sketch_bits: int | None = None
+    """The numbers of its sketch, as far as it has them: see `store.detection.sketches`."""
 
 
 @dataclass(frozen=True, kw_only=True)

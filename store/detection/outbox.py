@@ -186,6 +186,7 @@ class StuckLane:
     error: str
     refused: bool
     since: datetime
+    next_try_at: datetime | None
 
 
 async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Sequence[StuckLane]:
@@ -198,7 +199,7 @@ async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Seq
     )
     query = (
         select(_o.destination, _o.lane, asset.c.name.label("asset"), _f.target, _o.error, _o.refused)
-        .add_columns(_o.created_at.label("since"))
+        .add_columns(_o.created_at.label("since"), _o.not_before.label("next_try_at"))
         .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
         .outerjoin(asset, asset.c.id == _e.asset_id)
         .outerjoin(asset_forward, _f.asset_id == _e.asset_id)

@@ -96,3 +96,12 @@ async def stored_rows(connection: AsyncConnection, watchers: Collection[str]) ->
     for row in await connection.execute(select(r.watcher, r.member, r.value).where(r.watcher.in_(watchers))):
         sets.setdefault(row.watcher, {})[row.member] = row.value
     return sets
+
+
+async def members_of(connection: AsyncConnection, watcher: str, members: Collection[int]) -> Mapping[int, int]:
+    """Return those of these members that are in a watcher's large set, with their values."""
+    if not members:
+        return {}
+    r = watcher_position_row.c
+    query = select(r.member, r.value).where(r.watcher == watcher, r.member.in_(members))
+    return {row.member: row.value for row in await connection.execute(query)}

@@ -16,6 +16,7 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Integer,
+    Select,
     and_,
     bindparam,
     cast,
@@ -230,12 +231,40 @@ async def unowned(connection: AsyncConnection, configured: Collection[str]) -> S
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
     """Return a position as it stands, whoever holds it; None if the watcher has never been started."""
-    p = watcher_position.c
-    query = select(p.owner, p.epoch, p.version, p.source_identity, p.state, p.previous).where(p.watcher == watcher)
-    row = (await connection.execute(query)).one_or_none()
+    row = (await connection.execute(_position_of(watcher))).one_or_none()
     if row is None:
         return None
     return (await _whole(connection, {watcher: row}, {watcher: row.owner or ""}))[watcher]
+
+
+async def read_without_rows(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:
+    """Return a position like `read`, without what is stored beside it."""
+    row = (await connection.execute(_position_of(watcher))).one_or_none()
+    return None if row is None else _loaded(watcher, row, row.owner or "")
+
+
+def _position_of(watcher: str) -> Select[Any]:
+    p = watcher_position.c
+    columns = (p.owner, p.epoch, p.version, p.source_identity, p.state, p.previous)
+    return select(*columns).where(p.watcher == watcher)
+
+
+def _loaded(
+    watcher: str,
+    row: Any,
+    owner: str,
+    rows: Mapping[int, int] = {},
+    rejected: Sequence[Rejection] = (),
+    kept: KeptPosition | None = None,
+) -> LoadedPosition:
+    return LoadedPosition(
+        held=HeldPosition(watcher=watcher, owner=owner, epoch=row.epoch, version=row.version),
+        source_identity=row.source_identity,
+        state=row.state,
+        rows=rows,
+        rejected=rejected,
+        kept=kept,
+    )
 
 
 async def _whole(
@@ -250,13 +279,6 @@ async def _whole(
     }
     rejected = await rejections.of_watchers(connection, rows)
     return {
-        name: LoadedPosition(
-            held=HeldPosition(watcher=name, owner=owners[name], epoch=row.epoch, version=row.version),
-            source_identity=row.source_identity,
-            state=row.state,
-            rows=sets.get(name, {}),
-            rejected=rejected.get(name, ()),
-            kept=kept.get(name),
-        )
+        name: _loaded(name, row, owners[name], sets.get(name, {}), rejected.get(name, ()), kept.get(name))
         for name, row in rows.items()
     }

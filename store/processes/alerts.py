@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import bindparam, delete, exists, insert, or_, select, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
 from store.database.paging import all_of
-from store.database.schema import alert, database_now, job, run, setting
+from store.database.schema import (
+    ASSET_EDGES,
+    alert,
+    asset,
+    database_now,
+    database_time_in,
+    job,
+    run,
+    run_asset_event,
+    setting,
+)
 from store.keys import JobDefinition
 
 
@@ -70,6 +81,8 @@ async def remove(connection: AsyncConnection, keys: Collection[str]) -> None:
 
 MOST_FAILED: Final = 1000
 """The newest failed runs that are checked."""
+REMEMBERED: Final = timedelta(days=7)
+"""The time for which a failed run without events remains a problem, and any is alerted."""
 _SINCE: Final = "alerts_since"
 
 
@@ -83,13 +96,18 @@ class FailedRun:
     end_date: datetime
 
 
-async def failed_runs(connection: AsyncConnection, since: datetime) -> Sequence[FailedRun]:
-    """Return the failed runs of configured jobs that ended since then; the newest `MOST_FAILED`."""
-    r = run.c
+async def failed_runs(connection: AsyncConnection) -> Sequence[FailedRun]:
+    """Return the failed runs of configured jobs, the newest `MOST_FAILED`: for a week, and for as long as their events wait."""
+    r, e = run.c, run_asset_event.c
+    has_events = exists().where(e.dag_id == r.dag_id, e.run_id == r.run_id)
     query = (
         select(r.dag_id, r.run_id, r.reason, r.end_date)
         .join(job, job.c.dag_id == r.dag_id)
-        .where(r.state == "failed", r.end_date >= since, job.c.active)
+        .where(
+            r.state == "failed",
+            job.c.active,
+            or_(r.end_date >= database_time_in(-REMEMBERED.total_seconds()), has_events),
+        )
         .where(r.reason.is_(None) | r.reason.not_in(("cancelled", "marked as failed")))
     )
     return await all_of(connection, query.order_by(r.id.desc()).limit(MOST_FAILED), FailedRun)
@@ -101,6 +119,25 @@ async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefini
     return {
         row.dag_id: (row.definition, row.definition.deadline) for row in rows if row.definition.deadline is not None
     }
+
+
+async def assets_around(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, frozenset[str]]:
+    """Return the names of the active assets that jobs are scheduled on, read or update, by job."""
+    names = defaultdict[str, set[str]](set)
+    for some in chunks(sorted(dag_ids)):
+        for row in await connection.execute(_AROUND, {"b_dag_ids": some}):
+            names[row.dag_id].add(row.name)
+    return {dag_id: frozenset(of_job) for dag_id, of_job in names.items()}
+
+
+_AROUND: Final = union_all(
+    *(
+        select(edge.c.dag_id, asset.c.name)
+        .join(asset, asset.c.id == edge.c.asset_id)
+        .where(asset.c.active, edge.c.dag_id.in_(bindparam("b_dag_ids", expanding=True)))
+        for edge in ASSET_EDGES.values()
+    )
+)
 
 
 async def alerting_since(connection: AsyncConnection, dialect: str) -> datetime:

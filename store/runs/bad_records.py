@@ -38,14 +38,10 @@ async def unresolved(connection: AsyncConnection, limit: int = MOST_UNRESOLVED) 
     return await all_of(connection, query, RunRow)
 
 
-def sentence(of_run: RunRow, *, with_reason: bool = True) -> str:
-    """Return what is wrong with a run that `unresolved` has returned, for people. A run's reason can hold values of its source."""
+def sentence(of_run: RunRow) -> str:
+    """Return what is wrong with a run that `unresolved` has returned. Its reason, which can hold values of its source, says more."""
     number = "1 bad record" if of_run.bad_records == 1 else f"{of_run.bad_records} bad records"
-    reason = f": {of_run.reason}" if with_reason and of_run.reason else ""
-    return (
-        f"the run {of_run.run_id} of {of_run.dag_id} has left out {number}{reason}; look at them, then "
-        f"`watcher runs resolve {of_run.dag_id} {of_run.run_id}`"
-    )
+    return f"the run {of_run.run_id} of {of_run.dag_id} has left out {number}"
 
 
 async def resolve(connection: AsyncConnection, dag_id: str, run_id: str) -> bool:

@@ -112,12 +112,3 @@ async def active_runs(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     counted = select(run.c.dag_id, func.count().label("runs")).where(run.c.state.in_(ACTIVE))
     rows = await connection.execute(counted.where(run.c.dag_id.in_(dag_ids)).group_by(run.c.dag_id))
     return {row.dag_id: row.runs for row in rows}
-
-
-async def failed_runs(connection: AsyncConnection) -> Mapping[str, int]:
-    """Return how many failed runs wait for a person's decision, by configured job."""
-    counted = select(run.c.dag_id, func.count().label("runs")).join(job, job.c.dag_id == run.c.dag_id)
-    rows = await connection.execute(
-        counted.where(run.c.state == "failed", job.c.active).group_by(run.c.dag_id).order_by(run.c.dag_id)
-    )
-    return {row.dag_id: row.runs for row in rows}

@@ -53,7 +53,7 @@ class FolderFile:
 
     def describe(self) -> JsonObject:
         written = format_moment(self.written_ns // 1000)
-        return {"path": _shown(self.path), "size": self.size, "last_modified": written, "inode": self.inode}
+        return {"path": shown_path(self.path), "size": self.size, "last_modified": written, "inode": self.inode}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,6 +90,29 @@ def list_files(root: str, matcher: Matcher) -> FolderListing:
     return FolderListing(files=files, digest=_digest(entries))
 
 
+def file_at(root: str, key: str) -> FolderFile | None:
+    """Return one regular file by its key, as `list_files` would list it; None: there is none. Blocks. Raises OSError."""
+    path = os.path.join(root, key)  # noqa: PTH118 - as os.scandir joins them
+    try:
+        status, link = os.stat(path), os.lstat(path)  # noqa: PTH116 - the rest is os.scandir
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        if error.errno not in _NOWHERE:
+            raise
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return FolderFile(
+        key=key,
+        path=path,
+        inode=status.st_ino,
+        size=status.st_size,
+        written_ns=status.st_mtime_ns,
+        modified=max(status.st_ctime_ns, link.st_ctime_ns) // 1000,
+    )
+
+
 def is_as_listed(root: str, matcher: Matcher, digest: bytes) -> bool:
     """Whether a new listing would have this digest; blocks, and costs less than a listing. Raises OSError."""
     os.stat(root)  # noqa: PTH116 - the rest is os.scandir
@@ -124,7 +147,7 @@ def _walk(root: str, matcher: Matcher) -> Iterator[_Entry]:
     while pending:
         folder, prefix, above = pending.pop()
         for entry, status in _entries(folder):
-            key = prefix + _shown(entry.name)
+            key = prefix + shown_path(entry.name)
             if stat.S_ISREG(status.st_mode):
                 if matcher(key):
                     yield key, entry, status, _changed_ns(entry, status)
@@ -168,5 +191,5 @@ def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns:
     )
 
 
-def _shown(name: str) -> str:
+def shown_path(name: str) -> str:
     return os.fsencode(name).decode(errors="backslashreplace")

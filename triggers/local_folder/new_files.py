@@ -13,10 +13,12 @@ import anyio
 from anyio.to_thread import run_sync
 from pydantic import BaseModel, Field, ValidationInfo, field_validator
 
-from triggers.base import Finding, JsonObject, JsonValue
+from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explanation
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
+from triggers.local_folder.explanation import explain_local_file, named
 from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 from triggers.options import Duration
@@ -47,6 +49,9 @@ class FileNewFilesOptions(FileOptions):
         if not value.startswith("/"):
             raise ValueError("path must be absolute, since it names the source whatever the working folder is")
         return value.rstrip("/") or "/"
+
+    def name_item(self, item: str) -> Explanation:
+        return named(item, self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +116,9 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
 
     def source_identity(self) -> JsonValue:
         return self.identity_of("file.new_files", path=self.options.path)
+
+    async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        return await explain_local_file(self.options, self.options.path, item, position)
 
     async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         began, self._digest = clock(), None

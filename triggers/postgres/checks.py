@@ -68,10 +68,7 @@ def _kind(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 
 def _persistence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    if facts.persistence == "u" and options.mode == "log":
-        message = f"{options.table} is unlogged: its changes are in no log"
-        yield Finding.error("durability", message, f"ALTER TABLE {options.source.sql} SET LOGGED")
-    elif facts.persistence == "u":
+    if facts.persistence == "u":
         yield Finding.warning(
             "durability",
             f"{options.table} is unlogged: a crash of its server empties it and may set its ids back, unnoticed by the watcher",
@@ -292,7 +289,7 @@ _STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
         (_policies, _persistence, _index, _unique, _drawn, _sequence, _subscription, _listen),
     ),
     "updated_at": (_ESSENTIAL, (_moment,), (_policies, _persistence, _index, _primary_key, _subscription, _listen)),
-    "log": (_ESSENTIAL, (_persistence, _primary_key), (_listen,)),
+    "log": (_ESSENTIAL, (_primary_key, _listen)),
 }
 _NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
 _SEQUENCE_ERRORS: Final = {

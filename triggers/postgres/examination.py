@@ -82,6 +82,14 @@ class Examiner:
         self.due_at = self.examined_at + every.total_seconds() * spread
         return findings
 
+    def is_due(self, unchanged_at: float | None, every: timedelta) -> bool:
+        """Return whether to examine the table: another table may have its name by now, or an alteration may make detection inexact.
+
+        `unchanged_at` is when the table was last known to be unaltered, which holds for `every`. None: when it was examined.
+        """
+        now, known_at = anyio.current_time(), self.examined_at if unchanged_at is None else unchanged_at
+        return now >= self.due_at or now - known_at >= every.total_seconds()
+
     async def check_again(self, every: timedelta) -> WatchedTable:
         """Examine the table again. Raises if detection is no longer exact, or if the name means another table now."""
         identity = self.identity()
@@ -91,6 +99,10 @@ class Examiner:
                 f"{self._options.table} is another table now; choose where to begin with `watcher rewind`"
             )
         return self.table
+
+    async def current(self, again_every: timedelta, every: timedelta) -> WatchedTable:
+        """Return the table, examined again if that is due. Raises what `check_again` raises."""
+        return await self.check_again(every) if self.is_due(None, again_every) else self.table
 
     def identity(self) -> JsonObject:
         """Return what a position of this watcher belongs to."""

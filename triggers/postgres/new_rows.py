@@ -19,19 +19,21 @@ from triggers.base import (
     JsonObject,
     JsonValue,
     Position,
-    RejectedItem,
     RowChanges,
     StoredPosition,
     TriggerBatch,
     TriggerContext,
+    refuse_errors,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.explanations import Explanation
 from triggers.hosting import SharedPollTrigger
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
+from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
@@ -113,6 +115,12 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()
 
+    async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        if self._log is not None:
+            return self.options.name_item(item)
+        refuse_errors(await self.check())
+        return await explain_row(self._examiner.table, item, position)
+
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         unclosed = super().events(position)
         del position  # it may be large
@@ -162,8 +170,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._log is not None:
-            await self._examine_if_due()
-            async with aclosing(self._log.poll(self._examiner.table, position)) as batches:
+            examined = partial(self._examiner.current, self.check_again_every, self.examine_every)
+            async with aclosing(self._log.poll(examined, position)) as batches:
                 async for batch in batches:
                     yield batch
             return
@@ -173,15 +181,15 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             start = self.options.start if position is None else "now"
             self._reader = await self._unaltered(lambda: self._mode.begin(self._examiner.table, start))
             yield TriggerBatch(position=self._reader.progress.position(), caught_up=False)
-        if position is not None:
-            self._reader.batches.remember_rejected(position.rejected)
-        retried: Sequence[RejectedItem] = () if position is None else position.retried
+        rejected, retried = ((), ()) if position is None else (position.rejected, position.retried)
+        self._reader.batches.remember_rejected(rejected)
         while retried:
             batch, retried = await self._unaltered(partial(self._reader.retry, retried))
             yield batch
         caught_up = False
         while not caught_up:
-            await self._examine_if_due()
+            if self._examiner.is_due(self._shared_rest.unchanged_at, self.check_again_every):
+                await self._examine()
             batch = await self._unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
@@ -214,15 +222,6 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
         return self._log is None and kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
-
-    async def _examine_if_due(self) -> None:
-        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
-        now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
-        if unchanged_at is None:
-            unchanged_at = self._examiner.examined_at
-        if now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds():
-            return
-        await self._examine()
 
     async def _examine(self) -> None:
         """Examine the table and continue with it. Raises if detection is no longer exact."""

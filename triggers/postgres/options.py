@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
@@ -11,6 +12,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import BatchOptions, Bytes, Duration, parse_time
 from triggers.postgres.sql import TableName, quoted
 
@@ -140,7 +142,8 @@ class NewRowsOptions(BaseOptions):
     @model_validator(mode="after")
     def _options_fit_the_log(self) -> Self:
         others = _OF_ROWS if self.mode == "log" else _OF_THE_LOG
-        if given := [name for name in others if getattr(self, name) != type(self).model_fields[name].default]:
+        fields = type(self).model_fields
+        if given := [name for name, value in self if name in others and value != fields[name].default]:
             reason = (
                 "mode: log reports every change of the table: remove" if self.mode == "log" else "mode: log alone has"
             )
@@ -163,3 +166,11 @@ class NewRowsOptions(BaseOptions):
     @property
     def source(self) -> TableName:
         return TableName.parse(self.table)
+
+    def name_item(self, item: str) -> Explanation:
+        value = as_json(item)
+        if self.mode != "id":
+            return replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
+        if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= _LARGEST_ID:
+            return outside("it is no id: the watcher's rows have whole numbers")
+        return replace(cannot_tell(item), in_ranges=True)

@@ -124,6 +124,28 @@ def trial_of_condition(table: TableName, where: str) -> str:
     return f"SELECT FROM {table.sql} WHERE {condition(where)}"
 
 
+def row_of_key(
+    table: TableName, *, names: Sequence[str], key: str, where: str | None, above: str, written: str = "NULL::text"
+) -> str:
+    """Return a statement for the one row whose columns `names` are those of the JSON object `$1`.
+
+    `keep` says whether it meets `where`, `above` whether it lies above the place `$2`; `key` and `written` are expressions.
+    """
+    columns, name = ", ".join(map(quoted, names)), table.sql
+    given = f"json_populate_record(NULL::{name}, $1::text::json)"
+    return (
+        f"SELECT {condition(where)} IS TRUE AS keep, ({above}) IS TRUE AS above, {key} AS key, {written} AS written,"  # noqa: S608
+        f" {name}.xmin::text::int8 AS xid, {name}.tableoid::int8 AS relation, {name}.ctid AS place,"
+        " pg_snapshot_xmax(pg_current_snapshot())::text::int8 AS xmax"
+        f" FROM {name} WHERE ({columns}) = (SELECT {columns} FROM {given})"
+    )
+
+
+def key_of_values(table: TableName, key: str) -> str:
+    """Return a statement for the key in the JSON object `$1`, as the table's rows have it. It fails for no value of a column's type."""
+    return f"SELECT {key} AS key FROM json_populate_record(NULL::{table.sql}, $1::text::json)"  # noqa: S608
+
+
 def plan_of_condition(table: TableName, where: str) -> str:
     """Return a statement that shows the condition as a poll evaluates it: nothing of it is used up by an index or by partitions."""
     return f"EXPLAIN (VERBOSE, FORMAT JSON) SELECT {condition(where)} IS TRUE FROM {table.sql}"  # noqa: S608

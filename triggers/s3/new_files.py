@@ -14,17 +14,19 @@ from pydantic import BaseModel, Field, field_validator
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
+from triggers.explanations import Explanation
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
 from triggers.file_scan.versions import Moment, ScanPage
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
+from triggers.s3.explanation import SCHEMES, explain_object, named
 from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue, QueueMessage
-from triggers.s3.shared import DatedPage, SharedListing
+from triggers.s3.shared import DatedPage
 
 
 class S3NewFilesOptions(FileOptions):
@@ -46,8 +48,8 @@ class S3NewFilesOptions(FileOptions):
             )
         return value
 
-
-_SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
+    def name_item(self, item: str) -> Explanation:
+        return named(item, self.bucket, self.prefix)
 
 
 _NO_ETAGS: Final = Finding.warning(
@@ -77,6 +79,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._listed_prefix = options.prefix + self._matcher.literal
         """The longest prefix under which all objects lie that can match."""
         self._place = ListedPlace(options.bucket, self._listed_prefix, self.interval.total_seconds())
+        self._listing = client.listing(options.bucket, self._listed_prefix)
         self._queue: Queue | None = None
         self._is_first = True
         self._known: Signature | None = None
@@ -97,7 +100,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     @classmethod
     def defaults(cls, asset_uri: str) -> JsonObject:
         uri = urlsplit(asset_uri)
-        if uri.scheme not in _SCHEMES or not uri.netloc:
+        if uri.scheme not in SCHEMES or not uri.netloc:
             return {}
         return {"bucket": uri.netloc, "prefix": unquote(uri.path.removeprefix("/"))}
 
@@ -118,6 +121,9 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         return self.identity_of(
             "s3.new_files", endpoint=self.client.endpoint, bucket=options.bucket, prefix=options.prefix
         )
+
+    async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        return await explain_object(self.client, self._selection, self.options, item, position)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
@@ -245,7 +251,3 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
-
-    @property
-    def _listing(self) -> SharedListing:
-        return self.client.listing(self.options.bucket, self._listed_prefix)

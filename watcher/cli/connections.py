@@ -67,6 +67,8 @@ async def _context(
         limits=RequestLimits(
             max_value_storage_bytes=settings.store.max_value_storage_bytes,
             default_retention_days=settings.store.default_retention_days,
+            event_retention_days=settings.store.event_retention_days,
+            run_retention_days=settings.store.run_retention_days,
         ),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),

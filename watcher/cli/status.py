@@ -32,32 +32,32 @@ class Answers:
     health: Mapping[str, Any]
     readiness: Mapping[str, Any]
     watchers: Sequence[dict[str, Any]]
-    assets: Sequence[Mapping[str, Any]]
+    listed: Sequence[Mapping[str, Any]] | None
+    """The list of problems. None: it did not come, and what `/readyz` says stands in for it."""
     silences: Sequence[str]
 
     def problems(self) -> Iterator[str]:
         """Yield each thing that is wrong."""
         yield from (f"not ready: {reason}" for reason in self.readiness.get("reasons", ()))
         yield from (f"the {part} is unhealthy" for part in PARTS if self.status_of(part) == "unhealthy")
-        for watcher in self.watchers:
-            if watcher["error"] and not watcher["paused"] and watcher["state"] != "waiting":
-                yield f"the watcher {watcher['name']} is {watcher['state']}: {watcher['error']}"
-        yield from (f"the asset {asset['name']} is late" for asset in self.assets if asset["is_late"])
+        of_list = (each for each in self.listed or () if each["level"] == "error" and each["kind"] != "not_ready")
+        yield from map(_sentence, of_list)
         yield from self.silences
 
     def warnings(self) -> Iterator[str]:
         """Yield what may become a problem."""
-        yield from self.readiness.get("warnings", ())
-        for watcher in self.watchers:
-            if watcher["state"] == "waiting":
-                yield f"the watcher {watcher['name']} is waiting: {watcher['error']}"
-            for finding in watcher.get("findings", ()):
-                yield f"the watcher {watcher['name']}: {finding['message']}; {finding['remedy']}"
+        if self.listed is None:
+            yield from self.readiness.get("warnings", ())
+        yield from (_sentence(each) for each in self.listed or () if each["level"] != "error")
 
     def status_of(self, part: str) -> str | None:
         """Return the status of a part from the daemon's health. None: nothing is known about it."""
         status: str | None = (self.health.get(part) or {}).get("status")
         return status
+
+
+def _sentence(problem: Mapping[str, Any]) -> str:
+    return f"{problem['message']}; {problem['remedy']}" if problem["remedy"] else str(problem["message"])
 
 
 @command(top, "status")
@@ -123,7 +123,7 @@ async def _ask(api: ApiClient) -> Answers:
         health=given.get("health", {}),
         readiness=given.get("readiness", {}),
         watchers=given.get("watchers", []),
-        assets=given.get("assets", []),
+        listed=given.get("problems"),
         silences=silences,
     )
 
@@ -140,8 +140,8 @@ async def _watchers(api: ApiClient) -> Any:
     return (await api.get("/api/v2/watchers"))["watchers"]
 
 
-async def _assets(api: ApiClient) -> Any:
-    return await api.all("/api/v2/assets", "assets")
+async def _problems(api: ApiClient) -> Any:
+    return await api.get("/api/v2/problems")
 
 
-QUESTIONS: Final = {"health": _health, "readiness": _readiness, "watchers": _watchers, "assets": _assets}
+QUESTIONS: Final = {"health": _health, "readiness": _readiness, "watchers": _watchers, "problems": _problems}

@@ -51,6 +51,8 @@ class WatcherReport:
     error_count: int = 0
     findings: tuple[Mapping[str, str], ...] = ()
     """The findings for a person: `check`, `level`, `message`, `remedy` and `since`."""
+    findings_since: Mapping[str, str] = field(default_factory=dict)
+    """Since when each check has its finding, as the watcher's last host has stored it."""
     history: PollHistory = field(default_factory=PollHistory)
     retry_at: float | None = None
     """The time of the next attempt after a failure, by `time.monotonic`. None while the watcher does not wait for one."""
@@ -73,18 +75,24 @@ class WatcherReport:
 
     def note(self, findings: Iterable[Finding]) -> bool:
         """Replace the findings. Return whether they changed."""
-        since = {finding["check"]: finding["since"] for finding in self.findings}
+        since = {**self.findings_since, **{finding["check"]: finding["since"] for finding in self.findings}}
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         noted = tuple(
             {**vars(finding), "since": since.get(finding.check, now)} for finding in findings if finding.level != "ok"
         )
         changed = noted != self.findings
         self.findings = noted
+        self.findings_since = {}  # what is over begins anew
         return changed
 
     @property
     def findings_json(self) -> str | None:
         return to_json(self.findings) if self.findings else None
+
+    @property
+    def next_try_at(self) -> datetime | None:
+        """The time of the next attempt after a failure, by this machine's clock."""
+        return None if self.retry_at is None else datetime.now(UTC) + timedelta(seconds=self.retry_at - monotonic())
 
     @property
     def is_starting(self) -> bool:
@@ -185,15 +193,8 @@ class Health:
             yield f"the events of Airflow's asset {name} are read from now on; wait for the first poll of them"
 
     def warnings(self) -> list[str]:
-        """Return what a person should check although this process is ready."""
-        lines = [
-            f"the watcher {name} has no position yet and is {report.state}"
-            + (f": {report.error}" if report.error else "")
-            for name, report in self._named()
-            if not report.has_position and report.state not in {"", "starting", "running"}
-        ]
-        lines += [f"nobody hosts the watcher {name}: {reason}" for name, reason in sorted(self.left_out.items())]
-        lines += [self.concerns[subject] for subject in sorted(self.concerns)]
+        """Return what a person should check about this process although it is ready."""
+        lines = [self.concerns[subject] for subject in sorted(self.concerns)]
         if self.restored is not None:
             lines.append(self.restored)
         if self.reload_fault is not None:
@@ -228,6 +229,7 @@ class Health:
             error=report.error,
             error_count=report.error_count,
             findings=report.findings_json,
+            next_try_at=report.next_try_at,
         )
         if (polled := report.polled) is None:
             return known

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from watcher.host.room import Host
@@ -20,8 +19,8 @@ class Outbound:
     evaluator: Evaluator
 
 
-def build_outbound(host: Host, *, instance: str, page_of: Callable[[Mapping[str, str]], str]) -> Outbound:
-    """Build the room. Airflow knows our events by the id `instance`; `page_of` gives the path of an alert's page."""
+def build_outbound(host: Host, *, instance: str) -> Outbound:
+    """Build the room. Airflow knows our events by the id `instance`."""
     neighbour = Neighbour(
         settings=host.settings.airflow,
         instance=instance,
@@ -34,8 +33,7 @@ def build_outbound(host: Host, *, instance: str, page_of: Callable[[Mapping[str,
         database=host.database,
         leadership=host.leadership,
         destinations=[*neighbour.destinations, Alerts.of(host.settings.alerts, host.metrics)],
-        health=host.health,
     )
-    evaluator = Evaluator.of(host.settings, host.database, host.leadership, page_of=page_of, on_alerts=sender.wake)
+    evaluator = Evaluator.of(host.settings, host.database, host.leadership, on_alerts=sender.wake)
     host.hints.listen("outbox", lambda _names: sender.wake())
     return Outbound(sender=sender, neighbour=neighbour, evaluator=evaluator)

@@ -62,6 +62,8 @@ class Serving:
             limits=RequestLimits(
                 max_value_storage_bytes=settings.store.max_value_storage_bytes,
                 default_retention_days=settings.store.default_retention_days,
+                event_retention_days=settings.store.event_retention_days,
+                run_retention_days=settings.store.run_retention_days,
                 body_bytes=settings.api.limits.body_bytes,
                 execution_body_bytes=settings.api.limits.execution_body_bytes,
             ),

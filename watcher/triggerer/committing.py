@@ -18,6 +18,7 @@ from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
+from store.detection.sketches import NO_SKETCH, sketch_of
 from store.values import to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
@@ -157,12 +158,16 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         "watermark": event.watermark,
         **event.payload,
     }
+    sketch = sketch_of(event.payload) if hosted.divides else NO_SKETCH
     return NewEvent(
         asset_id=hosted.asset_id,
         extra=to_json(extra),
         trace_id=secrets.token_hex(16),
         event_id=event_id,
         source_watcher=hosted.name,
+        sketch_low=sketch.low,
+        sketch_high=sketch.high,
+        sketch_bits=sketch.bits,
     )
 
 

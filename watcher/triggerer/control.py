@@ -30,9 +30,11 @@ from store.state.entries import EntryChange
 from store.values import WATERMARK_SUFFIX
 from triggers.base import BaseEventTrigger, Position, StoredPosition, TriggerEvent, refuse_errors
 from triggers.errors import SourceUnavailable
+from triggers.explanations import Explanation
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
 from watcher.triggerer.committing import identity_json, new_position, stored
+from watcher.triggerer.explaining import explain, name_item
 
 MOST_SHOWN: Final = 100
 """The largest number of events that a dry run shows. The rest is only counted."""
@@ -101,6 +103,14 @@ class Control:
         """Return what the next poll would emit. Commits nothing. Raises `NotFound`, `InvalidValue`, or what the source raises."""
         async with self._checked(name) as (trigger, loaded, _):
             return await self._preview(trigger, None if loaded is None else stored(loaded))
+
+    def could_have(self, item: str) -> Sequence[str]:
+        """Return the watchers that could have an item, by their options alone."""
+        return [name for name, hosted in self.hosted.items() if name_item(hosted, item).state != "outside"]
+
+    async def explain(self, name: str, item: str) -> Explanation:
+        """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
+        return await explain(self._known(name), item, self.clients, self.database)
 
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""

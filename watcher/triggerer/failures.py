@@ -71,6 +71,7 @@ class WatcherFailures:
             retry_in=round(pause.total_seconds(), 1),
             exc_info=None if expected else error,
         )
+        self.status.report.retry_at = monotonic() + pause.total_seconds()
         self.status.show("blocked" if blocked else "failing", words, failures=self._count)
         self._polls += not blocked and not isinstance(error, StoreError)
         if self.pause_after is not None and self._polls >= self.pause_after:

@@ -52,6 +52,10 @@ class WatcherStatus:
         report = self.report
         if self.states is not None and report.state:
             state = WatcherState(
-                state=report.state, error=report.error, error_count=report.error_count, findings=report.findings_json
+                state=report.state,
+                error=report.error,
+                error_count=report.error_count,
+                findings=report.findings_json,
+                next_try_at=report.next_try_at,
             )
             self.states.show(self.watcher, state)

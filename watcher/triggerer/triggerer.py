@@ -205,8 +205,9 @@ class Triggerer:
             claimed = await positions.claim_all(connection, formats, self.process.id, self.database.dialect)
             stored = await positions.formats(connection, formats.keys() - claimed.keys())
             histories = await watchers.stored_polls(connection, claimed.keys())
+            findings = await watchers.findings_since(connection, claimed.keys())
         for name, position in sorted(claimed.items()):
-            self._start(tasks, hosted[name], position, histories.get(name))
+            self._start(tasks, hosted[name], position, histories.get(name), findings.get(name, {}))
         unreadable = {name: _newer(number) for name, number in stored.items() if number > formats[name]}
         self._unreadable = {name: why for name, why in self._unreadable.items() if name not in hosted} | unreadable
         self._unclaimed -= claimed.keys()
@@ -221,11 +222,19 @@ class Triggerer:
         histories = {name: running.supervisor.report.history for name, running in self._running.items()}
         return {name: history.take() for name, history in histories.items() if history.is_unsaved}
 
-    def _start(self, tasks: TaskGroup, hosted: Hosted, position: LoadedPosition, polls: str | None) -> None:
+    def _start(
+        self,
+        tasks: TaskGroup,
+        hosted: Hosted,
+        position: LoadedPosition,
+        polls: str | None,
+        findings_since: Mapping[str, str],
+    ) -> None:
         """Host a watcher from the position that was claimed for it."""
         name, supervisor = hosted.name, self.supervise(hosted)
         self.health.watchers[name] = supervisor.report
         supervisor.report.history.begin_with(polls)
+        supervisor.report.findings_since = findings_since
         supervisor.host(position, self._claims, self._states, self._on_wake)
         self._running[name] = RunningWatcher(hosted=hosted, supervisor=supervisor)
         self._wake(tasks, name)

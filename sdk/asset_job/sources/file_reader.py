@@ -80,7 +80,8 @@ class FilesReader(DataSourceReader, Generic[File]):
             bad: list[BadRecord] = []
             for parsed in self._parsed(file, opening):
                 if isinstance(parsed, pa.RecordBatch):
-                    yield self._batch(parsed.columns, pa.nulls(parsed.num_rows, BAD))
+                    kept = [pa.nulls(parsed.num_rows, BAD)] if self.bad == "keep" else []
+                    yield _by_number([*parsed.columns, *kept])
                 elif self.bad == "fail":
                     raise BadRecordFound(f"{file.name}, {parsed.at}: {parsed.reason}; {_REMEDY}")
                 elif self.bad == "keep":
@@ -123,11 +124,12 @@ class FilesReader(DataSourceReader, Generic[File]):
             }
             for record in bad
         ]
-        return self._batch([pa.nulls(len(bad), field.type) for field in self.parser.columns], pa.array(records, BAD))
+        nulls = [pa.nulls(len(bad), field.type) for field in self.parser.columns]
+        return _by_number([*nulls, pa.array(records, BAD)])
 
-    def _batch(self, columns: Sequence[pa.Array], bad: pa.Array) -> pa.RecordBatch:
-        arrays = [*columns, bad] if self.bad == "keep" else list(columns)
-        return pa.RecordBatch.from_arrays(arrays, [str(at) for at in range(len(arrays))])
+
+def _by_number(columns: Sequence[pa.Array]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(columns, [str(at) for at in range(len(columns))])
 
 
 _REMEDY: Final = (

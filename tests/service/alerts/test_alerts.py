@@ -20,6 +20,7 @@ from config.models.settings import Settings
 from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
+from store.database.paging import now_of
 from store.database.schema import alert, outbox, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
@@ -34,7 +35,7 @@ from watcher.host.metrics import Metrics
 from watcher.outbound.alerts.delivery import Alerts
 from watcher.outbound.alerts.evaluator import Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.serving.web.addresses import of_subject
+from watcher.scheduling.problems.reading import read_problems
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "66666666-6666-6666-6666-666666666666"
@@ -67,7 +68,7 @@ class World:
         self.database, self.metrics = database, Metrics()
         self.target = Alerts.of(settings.alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(settings, database, leadership, page_of=of_subject, on_alerts=self.sender.wake)
+        self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake)
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:
@@ -77,6 +78,16 @@ class World:
         async with self.database.transaction() as connection:
             await watchers.set_state(connection, "landing_files", state, error=error, error_count=3)
         await self.look()
+
+    async def undelivered(self, sentence: str) -> None:
+        """Wait until a problem says this of an alert that does not arrive."""
+        with anyio.fail_after(PATIENCE):
+            while True:
+                async with self.database.reading() as connection:
+                    problems = await read_problems(connection, await now_of(connection))
+                if any(each.kind == "undelivered" and sentence in each.message for each in problems):
+                    return
+                await anyio.sleep(0.02)
 
     async def fail_run(self, run_id: str, reason: str) -> None:
         async with self.database.transaction() as connection:
@@ -205,7 +216,7 @@ async def test_a_webhook_that_never_completes_its_headers_is_abandoned_in_time(d
     ):
         world.target.timeout = timedelta(seconds=0.5)
         await world.watcher_is("failing", "x")
-        await until(lambda: any("did not answer (TimeoutError)" in line for line in world.sender.health.warnings()))
+        await world.undelivered("did not answer (TimeoutError)")
 
 
 @pytest.mark.parametrize(
@@ -222,7 +233,7 @@ async def test_an_alert_that_can_never_be_sent_names_what_to_correct(
     target = {kind: {"url": hook.url, **options} if kind == "webhook" else options for kind, options in to.items()}
     async with alerting(database, {"on": ["watcher_failing"], "to": target}) as world:
         await world.watcher_is("failing", "x")
-        await until(lambda: any(sentence in line for line in world.sender.health.warnings()))
+        await world.undelivered(sentence)
 
 
 async def test_a_new_leader_sends_no_alert_twice(database: Database, hook: Hook) -> None:

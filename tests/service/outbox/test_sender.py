@@ -10,13 +10,11 @@ from datetime import timedelta
 
 import anyio
 import pytest
-from sqlalchemy import update
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
 from store.catalog.neighbour import DeclaredForward
 from store.database import Database
-from store.database.schema import leader
 from store.detection import events, outbox
 from store.detection.outbox import NewMessage, OutboxMessage
 from tests.databases import on_both, statements_of
@@ -151,18 +149,6 @@ async def test_a_process_that_stands_by_sends_nothing(database: Database) -> Non
             await anyio.wait_all_tasks_blocked()
             tasks.cancel_scope.cancel()
     assert (sent, mailbox.arrived) == ([], {})
-
-
-async def test_a_process_that_is_no_longer_leader_stops_reporting_the_outbox(database: Database) -> None:
-    mailbox = Mailbox(answers={"a": iter([Failed(reason="gone"), Failed(reason="gone")])})
-    await put(database, *new("a", "a1"))
-    async with sending(database, mailbox) as sender:
-        await until(lambda: sender.health.concerns == {"mailbox/a": "gone"})
-        async with database.transaction() as connection:
-            await connection.execute(update(leader).values(epoch=leader.c.epoch + 1, owner="other"))
-        await until(lambda: not sender.leadership.leads)
-        await until(lambda: not sender.health.concerns)
-    assert await depth(database) == 1
 
 
 async def forwarded(database: Database, *names: str) -> dict[str, int]:

@@ -14,7 +14,7 @@ from tests.service.postgres.logged import logged, logged_database
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import Finding
 from triggers.errors import ConfigurationError, SourceBusy, SourceChanged
-from triggers.postgres.log import reader, slot
+from triggers.postgres.log import kept_slot, reader
 
 pytestmark = pytest.mark.service
 
@@ -320,7 +320,7 @@ async def test_a_slot_that_keeps_too_much_is_dropped(dsn: str, admin: asyncpg.Co
 
 @pytest.mark.usefixtures("admin")
 async def test_a_slot_waits_for_transactions_that_are_open(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reader, "MOST_PATIENCE", slot.FIRST_PATIENCE / 10)
+    monkeypatch.setattr(kept_slot, "MOST_PATIENCE", 0.5)
     writer = await asyncpg.connect(dsn)
     await writer.execute("BEGIN; INSERT INTO orders DEFAULT VALUES")
     pid = writer.get_server_pid()

@@ -47,9 +47,7 @@ async def test_bad_records_of_a_success_are_unresolved_until_a_person_resolves_t
     assert await unresolved(database) == [("r1", 5)]
     async with database.reading() as session:
         (sentence,) = [bad_records.sentence(each) for each in await bad_records.unresolved(session)]
-    assert sentence == (
-        "the run r1 of load has left out 5 bad records: 2 of a.csv; look at them, then `watcher runs resolve load r1`"
-    )
+    assert sentence == "the run r1 of load has left out 5 bad records"
     assert await resolve(database)
     assert not await resolve(database)
     assert await unresolved(database) == []

@@ -48,7 +48,7 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 from watcher.host.health import Health
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
-from watcher.outbound.alerts.complaints import of_watcher
+from watcher.scheduling.problems.reading import of_watcher
 from watcher.triggerer import failures
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.committing import Committer
@@ -376,13 +376,13 @@ async def test_a_watcher_that_only_fails_is_paused_and_reported_until_somebody_r
             "2 polls in a row failed, so it was paused; correct the cause and `watcher resume tape_items`"
         )
         assert "the tape is refused" in row.error
-        assert of_watcher(row).alert == "watcher_failing"
+        assert [problem.kind for problem in of_watcher(row)] == ["watcher_failing"]
         [entry] = await rows(database, select(audit.c.actor, audit.c.action, audit.c.target, audit.c.detail))
         assert entry[:3] == ("watcher", "watcher.pause", "tape_items")
         assert json.loads(entry.detail)["failures"] == 2
         async with database.transaction() as session:
             await watchers.set_paused(session, "tape_items", paused=True)
-        assert of_watcher(await state()) is None, "now a person has paused it"
+        assert [*of_watcher(await state())] == [], "now a person has paused it"
 
 
 @on_both
@@ -934,16 +934,18 @@ async def test_watchers_over_the_capacity_are_unassigned_and_named_until_there_i
         await seen(database, 3)
         await in_state(database, "tape3_items", "stopped")
         assert sorted(first.health.left_out) == ["tape3_items", "tape4_items"]
-        assert [line.split(":")[0] for line in first.health.warnings()] == [
-            "nobody hosts the watcher tape3_items",
-            "nobody hosts the watcher tape4_items",
-        ]
 
         async def named():
             async with database.reading() as session:
                 return [row.name for row in await watchers.listed(session) if row.is_unassigned]
 
         await until(lambda: _is(named(), ["tape3_items", "tape4_items"]))
+        async with database.reading() as session:
+            problems = [each for row in await watchers.listed(session) for each in of_watcher(row)]
+        assert [each.public.split(":")[0] for each in problems] == [
+            "nobody hosts the watcher tape3_items",
+            "nobody hosts the watcher tape4_items",
+        ]
         async with triggerer(database, tapes, process_id=TWO, capacity=1) as second:
             await until(lambda: _is(named(), ["tape4_items"]))
             await hosts(second, 1)

@@ -13,21 +13,28 @@ from config.models.alerts import AlertConfig
 from store.keys import Condition, JobDefinition
 from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset
-from watcher.outbound.alerts.changes import Complaint, Rule, changes, rules, targets
-from watcher.outbound.alerts.complaints import lacking, of_waiting_job
+from watcher.outbound.alerts.changes import Rule, changes, rules, targets
+from watcher.scheduling.problems.problem import StandingProblem
+from watcher.scheduling.problems.reading import lacking, of_waiting_job
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 WEBHOOK = {"webhook": {"url": "http://alerts/secret-path"}}
-FAILING = Complaint(
-    alert="watcher_failing", subject={"watcher": "files"}, message="it is failing", assets=frozenset({"landing"})
+FAILING = StandingProblem(
+    kind="watcher_failing",
+    level="error",
+    subject={"watcher": "files"},
+    message="it is failing",
+    public="",
+    assets=frozenset({"landing"}),
 )
-FAILED = Complaint(
-    alert="run_failed",
+FAILED = StandingProblem(
+    kind="run_failed",
+    level="error",
     subject={"dag_id": "load", "run_id": "r"},
     message="it has failed",
+    public="",
     assets=frozenset({"landing", "orders"}),
-    dag_id="load",
     since=NOON - MINUTE,
 )
 
@@ -69,7 +76,7 @@ def test_for_counts_from_the_beginning_of_a_problem_if_it_is_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("config", "complaint", "covered"),
+    ("config", "problem", "covered"),
     [
         ({}, FAILING, True),
         ({"on": ["run_failed"]}, FAILING, False),
@@ -82,8 +89,8 @@ def test_for_counts_from_the_beginning_of_a_problem_if_it_is_known() -> None:
         ({}, replace(FAILED, assets=frozenset()), True),
     ],
 )
-def test_a_rule_covers_what_its_patterns_match(config: dict[str, Any], complaint: Complaint, covered: bool) -> None:
-    assert rule(**config).covers(complaint) == covered
+def test_a_rule_covers_what_its_patterns_match(config: dict[str, Any], problem: StandingProblem, covered: bool) -> None:
+    assert rule(**config).covers(problem) == covered
 
 
 def test_a_changed_rule_starts_anew_without_ending_the_old_alerts() -> None:
@@ -104,7 +111,7 @@ def test_the_id_of_a_rule_holds_no_secret_and_leads_to_its_target() -> None:
 DEADLINE = timedelta(hours=2)
 
 
-def waiting_job(schedule: Condition, **queued_at: datetime) -> Complaint | None:
+def waiting_job(schedule: Condition, **queued_at: datetime) -> StandingProblem | None:
     names = {"landing", "customers", "refunds"}
     queues = [
         QueueOfAsset(dag_id="load", asset_id=1, asset=name, queued=int(name in queued_at), oldest=queued_at.get(name))
@@ -115,10 +122,10 @@ def waiting_job(schedule: Condition, **queued_at: datetime) -> Complaint | None:
 
 
 def test_a_deadline_names_the_missing_assets() -> None:
-    complaint = waiting_job({"all": ["landing", "customers"]}, landing=NOON - 6 * 60 * MINUTE)
-    assert complaint is not None
-    assert complaint.message.startswith("`customers` has not come since 2026-11-22 06:00 UTC: load waits for it")
-    assert (complaint.since, complaint.subject) == (NOON - 4 * 60 * MINUTE, {"dag_id": "load"})
+    problem = waiting_job({"all": ["landing", "customers"]}, landing=NOON - 6 * 60 * MINUTE)
+    assert problem is not None
+    assert problem.message.startswith("`customers` has not come since 2026-11-22 06:00 UTC: load waits for it")
+    assert (problem.since, problem.subject) == (NOON - 4 * 60 * MINUTE, {"dag_id": "load"})
 
 
 @pytest.mark.parametrize(

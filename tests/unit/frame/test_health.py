@@ -45,23 +45,22 @@ def test_each_reason_against_readiness_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("watcher", "is_awaited", "is_warned_of"),
+    ("watcher", "is_awaited"),
     [
-        (report(), True, False),
-        (report("starting"), True, False),
-        (report("running", has_position=True), False, False),
-        (report("starting", starts_now=False), False, False),
-        (report("failing", "no such table"), False, True),
-        (report("blocked", "another source"), False, True),
-        (report("failing", "no such table", has_position=True), False, False),
+        (report(), True),
+        (report("starting"), True),
+        (report("running", has_position=True), False),
+        (report("starting", starts_now=False), False),
+        (report("failing", "no such table"), False),
+        (report("blocked", "another source"), False),
+        (report("failing", "no such table", has_position=True), False),
     ],
 )
 def test_a_watcher_that_starts_at_now_is_awaited_until_it_has_a_position_or_has_failed(
-    watcher: WatcherReport, is_awaited: bool, is_warned_of: bool
+    watcher: WatcherReport, is_awaited: bool
 ) -> None:
     health = Health(watchers={"files": watcher})
     assert bool(health.reasons(None)) == is_awaited
-    assert bool(health.warnings()) == is_warned_of
 
 
 def test_readiness_does_not_wait_for_a_watcher_that_has_failed_once() -> None:

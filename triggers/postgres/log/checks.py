@@ -19,14 +19,14 @@ def judge_log(
 ) -> list[Finding]:
     """Return the findings; `published` is the row of `statements.PUBLISHED`, `identities` the rows of `IDENTITIES`."""
     return [
-        *_server(facts, published),
+        *_server(facts, options, published),
         *judge_identities(facts, options, identities),
         *_publication(facts, options, published),
         *_standbys(facts, published),
     ]
 
 
-def _server(facts: TableFacts, published: Mapping[str, Any]) -> Iterator[Finding]:
+def _server(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
     if published["wal_level"] == "logical":
         yield Finding.ok("wal_level", "the server writes what logical decoding needs")
     else:
@@ -34,6 +34,12 @@ def _server(facts: TableFacts, published: Mapping[str, Any]) -> Iterator[Finding
             "wal_level",
             f"the server has wal_level {published['wal_level']}: mode: log needs logical",
             "ALTER SYSTEM SET wal_level = 'logical', and restart the server",
+        )
+    if facts.persistence == "u":
+        yield Finding.error(
+            "durability",
+            f"{options.table} is unlogged: its changes are in no log",
+            f"ALTER TABLE {options.source.sql} SET LOGGED",
         )
     if not published["may_replicate"]:
         yield Finding.error(

@@ -115,19 +115,20 @@ class RowCodec:
         rows = await self.table.fetch(TYPES_OF_VALUES, [columns[place].type for place in needed])
         catalogue = {row["oid"]: row for row in rows}
         types = {columns[place].name: type_of(columns[place].type, catalogue) for place in needed}
+        casts = [f"{_base_name(columns[place].type, catalogue)} AS {quoted(columns[place].name)}" for place in needed]
         key, row = primary_key_as_json(facts.primary_key, types), row_as_json(configured, types)
-        names = [_base_name(columns[place].type, catalogue) for place in needed]
-        casts = (
-            f"v.c{n}::{name} AS {quoted(columns[place].name)}"
-            for n, (place, name) in enumerate(zip(needed, names, strict=True), 1)
-        )
-        arrays = ", ".join(f"${n}::text[]" for n in range(1, len(needed) + 1))
-        given = ", ".join(f"c{n}" for n in range(1, len(needed) + 1))
-        statement = (
-            f"SELECT x.key, x.row FROM unnest({arrays}) WITH ORDINALITY AS v({given}, place) CROSS JOIN LATERAL"  # noqa: S608
-            f" (SELECT {key} AS key, {row} AS row FROM (SELECT {', '.join(casts)}) r) x ORDER BY v.place"
-        )
-        return _Conversion(columns=needed, statement=statement, types=types)
+        return _Conversion(columns=needed, statement=_statement(key, row, casts), types=types)
+
+
+def _statement(key: str, row: str, casts: Sequence[str]) -> str:
+    """Return a statement that takes an array of texts for each column, and returns key and row of each of their rows."""
+    numbers = range(1, len(casts) + 1)
+    arrays, given = ", ".join(f"${n}::text[]" for n in numbers), ", ".join(f"c{n}" for n in numbers)
+    typed = ", ".join(f"v.c{n}::{cast}" for n, cast in zip(numbers, casts, strict=True))
+    return (
+        f"SELECT x.key, x.row FROM unnest({arrays}) WITH ORDINALITY AS v({given}, place) CROSS JOIN LATERAL"  # noqa: S608
+        f" (SELECT {key} AS key, {row} AS row FROM (SELECT {typed}) r) x ORDER BY v.place"
+    )
 
 
 def _rows_of(change: LoggedChange) -> list[Values]:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
@@ -12,27 +10,18 @@ from typing import Any, Final
 import anyio
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerContext
-from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
+from triggers.errors import ConfigurationError, SourceChanged
 from triggers.postgres.bad_rows import HugeRow
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.failures import sqlstate_of
-from triggers.postgres.log.checks import judge_log
 from triggers.postgres.log.codec import RowCodec
 from triggers.postgres.log.events import bytes_of, change_as_json, events_of
+from triggers.postgres.log.kept_slot import KeptSlot
 from triggers.postgres.log.messages import UnknownMessage, decode
+from triggers.postgres.log.notes import LogNotes
 from triggers.postgres.log.place import ChangeStream, LoggedChange, LogPosition, OtherHistory, lsn_of, lsn_text
 from triggers.postgres.log.session import LogSession
-from triggers.postgres.log.slot import (
-    FIRST_PATIENCE,
-    IN_USE,
-    MOST_PATIENCE,
-    SlotState,
-    create,
-    drop,
-    lost_sentence,
-    slot_name,
-)
-from triggers.postgres.log.statements import ADVANCE, IDENTITIES, PEEK, PUBLISHED
+from triggers.postgres.log.slot import SlotState
+from triggers.postgres.log.statements import PEEK
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted
 from triggers.postgres.watched_table import WatchedTable
@@ -53,10 +42,9 @@ class LogReader:
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         self._options = options
-        self._client = client
         self._context = context
         self._session = client.own(LogSession)
-        self._slot = slot_name(context.installation, context.watcher)
+        self._slot = KeptSlot(self._session, context, client.attempts)
         self._written: LogPosition | None = None
         """The position that was committed last."""
         self._written_at = 0.0
@@ -65,15 +53,13 @@ class LogReader:
         self._codec: RowCodec | None = None
         self._has_more = False
         """Whether the last read left something in the slot."""
-        self._shape: Mapping[str, str] = {}
-        """Hashes of what changes are reported by."""
+        self._notes = LogNotes()
         self._retained: Finding | None = None
-        self._notes: list[Finding] = []
 
     @property
     def findings(self) -> Sequence[Finding]:
         """What a person should know, in addition to the findings of `check`."""
-        return [*self._notes, *([] if self._retained is None else [self._retained])]
+        return [*self._notes.findings, *([] if self._retained is None else [self._retained])]
 
     async def close(self) -> None:
         await self._session.close()
@@ -86,43 +72,32 @@ class LogReader:
 
     async def check(self, table: WatchedTable) -> list[Finding]:
         """Judge server, publication and replica identities, and note what changed since they were last judged."""
-        options, facts = self._options, table.facts
-        name = options.source
-        [published] = await table.fetch(PUBLISHED, options.publication_name, name.schema, name.name)
-        identities = await table.fetch(IDENTITIES, facts.relations)
-        types = [facts.columns.get(column) for column in (*facts.primary_key, *options.columns)]
-        of_table = ("pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "filter", "columns")
-        before, self._shape = (
-            self._shape,
-            {
-                "the publication": _hash([published[column] for column in of_table]),
-                "the replica identity": _hash([dict(row) for row in identities]),
-                "a column's type": _hash(types),
-            },
-        )
-        self._note_changes(before, self._shape)
-        return judge_log(facts, options, published, identities)
+        return await self._notes.check(table)
 
     def rewound(self, position: StoredPosition | None) -> Position:
         """Return the position at `now`: the slot is made again when the watcher continues."""
         state: Mapping[str, Any] = {} if position is None else position.state
         watermark = {"up_to": None, "rewound_to": "now"}
-        kept = {"begin": "now", "slot": state.get("slot", self._slot)}
+        kept = {"begin": "now", "slot": state.get("slot", self._slot.name)}
         return Position(watermark=watermark, state=kept, rows=RowChanges(clear=True), is_final=True)
 
-    async def poll(self, table: WatchedTable, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        """Yield what was committed since the position, which is given to the first poll."""
+    async def poll(
+        self, examined: Callable[[], Awaitable[WatchedTable]], position: StoredPosition | None
+    ) -> AsyncGenerator[TriggerBatch, None]:
+        """Yield what was committed since the position, which is given to the first poll. `examined` returns the table as it is now."""
+        table = await examined()
         if self._written is None:
             async with aclosing(self._begin(table, position)) as batches:
                 async for batch in batches:
                     yield batch
         self._has_more = self._written is not None
         while self._has_more:
-            slot = await self._state()
+            slot = await self._slot.read(self._written)
+            self._retained = slot.finding(self._options.max_retained, self._context.watcher)
             if slot.retained > self._options.max_retained and not self._context.dry_run:
                 yield self._giving_up(table, slot)
-                await self._drop(self._slot)
-                raise SourceChanged(self._dropped(slot.retained))
+                await self._slot.drop()
+                raise self._dropped(slot.retained)
             if slot.flushed == self._drained_to:
                 break
             async with aclosing(self._read(table, slot)) as batches:
@@ -133,46 +108,22 @@ class LogReader:
     async def _begin(self, table: WatchedTable, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         state: Mapping[str, Any] = {} if position is None else position.state
         if position is not None and "begin" not in state:
-            self._slot, self._written = state["slot"], LogPosition.from_state(state)
+            self._slot.name, self._written = state["slot"], LogPosition.from_state(state)
             self._written_at = anyio.current_time()
-            self._note_changes(state["shape"], self._shape)
-            self._note_timeline(state["timeline"], table.server.timeline)
+            self._notes.compare(table, state["shape"])
+            self._notes.compare_timeline(state["timeline"], table.server.timeline)
             if (retained := state.get("dropped")) is not None:
-                await self._drop(self._slot)
-                raise SourceChanged(self._dropped(retained))
+                await self._slot.drop()
+                raise self._dropped(retained)
         elif not self._context.dry_run:
-            if state:
-                await self._drop(state["slot"])
-            first = await self._first(table, is_again=bool(state))
+            first = await self._slot.begin(table.facts.server_version, state.get("slot"))
             yield TriggerBatch(position=self._position(table, first), caught_up=False)
             self._note_written(first)
-
-    async def _first(self, table: WatchedTable, *, is_again: bool) -> LogPosition:
-        """Make the slot, or take one that a start made before it could commit a position. Raises `SourceBusy`, `SourceChanged`."""
-        if is_again:
-            await self._drop(self._slot)
-        slot = await SlotState.read(self._session, self._slot)
-        if slot.is_there:
-            return LogPosition(end=slot.refuse_lost(None, self._context.watcher))
-        attempts = self._client.attempts
-        patience = min(FIRST_PATIENCE * 2 ** attempts[self._slot], MOST_PATIENCE)
-        attempts[self._slot] += 1
-        begins = await create(self._session, self._slot, table.facts.server_version, patience)
-        del attempts[self._slot]
-        return LogPosition(end=begins)
-
-    async def _state(self) -> SlotState:
-        """Read the state of the slot. Raises `SourceChanged` if it is lost, `SourceBusy` if another client reads it now."""
-        slot = await SlotState.read(self._session, self._slot)
-        slot.refuse_lost(self._written, self._context.watcher)
-        slot.refuse_in_use()
-        self._retained = slot.finding(self._options.max_retained, self._context.watcher)
-        return slot
 
     async def _read(self, table: WatchedTable, slot: SlotState) -> AsyncGenerator[TriggerBatch, None]:
         """Read the slot once, and advance it to what was committed."""
         before, confirmed = self._written, slot.confirmed
-        assert before is not None and confirmed is not None  # noqa: S101, PT018  `_state` refuses the others
+        assert before is not None and confirmed is not None  # noqa: S101, PT018  `read` refuses the others
         until = before.reported_up_to if confirmed < before.reported_up_to else None
         stream = ChangeStream(before, table.facts.table_oid, confirmed)
         pending: list[LoggedChange] = []
@@ -194,13 +145,13 @@ class LogReader:
             self._note_written(place)
         if not self._has_more:
             self._drained_to = slot.flushed
-        await self._advance(confirmed, min((self._written or before).end, end))
+        await self._slot.advance(confirmed, min((self._written or before).end, end))
 
     async def _changes(self, stream: ChangeStream, until: int | None) -> AsyncGenerator[tuple[LoggedChange, int], None]:
         """Yield the changes that were not reported, with the bytes of their messages. Raises `SourceChanged` for another history."""
         count = None if until is not None else MOST_MESSAGES
         arguments = (
-            self._slot,
+            self._slot.name,
             None if until is None else lsn_text(until),
             count,
             quoted(self._options.publication_name),
@@ -218,10 +169,9 @@ class LogReader:
             if count is None or not self._has_more:
                 stream.end()
         except OtherHistory as error:
-            fault = f"is on a server with another history: {error}"
-            raise SourceChanged(lost_sentence(self._slot, fault, self._written, self._context.watcher)) from error
+            raise self._slot.lost(f"is on a server with another history: {error}", self._written) from error
         except UnknownMessage as error:
-            raise ConfigurationError(f"the slot {self._slot} hands out {error}") from error
+            raise ConfigurationError(f"the slot {self._slot.name} hands out {error}") from error
 
     def _is_full(self, count: int, size: int) -> bool:
         return count >= self._options.batch.max_rows or size > self._context.max_batch_bytes // _SHARE
@@ -249,22 +199,9 @@ class LogReader:
         held_back = place.end - before.end
         return self._has_more or held_back >= HELD_BACK or (held_back > 0 and waited >= HELD_BACK_FOR)
 
-    async def _advance(self, confirmed: int, to: int) -> None:
-        """Let the server forget what was committed. If that fails, the next read recognizes it."""
-        if to <= confirmed or self._context.dry_run:
-            return
-        limit = self._context.poll_timeout
-        try:
-            async with aclosing(self._session.parts(ADVANCE, self._slot, lsn_text(to), size=1, limit=limit)) as parts:
-                async for _ in parts:
-                    pass
-        except SourceUnavailable as error:
-            if sqlstate_of(error) != IN_USE:
-                raise
-
     def _position(self, table: WatchedTable, place: LogPosition) -> Position:
         timeline = table.server.timeline
-        state = {"slot": self._slot, **place.to_state(), "timeline": timeline, "shape": self._shape}
+        state = {"slot": self._slot.name, **place.to_state(), "timeline": timeline, "shape": self._notes.shape}
         return Position(watermark={"up_to": place.up_to}, state=state)
 
     def _note_written(self, place: LogPosition) -> None:
@@ -277,34 +214,7 @@ class LogReader:
         state = {**position.state, "dropped": slot.retained}
         return TriggerBatch(position=replace(position, state=state, silent=True))
 
-    def _dropped(self, retained: int) -> str:
+    def _dropped(self, retained: int) -> SourceChanged:
         most = self._options.max_retained
         fault = f"was dropped because it made the server keep {retained:,} bytes of WAL, over {most:,} (`max_retained`)"
-        return lost_sentence(self._slot, fault, self._written, self._context.watcher)
-
-    async def _drop(self, name: str) -> None:
-        if not self._context.dry_run:
-            await drop(self._session, name)
-
-    def _note_changes(self, before: Mapping[str, str], now: Mapping[str, str]) -> None:
-        table = self._options.table
-        for name in (name for name in now if name in before and before[name] != now[name]):
-            message = f"{name} of {table} changed: changes from then on are reported as it says now"
-            self._note(
-                Finding.warning("changed", message, f"compare what consumers of {table} expect with what it is now")
-            )
-
-    def _note_timeline(self, before: int, now: int) -> None:
-        if before != now:
-            message = (
-                f"the server's timeline changed from {before} to {now}: what was reported is recognized in the slot"
-            )
-            self._note(Finding.warning("history", message, "nothing, unless the watcher is blocked"))
-
-    def _note(self, finding: Finding) -> None:
-        if finding not in self._notes:
-            self._notes.append(finding)
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:12]
+        return self._slot.lost(fault, self._written)

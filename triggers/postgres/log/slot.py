@@ -18,8 +18,6 @@ from triggers.postgres.session import Session, StatementLimits
 PLUGIN: Final = "pgoutput"
 FAILOVER_SINCE: Final = 170_000
 """The server version from which on a standby may have a copy of the slot."""
-FIRST_PATIENCE: Final = timedelta(seconds=5)
-MOST_PATIENCE: Final = timedelta(seconds=60)
 IN_USE: Final = "55006"
 
 
@@ -106,10 +104,10 @@ def _fault(row: Mapping[str, Any]) -> str | None:
     return None
 
 
-async def create(session: Session, name: str, server_version: int, patience: timedelta) -> int:
-    """Make the slot and return the LSN at which it begins. Raises `SourceBusy` while open transactions keep it from beginning."""
+async def create(session: Session, name: str, server_version: int, patience: float) -> int:
+    """Make the slot within `patience` seconds and return the LSN at which it begins. Raises `SourceBusy` while open transactions keep it from beginning."""
     statement = CREATE_WITH_FAILOVER if server_version >= FAILOVER_SINCE else CREATE
-    limits = StatementLimits(statement=patience, lock=patience)
+    limits = StatementLimits(statement=timedelta(seconds=patience), lock=timedelta(seconds=patience))
     try:
         [row] = (await session.fetch(statement, name, limits=limits)).rows
     except SourceUnavailable as error:

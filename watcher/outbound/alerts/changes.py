@@ -1,4 +1,4 @@
-"""Decides which alerts begin and end. Pure: complaints and known alerts in; what to keep, report and forget out."""
+"""Decides which alerts begin and end. Pure: problems and known alerts in; what to keep, report and forget out."""
 
 from __future__ import annotations
 
@@ -12,21 +12,9 @@ from typing import Final, Literal
 
 from config.models.alerts import AlertConfig, AlertTarget
 from store.processes.alerts import KnownAlert
+from watcher.scheduling.problems.problem import StandingProblem
 
 _ALL: Final = ("*",)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Complaint:
-    """Something that is wrong now. `since` is None when nobody knows since when."""
-
-    alert: str
-    subject: Mapping[str, str]
-    message: str
-    assets: frozenset[str]
-    """The watcher's asset, or every asset that the job reads, writes or waits for."""
-    dag_id: str | None = None
-    since: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,10 +39,10 @@ class Rule:
             jobs=config.jobs,
         )
 
-    def covers(self, complaint: Complaint) -> bool:
-        of_assets = tuple(self.assets) == _ALL or any(_matches(name, self.assets) for name in complaint.assets)
-        of_jobs = complaint.dag_id is None or _matches(complaint.dag_id, self.jobs)
-        return complaint.alert in self.on and of_assets and of_jobs
+    def covers(self, problem: StandingProblem) -> bool:
+        of_assets = tuple(self.assets) == _ALL or any(_matches(name, self.assets) for name in problem.assets)
+        of_jobs = problem.dag_id is None or _matches(problem.dag_id, self.jobs)
+        return problem.kind in self.on and of_assets and of_jobs
 
 
 def rules(entries: Sequence[AlertConfig]) -> Sequence[Rule]:
@@ -85,11 +73,16 @@ class AlertChanges:
     notices: Sequence[Notice]
 
 
+def alerted(problems: Sequence[StandingProblem], begin: datetime) -> Sequence[StandingProblem]:
+    """Return the problems without the runs that failed before `begin`."""
+    return [each for each in problems if each.kind != "run_failed" or (each.since is not None and each.since >= begin)]
+
+
 def changes(
-    complaints: Sequence[Complaint], rules: Sequence[Rule], known: Sequence[KnownAlert], now: datetime
+    problems: Sequence[StandingProblem], rules: Sequence[Rule], known: Sequence[KnownAlert], now: datetime
 ) -> AlertChanges:
-    """Begin an alert once its complaint has lasted for the rule's `hold`; end it when the complaint is gone."""
-    present = _covered(complaints, rules)
+    """Begin an alert once its problem has lasted for the rule's `hold`; end it when the problem is gone."""
+    present = _covered(problems, rules)
     before = {alert.key: alert for alert in known}
     holds = {rule.id: rule.hold for rule in rules}
     begun = {key: _new(key, *present[key], now) for key in present.keys() - before.keys()}
@@ -105,39 +98,39 @@ def changes(
     )
 
 
-def _covered(complaints: Sequence[Complaint], rules: Sequence[Rule]) -> Mapping[str, tuple[Rule, Complaint]]:
-    """Return each pair of a rule and a complaint that it covers, by the key of their alert."""
-    pairs = [(rule, complaint) for rule in rules for complaint in complaints if rule.covers(complaint)]
-    return {_key(rule, complaint): (rule, complaint) for rule, complaint in pairs}
+def _covered(problems: Sequence[StandingProblem], rules: Sequence[Rule]) -> Mapping[str, tuple[Rule, StandingProblem]]:
+    """Return each pair of a rule and a problem that it covers, by the key of their alert."""
+    pairs = [(rule, problem) for rule in rules for problem in problems if rule.covers(problem)]
+    return {_key(rule, problem): (rule, problem) for rule, problem in pairs}
 
 
 def _is_due(alert: KnownAlert, holds: Mapping[str, timedelta], now: datetime) -> bool:
     return not alert.is_fired and now - alert.since >= holds[alert.rule]
 
 
-def _firing(alert: KnownAlert, complaint: Complaint) -> Notice:
-    """Return the notice of an alert that begins, with the complaint's present message."""
-    return Notice(state="firing", known=replace(alert, message=complaint.message))
+def _firing(alert: KnownAlert, problem: StandingProblem) -> Notice:
+    """Return the notice of an alert that begins, with the problem's present message."""
+    return Notice(state="firing", known=replace(alert, message=problem.message))
 
 
 def _keys(alerts: Sequence[KnownAlert]) -> frozenset[str]:
     return frozenset(alert.key for alert in alerts)
 
 
-def _new(key: str, rule: Rule, complaint: Complaint, now: datetime) -> KnownAlert:
+def _new(key: str, rule: Rule, problem: StandingProblem, now: datetime) -> KnownAlert:
     return KnownAlert(
         key=key,
         rule=rule.id,
-        alert=complaint.alert,
-        subject=complaint.subject,
-        message=complaint.message,
-        since=min(complaint.since or now, now),
+        alert=problem.kind,
+        subject=problem.subject,
+        message=problem.message,
+        since=min(problem.since or now, now),
         is_fired=False,
     )
 
 
-def _key(rule: Rule, complaint: Complaint) -> str:
-    text = json.dumps([rule.id, complaint.alert, dict(complaint.subject)], sort_keys=True)
+def _key(rule: Rule, problem: StandingProblem) -> str:
+    text = json.dumps([rule.id, problem.kind, dict(problem.subject)], sort_keys=True)
     return sha256(text.encode()).hexdigest()
 
 

@@ -21,8 +21,9 @@ from store.detection.outbox import NewMessage
 from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
-from watcher.outbound.alerts.changes import Notice, Rule, changes, rules
-from watcher.outbound.alerts.complaints import read_complaints
+from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
+from watcher.scheduling.problems.problem import page_of
+from watcher.scheduling.problems.reading import read_problems
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two checks."""
@@ -42,8 +43,6 @@ class Evaluator:
     leadership: Leadership
     rules: Sequence[Rule]
     base_url: str | None
-    page_of: Callable[[Mapping[str, str]], str]
-    """The path of the web page about an alert's subject."""
     on_alerts: Callable[[], None]
     _since: datetime | None = None
     """`alerts.alerting_since`, which never changes."""
@@ -55,7 +54,6 @@ class Evaluator:
         database: Database,
         leadership: Leadership,
         *,
-        page_of: Callable[[Mapping[str, str]], str],
         on_alerts: Callable[[], None],
     ) -> Self:
         """Return the evaluator of the configured rules."""
@@ -64,7 +62,6 @@ class Evaluator:
             leadership=leadership,
             rules=rules(settings.alerts),
             base_url=settings.api.base_url,
-            page_of=page_of,
             on_alerts=on_alerts,
         )
 
@@ -89,7 +86,7 @@ class Evaluator:
             async with self.leadership.transaction() as connection:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = await read_complaints(connection, self._since, now)
+            present = alerted(await read_problems(connection, now), max(self._since, now - alerts.REMEMBERED))
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):
             return
@@ -112,7 +109,7 @@ class Evaluator:
             "since": (known.since if notice.state == "firing" else now).astimezone(UTC).isoformat(),
             "subject": known.subject,
             "message": known.message,
-            "url": f"{(self.base_url or '').rstrip('/')}/{self.page_of(known.subject)}",
+            "url": f"{(self.base_url or '').rstrip('/')}/{page_of(known.subject)}",
         }
         lane = f"{known.rule}/{known.key[:16]}"
         return NewMessage(destination=DESTINATION, lane=lane, message_id=message_id, body=json.dumps(body))

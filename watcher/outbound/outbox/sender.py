@@ -6,7 +6,7 @@ hints.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,7 +21,6 @@ from store.database import Database
 from store.detection import outbox
 from store.detection.outbox import OutboxMessage
 from store.errors import NotLeading
-from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.outbound.outbox.delivery import (
@@ -60,11 +59,10 @@ class Sender:
     database: Database
     leadership: Leadership
     destinations: Sequence[Destination]
-    health: Health = field(default_factory=Health)
 
     def __post_init__(self) -> None:
         self._routes = [
-            _Route(database=self.database, leadership=self.leadership, destination=destination, health=self.health)
+            _Route(database=self.database, leadership=self.leadership, destination=destination)
             for destination in self.destinations
         ]
 
@@ -90,11 +88,8 @@ class _Route:
     database: Database
     leadership: Leadership
     destination: Destination
-    health: Health
     wakeup: Wakeup = field(default_factory=Wakeup)
     _active: set[str] = field(default_factory=set)
-    _concerning: set[str] = field(default_factory=set)
-    """Lanes that have, or had, a line in `Health.concerns`."""
 
     async def run(self) -> None:
         async with anyio.create_task_group() as tasks:
@@ -110,7 +105,6 @@ class _Route:
         if self.leadership.leads:
             async with self.database.reading() as connection:
                 waits = await outbox.lanes_due(connection, self.destination.name)
-        self._keep_concerns_of(waits)
         idle = {lane: wait for lane, wait in waits.items() if lane not in self._active}
         due = sorted(idle, key=lambda lane: idle[lane])[: max(AT_A_TIME - len(self._active), 0)]
         for lane in due:
@@ -119,16 +113,6 @@ class _Route:
                 tasks.start_soon(self._serve, lane)
         later = [wait for lane, wait in idle.items() if wait]
         return min(later, default=LOOK_EVERY)
-
-    def _keep_concerns_of(self, lanes: Container[str]) -> None:
-        """Remove the concerns about other lanes: another process sends them, or nothing is owed any more."""
-        for lane in [lane for lane in self._concerning if lane not in lanes]:
-            self._concerning.discard(lane)
-            self.health.concerns.pop(self._subject(lane), None)
-
-    def _subject(self, lane: str) -> str:
-        """Return the lane's key in `Health.concerns`."""
-        return f"{self.destination.name}/{lane}"
 
     async def _serve(self, lane: str) -> None:
         """Send until nothing of the lane is due."""
@@ -174,13 +158,9 @@ class _Route:
             postponed = after_look_up(await self.destination.look_up(message), message.attempts)
         about = {"destination": self.destination.name, "lane": message.lane, "attempts": message.attempts}
         about |= {"id": message.id, "step": type(step).__name__.lower()}
-        subject = self._subject(message.lane)
         if postponed is None:
-            self.health.concerns.pop(subject, None)
             log.info("outbox.delivered", **about)
         else:
-            self.health.concerns[subject] = postponed.error
-            self._concerning.add(message.lane)
             log.warning("outbox.postponed", error=postponed.error, unclear=postponed.is_unclear, **about)
         return _Settled(message=message, postponed=postponed)
 

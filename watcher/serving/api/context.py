@@ -53,6 +53,8 @@ class RequestLimits:
 
     max_value_storage_bytes: int
     default_retention_days: int
+    event_retention_days: int = 90
+    run_retention_days: int = 90
     body_bytes: int = 1_000_000
     """Bytes that a request of a person or tool may have in addition to the longest value."""
     execution_body_bytes: int = 16_000_000

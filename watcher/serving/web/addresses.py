@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
-from urllib.parse import quote, urlencode
+from urllib.parse import quote
 
 from starlette.requests import HTTPConnection, Request
 
 from store.base import AssetStoreWriterKind, Writer
+from watcher.host.page_paths import path
 
 LINE: Final = "line"
 """The fragment of the requested log line."""
@@ -30,34 +30,10 @@ def raw_path(request: HTTPConnection) -> str:
     return path.partition(b"?")[0].decode("latin-1")
 
 
-def part(text: object) -> str:
-    """Return any text as one part of a path, encoded."""
-    quoted = quote(str(text), safe="")
-    return {".": "%2E", "..": "%2E%2E"}.get(quoted, quoted)
-
-
-def path(*parts: object, **query: object) -> str:
-    """Return an address below the root. Query parameters that are None are omitted."""
-    given = {name: value for name, value in query.items() if value is not None}
-    return "/".join(map(part, parts)) + (f"?{urlencode(given)}" if given else "")
-
-
 def sign_in(request: Request) -> str:
     """Return the address of the sign-in page, which leads back to the requested page if that was a GET request."""
     here = raw_path(request) + (f"?{request.url.query}" if request.url.query else "")
     return root(request) + path("sign-in", next=here if request.method == "GET" and here != "/" else None)
-
-
-def of_subject(subject: Mapping[str, str]) -> str:
-    """Return the page of the subject of an alert."""
-    match subject:
-        case {"run_id": run_id, "dag_id": dag_id}:
-            return path("runs", dag_id, run_id)
-        case {"dag_id": dag_id}:
-            return path("jobs", dag_id)
-        case {"watcher": name}:
-            return path("watchers", name)
-    return path("assets")
 
 
 def of_write(writer: Writer | None) -> str | None:

@@ -10,6 +10,7 @@ from urllib.parse import parse_qsl
 from fastapi import Depends, HTTPException, Request
 from fastapi.responses import RedirectResponse
 
+from watcher.host.page_paths import path
 from watcher.serving.api.parameters import BIGGEST, storable
 from watcher.serving.web import addresses
 
@@ -52,4 +53,4 @@ Form = Annotated[FormFields, Depends(_form)]
 
 def go_to(request: Request, *parts: object, **query: object) -> RedirectResponse:
     """Return a redirect to a page below the root."""
-    return RedirectResponse(addresses.root(request) + addresses.path(*parts, **query), 303)
+    return RedirectResponse(addresses.root(request) + path(*parts, **query), 303)

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from store.processes.tokens import ROLES
+from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.sign_in.auth import Actor, Viewer
 from watcher.serving.web import addresses, static, words
@@ -42,7 +43,7 @@ def _environment() -> Environment:
         auto_reload=False,
     )
     templates.filters.update(words.FILTERS)
-    templates.globals.update(path=addresses.path, of_write=addresses.of_write, LINE=addresses.LINE, SHORT=words.SHORT)
+    templates.globals.update(path=path, of_write=addresses.of_write, LINE=addresses.LINE, SHORT=words.SHORT)
     templates.globals.update({name: static.address(file) for name, file in _FILES.items()})
     return templates
 

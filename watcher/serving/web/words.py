@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from watcher.serving.web import addresses
+from watcher.host.page_paths import part
 
 SHORT: Final = 400
 """Characters of a value that a list shows."""
@@ -115,5 +115,5 @@ FILTERS: Final[Mapping[str, Callable[..., Any]]] = {
     "duration": duration,
     "number": number,
     "cost": cost,
-    "part": addresses.part,
+    "part": part,
 }

@@ -36,6 +36,7 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explanation
 from watcher.host.plugins import add_to_import_path
 from watcher.triggerer.isolation import classes
 from watcher.triggerer.isolation.batch_frames import BatchLimits, Parts, batch_contents, check_type, rewound_contents
@@ -114,6 +115,7 @@ class Conversation:
             "start": self._start,
             "check": self._check,
             "rewound": self._rewound,
+            "explain": self._explain,
             "keep": self._keep,
             "events": self._events,
             "poll": self._poll,
@@ -230,6 +232,11 @@ class Conversation:
         position = self._trigger.rewound(self._stored_position(request), request["to"])
         check_type(position, Position, "what `rewound` returns")
         return rewound_contents(position)
+
+    async def _explain(self, request: Frame) -> Frame:
+        explanation = await self._trigger.explain(request["item"], self._stored_position(request))
+        check_type(explanation, Explanation, "what `explain` returns")
+        return {"explanation": vars(explanation)}
 
     async def _keep(self, request: Frame) -> Frame:
         self._kept = self._stored_position(request)

@@ -23,6 +23,7 @@ from triggers.base import (
     TriggerContext,
 )
 from triggers.errors import ConfigurationError
+from triggers.explanations import Explanation
 from watcher.triggerer.isolation.batch_frames import findings_from_json, stored_contents
 from watcher.triggerer.isolation.child_handle import Child
 from watcher.triggerer.isolation.children import Children
@@ -106,6 +107,14 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         if rewound is None:
             raise ConfigurationError(f"the trigger returned no position for {to!r}")
         return rewound
+
+    async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        contents = stored_contents({"do": "explain", "item": item}, position)
+        answer, _ = await self.client.ask_in_parts(contents, "`explain`", within=self._within)
+        try:
+            return Explanation.from_json(answer["explanation"])
+        except (KeyError, TypeError) as error:
+            raise _broken(error) from error
 
     async def keep(self, position: StoredPosition) -> None:
         """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.

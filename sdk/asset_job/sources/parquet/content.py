@@ -17,7 +17,8 @@ from asset_job.sources.packing import is_of_content
 from asset_job.sources.parquet.sparktypes import INT96, INTERVAL, UUID, mapped
 from asset_job.sources.records import OpenFile
 
-_BATCH_ROWS: Final = 65_536
+_BATCH_ROWS: Final = 16_384
+"""Few enough that a batch is converted and sent while the processor still has it in its cache."""
 _TOGETHER: Final = 32 << 20
 """Bytes of row groups that are fetched at once, unless a single row group is larger."""
 _SMALL: Final = 1 << 20

@@ -13,19 +13,20 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
 from store.catalog import assets, watchers
-from store.database import configuration_lock, migrations
 from store.detection import outbox
 from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
-from store.runs import bad_records
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
 from watcher.host.metrics_snapshot import MetricsSnapshot
-from watcher.serving.api.context import ApiContext, Context
+from watcher.scheduling.problems.problem import Level, ProblemGroup, grouped
+from watcher.scheduling.problems.reading import of_process
+from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import Refusal
 from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.parameters import UnorderedWindow
+from watcher.serving.api.problems import not_ready, problems_now
 from watcher.serving.api.routes.logs import WriteId
 from watcher.serving.api.shapes.base import JsonObject, Shape
 from watcher.serving.api.sign_in.auth import Viewer
@@ -33,8 +34,8 @@ from watcher.serving.api.sign_in.auth import Viewer
 _OPEN_METRICS: Final[dict[int | str, dict[str, Any]]] = {
     200: {"content": {"application/openmetrics-text": {"schema": {"type": "string"}}}}
 }
-_MOST_WARNINGS: Final = 10
-"""The runs with bad records that `/readyz` names."""
+_MOST_WARNINGS: Final = 30
+"""The problems that `/readyz` names, the worst ones."""
 router = APIRouter(prefix="/api/v2", tags=["Monitor"])
 probes = APIRouter(tags=["Probes"])
 log = structlog.get_logger()
@@ -115,6 +116,42 @@ def _status(beat: Heartbeat | None) -> str | None:
     return None if beat is None else "healthy" if beat.lives else "unhealthy"
 
 
+class ProblemResponse(Shape):
+    """Problems of one cause. `kind` and `subject` identify them: the subject is that of the oldest, and `count` their number."""
+
+    kind: str
+    level: Level
+    subject: Mapping[str, str]
+    since: datetime | None
+    message: str
+    remedy: str
+    next_try_at: datetime | None
+    count: int
+    url: str
+
+
+@router.get("/problems")
+async def list_problems(context: Context, _: Viewer) -> Sequence[ProblemResponse]:
+    """List what is wrong now, each cause once, the worst first. `since` is null when nobody knows since when."""
+    prefix = (context.links.base_url or "").rstrip("/")
+    return [_problem(group, prefix) for group in await problems_now(context, await not_ready(context))]
+
+
+def _problem(group: ProblemGroup, prefix: str) -> ProblemResponse:
+    oldest = group.oldest
+    return ProblemResponse(
+        kind=oldest.kind,
+        level=oldest.level,
+        subject=oldest.subject,
+        since=oldest.since,
+        message=group.message,
+        remedy=oldest.remedy,
+        next_try_at=group.next_try_at,
+        count=group.count,
+        url=f"{prefix}/{group.page}",
+    )
+
+
 class VersionInfo(Shape):
     version: str
     git_version: None = None
@@ -145,60 +182,19 @@ class Readiness(Shape):
 @probes.get("/readyz", responses={503: {"model": Readiness | Refusal}})
 async def readyz(context: Context, response: Response) -> Readiness:
     """Report whether everything has started and works, and this process runs the applied configuration; 503 if not."""
-    reasons = await _reasons(context)
+    reasons = await not_ready(context)
     if reasons:
         response.status_code = 503
-    status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
-    warnings = [*context.process.health.warnings(), *([] if reasons else await _stored_warnings(context))]
-    return Readiness(status=status, reasons=reasons, warnings=warnings)
-
-
-async def _stored_warnings(context: ApiContext) -> list[str]:
-    """Return what people have to look at, from the database: bad records that nobody has resolved.
-
-    Anybody may read it, so it holds no values of a source.
-    """
     try:
-        async with context.database.reading(PROBE_DEADLINE) as connection:
-            unresolved = await bad_records.unresolved(connection, _MOST_WARNINGS + 1)
+        problems = await problems_now(context, reasons)
     except (SchemaOutdated, *UNAVAILABLE):
-        return []  # the next answer's reasons say why
-    sentences = [bad_records.sentence(run, with_reason=False) for run in unresolved[:_MOST_WARNINGS]]
-    has_more = len(unresolved) > _MOST_WARNINGS
-    return [*sentences, *(["more runs have bad records that nobody has resolved"] if has_more else [])]
-
-
-async def _reasons(context: ApiContext) -> list[str]:
-    return context.process.health.reasons(context.database.outage) or await _stored_reasons(context)
-
-
-async def _stored_reasons(context: ApiContext) -> list[str]:
-    """Return the reasons in the database why the process is not ready."""
-    try:
-        await migrations.check(context.database, PROBE_DEADLINE)
-        async with context.database.reading(PROBE_DEADLINE) as connection:
-            applied = await configuration_lock.applied_hash(connection)
-            keys = await triggerers.published_keys(connection)
-    except SchemaOutdated as error:
-        return [str(error)]
-    except UNAVAILABLE as error:
-        return [f"the database does not answer: {error}"]
-    if context.process.configuration_hash not in {None, applied}:
-        return [_ANOTHER_APPLIED]
-    if (
-        keys is not None
-        and context.sign_in.signing_keys is not None
-        and keys.digests != context.sign_in.signing_keys.digests
-    ):
-        sentence = "signs jobs' tokens with another list of secrets; set the same settings.api.secret in all processes and restart them"
-        return [f"the process {keys.pid} on {keys.host} {sentence}"]
-    return []
-
-
-_ANOTHER_APPLIED: Final = (
-    "this process runs another configuration than the applied one, and hosts only what both have in common; give it the same "
-    "file, or apply its own with `watcher reload` or `watcher run --apply`"
-)
+        problems = grouped(of_process(context.process.health, reasons))  # the reasons say why
+    lines = [
+        problem.public for problem in problems if problem.oldest.kind != "not_ready" and problem.oldest.level != "info"
+    ]
+    more = [f"{len(lines) - _MOST_WARNINGS:,} more: `watcher status`"] if len(lines) > _MOST_WARNINGS else []
+    status: Literal["ready", "not ready"] = "not ready" if reasons else "ready"
+    return Readiness(status=status, reasons=reasons, warnings=[*lines[:_MOST_WARNINGS], *more])
 
 
 @probes.get("/metrics", response_class=PlainTextResponse, responses=_OPEN_METRICS)
@@ -214,7 +210,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
         log.warning("api.metrics_incomplete", error=str(error))
     else:
         snapshot = MetricsSnapshot(
-            is_ready=not await _reasons(context),
+            is_ready=not await not_ready(context),
             has_database=context.database.outage is None,
             watchers=rows,
             expected=expected,

@@ -204,7 +204,7 @@ async def poll(context: Context, actor: Operator, name: str, dry_run: bool = Fal
 
 async def preview_poll(context: ApiContext, name: str) -> Preview:
     """Return what the next poll would emit."""
-    return await _control(context).dry_run(name)
+    return await control_of(context).dry_run(name)
 
 
 async def poll_now(context: ApiContext, actor: Actor, name: str) -> Watcher:
@@ -225,8 +225,8 @@ async def poll_now(context: ApiContext, actor: Actor, name: str) -> Watcher:
 async def rewind(context: Context, actor: Operator, name: str, body: RewindBody) -> Preview | MovedPosition:
     """Move the position of a watcher to `to`, or with `preview` only return what would follow."""
     if body.preview:
-        return await _control(context).preview(name, body.to)
-    return await _control(context).rewind(name, body.to, actor.name)
+        return await control_of(context).preview(name, body.to)
+    return await control_of(context).rewind(name, body.to, actor.name)
 
 
 @router.post("/{name}/rewind/undo", responses=_MOVING)
@@ -235,7 +235,7 @@ async def undo_rewind(context: Context, actor: Operator, name: str) -> UndoneRew
 
     `events` counts the events since the rewind. They remain, and so do their runs.
     """
-    return await _control(context).undo(name, actor.name)
+    return await control_of(context).undo(name, actor.name)
 
 
 class RenameBody(Body):
@@ -247,10 +247,11 @@ class RenameBody(Body):
 @router.post("/{name}/rename", responses=_MOVING)
 async def rename(context: Context, actor: Operator, name: str, body: RenameBody) -> MovedPosition:
     """Move the position of a watcher that is no longer configured to a configured watcher that has none yet."""
-    return await _control(context).rename(name, body.to, actor.name)
+    return await control_of(context).rename(name, body.to, actor.name)
 
 
-def _control(context: ApiContext) -> Control:
+def control_of(context: ApiContext) -> Control:
+    """Return what reaches the watchers' sources. Raises `HTTPException` in a process that does not know them."""
     if context.watchers.control is None:
         raise HTTPException(
             503, "this process does not know the watchers' sources; send the request to one that runs the configuration"

@@ -15,7 +15,7 @@ from fastapi import APIRouter, Query, Response
 
 from store.catalog import graph
 from store.catalog.graph import Edge, Key, Node
-from watcher.serving.web.addresses import path
+from watcher.host.page_paths import path
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)

@@ -19,10 +19,10 @@ from store.keys import TaskInstanceKey
 from store.runs import runs
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.logs.reader import Log, Record, around_line
+from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.parameters import BIGGEST, MapIndex
 from watcher.serving.api.routes.logs import LogOfTry, LogQuery, TryNumber, WriteId, at_moment, excerpt, log_of_try
-from watcher.serving.web.addresses import path
 from watcher.serving.web.rendering import Pages, View
 
 router = APIRouter(include_in_schema=False)

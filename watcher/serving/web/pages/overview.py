@@ -2,42 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import assets, watchers
-from store.catalog.assets import AssetRow
+from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import activity
-from store.runs import bad_records, runs, waiting
+from store.runs import runs
 from store.runs.queues import ACTIVE
-from store.runs.runs import RunRow
-from watcher.host.health import Health
-from watcher.serving.web.addresses import path
+from watcher.serving.api.problems import read_groups
 from watcher.serving.web.parts import FEW, ROWS
 from watcher.serving.web.rendering import Pages
-from watcher.serving.web.words import duration, moment
 
 router = APIRouter(include_in_schema=False)
 _GOOD: Final = frozenset({"running", "starting", "paused"})
 _MOST_PAGES: Final = 10_000
+_MOST_PROBLEMS: Final = 30
+"""The problems that are listed unless all of them are requested."""
 _BAR_HEIGHT: Final = 20
 _BAR_STEP: Final = 4
 _LEAST_HEIGHT: Final = 2
 """The height of the lowest bar, which has to be visible."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attention:
-    """Something that needs a person's attention, and its page."""
-
-    name: str
-    sentence: str
-    page: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,27 +72,25 @@ class Chart:
 
 
 @router.get("/")
-async def overview(view: Pages, page: Annotated[int, Query(ge=1, le=_MOST_PAGES)] = 1) -> Response:
+async def overview(
+    view: Pages,
+    page: Annotated[int, Query(ge=1, le=_MOST_PAGES)] = 1,
+    everything: Annotated[bool, Query(alias="problems")] = False,
+) -> Response:
     async with view.context.database.reading() as connection:
         rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
-        expected = await assets.expected(connection)
-        failed = await waiting.failed_runs(connection)
-        unresolved = await bad_records.unresolved(connection, FEW)
         active = await runs.latest(connection, limit=FEW, states=ACTIVE)
         recent = await runs.latest(connection, limit=FEW)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
         shown = rows[ROWS * (page - 1) : ROWS * page]
+        reasons = view.context.process.health.reasons(None)
+        listed = await read_groups(view.context, connection, rows, reasons)
         charts = await _charts(connection, shown)
-    attention = [
-        *_of_health(view.context.process.health),
-        *_of_watchers(rows),
-        *_of_assets(expected),
-        *_of_jobs(failed),
-        *_of_bad_records(unresolved),
-    ]
+    problems = [each for each in listed if each.oldest.level != "info"]
     return view.page(
         "overview.html",
-        attention=attention,
+        problems=problems if everything else problems[:_MOST_PROBLEMS],
+        all_problems=len(problems),
         watchers=shown,
         all_watchers=len(rows),
         charts=charts,
@@ -119,37 +106,3 @@ async def _charts(connection: AsyncConnection, rows: Sequence[WatcherRow]) -> Ma
     ids = {row.asset_id for row in rows}
     counts = await activity.by_hour(connection, ids)
     return {asset_id: Chart(counts=counts.get(asset_id, [0] * activity.HOURS)) for asset_id in ids}
-
-
-def _of_health(health: Health) -> Iterator[Attention]:
-    for sentence in [*health.reasons(None), *health.warnings()]:
-        yield Attention(name="this process", sentence=sentence)
-
-
-def _of_watchers(rows: Sequence[WatcherRow]) -> Iterator[Attention]:
-    for row in rows:
-        if row.error is not None and row.state not in _GOOD:
-            yield Attention(name=row.name, sentence=row.error, page=path("watchers", row.name))
-
-
-def _of_assets(expected: Sequence[AssetRow]) -> Iterator[Attention]:
-    for asset in expected:
-        if asset.is_late and asset.expect_every is not None:
-            last = (
-                "never had an event"
-                if asset.last_event_at is None
-                else f"had its last event {moment(asset.last_event_at)}"
-            )
-            sentence = f"{last}; one is expected every {duration(asset.expect_every)}"
-            yield Attention(name=asset.name, sentence=sentence, page=path("assets", asset.id))
-
-
-def _of_bad_records(unresolved: Sequence[RunRow]) -> Iterator[Attention]:
-    for run in unresolved:
-        yield Attention(name=run.dag_id, sentence=bad_records.sentence(run), page=path("runs", run.dag_id, run.run_id))
-
-
-def _of_jobs(failed: Mapping[str, int]) -> Iterator[Attention]:
-    for dag_id, count in failed.items():
-        number = "1 failed run waits" if count == 1 else f"{count:,} failed runs wait"
-        yield Attention(name=dag_id, sentence=f"{number} for a decision", page=path("runs", state="failed", job=dag_id))

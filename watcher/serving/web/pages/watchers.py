@@ -13,6 +13,7 @@ from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import rejections, rewind
 from watcher.host.logs.paths import watcher_logs
+from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import storable
 from watcher.serving.api.routes import rejected as api_of_rejected
@@ -21,7 +22,6 @@ from watcher.serving.api.routes.logs import excerpt
 from watcher.serving.api.routes.watchers import WatcherPoll
 from watcher.serving.api.shapes.base import parsed
 from watcher.serving.api.sign_in.auth import Operator
-from watcher.serving.web.addresses import path
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import last_lines, lines
 from watcher.serving.web.parts import FEW

@@ -1,0 +1,130 @@
+"""Finds the events of a watcher that name an item: by their sketches where they have some, else by their text. Reads only."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import chunks
+from store.database.schema import asset_event
+from store.detection.sketches import bits_of
+from store.values import to_json
+
+MOST_EVENTS: Final = 20
+"""The newest events that an answer names."""
+_MOST_CANDIDATES: Final = 20_000
+"""The most events that are read one by one; the text of more is searched by the database, which PostgreSQL does in parallel."""
+_e = asset_event.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class ItemName:
+    """How the events of a watcher name an item, as its trigger says.
+
+    `number` is the id of an item that events name within ranges, or the time in microseconds at which the content was
+    written that a file has now; None: it is not known.
+    """
+
+    watcher: str
+    asset_id: int
+    name: Any
+    in_ranges: bool = False
+    number: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamingEvent:
+    """An event that names an item. `content` is what it says of a file; `is_rejected`: it names the item as rejected only."""
+
+    id: int
+    timestamp: datetime
+    content: Mapping[str, Any] | None
+    is_rejected: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamingEvents:
+    """The newest events that name an item, newest first; `has_more`: older ones name it too."""
+
+    events: Sequence[NamingEvent]
+    has_more: bool
+
+
+async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEvents:
+    """Return the newest events that name an item.
+
+    Large events of files have only times: they are searched by the time of the item's content, and if no event names the
+    item so, all of them.
+    """
+    number = literal(item.number, BigInteger)
+    within = and_(_e.sketch_high >= number, _e.sketch_low <= number)
+    if item.in_ranges:
+        naming = [*await _naming(connection, item, within), *await _naming(connection, item, _e.sketch_high.is_(None))]
+    else:
+        bits = bits_of(item.name)
+        naming = [*await _naming(connection, item, _e.sketch_bits.bitwise_and(bits) == bits)]
+        if item.number is not None:
+            naming += await _naming(connection, item, and_(_e.sketch_bits.is_(None), within))
+        if not naming:
+            naming += await _naming(connection, item, _e.sketch_bits.is_(None))
+    newest = sorted(naming, key=lambda event: event.id, reverse=True)
+    return NamingEvents(events=newest[:MOST_EVENTS], has_more=len(newest) > MOST_EVENTS)
+
+
+async def _naming(connection: AsyncConnection, item: ItemName, candidate: ColumnElement[bool]) -> Sequence[NamingEvent]:
+    """Return the newest events among the candidates that name the item, at most one more than an answer names.
+
+    Their ids are read first, from the index alone: in one statement the planner, which cannot know how few they are, reads
+    the whole table.
+    """
+    condition = and_(_e.asset_id == item.asset_id, candidate)
+    ids = (await connection.execute(select(_e.id).where(condition).limit(_MOST_CANDIDATES + 1))).scalars().all()
+    if len(ids) > _MOST_CANDIDATES:
+        mine = condition, _e.source_watcher == item.watcher, _has_in_text(connection.dialect.name, item)
+        ids = (await connection.execute(select(_e.id).where(*mine))).scalars().all()
+    naming: list[NamingEvent] = []
+    for some in chunks(sorted(ids, reverse=True)):
+        query = select(_e.id, _e.timestamp, _e.extra).where(_e.id.in_(some), _e.source_watcher == item.watcher)
+        if not item.in_ranges:
+            query = query.where(_has_in_text(connection.dialect.name, item))
+        rows = (await connection.execute(query.order_by(_e.id.desc()))).all()
+        naming += [event for row in rows if (event := _event_naming(row, item)) is not None]
+        if len(naming) > MOST_EVENTS:
+            break
+    return naming
+
+
+def _has_in_text(dialect: str, item: ItemName) -> ColumnElement[bool]:
+    """Return the condition that an event's text has the name (which others may have within theirs), or a range with the id."""
+    if not item.in_ranges:
+        position = func.strpos if dialect == "postgresql" else func.instr
+        return position(_e.extra, cast(to_json(item.name), Text)) > 0
+    limits: Sequence[ColumnElement[int]]
+    if dialect == "postgresql":
+        ranges = func.json_array_elements(cast(_e.extra, JSON)["ranges"]).table_valued(column("value", JSON))
+        limits = [cast(ranges.c.value[place].as_string(), BigInteger) for place in (0, 1)]
+    else:
+        ranges = func.json_each(_e.extra, "$.ranges").table_valued("value")
+        limits = [func.json_extract(ranges.c.value, f"$[{place}]") for place in (0, 1)]
+    return exists().select_from(ranges).where(limits[0] <= item.name, limits[1] >= item.name)
+
+
+def _event_naming(row: Any, item: ItemName) -> NamingEvent | None:
+    """Return the event if it names the item."""
+    extra, name = json.loads(row.extra), item.name
+    content = None
+    if item.in_ranges:
+        is_named = any(low <= name <= high for low, high in extra.get("ranges", ()))
+    else:
+        files = [file for file in extra.get("files", ()) if isinstance(file, Mapping)]
+        content = next((file for file in files if name in (file.get("key"), file.get("path"))), None)
+        is_named = content is not None or name in extra.get("keys", ())
+    if not is_named and name not in extra.get("rejected", ()):
+        return None
+    return NamingEvent(id=row.id, timestamp=row.timestamp, content=content, is_rejected=not is_named)

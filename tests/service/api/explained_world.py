@@ -1,0 +1,117 @@
+"""Watchers of a folder and a table with real triggers, polled and committed step by step, and the API that explains their items."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+from pydantic import BaseModel
+from sqlalchemy import update
+
+from store.database import Database
+from store.database.schema import run
+from store.detection import positions
+from store.runs import queues, runs
+from tests.service.api.application import make_context, serving
+from tests.service.store.words import apply, beat, declared
+from triggers.base import BaseEventTrigger
+from watcher.host.metrics import Metrics
+from watcher.serving.api.context import WatcherControl
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.committing import Committer, identity_json, stored
+from watcher.triggerer.control import Control
+from watcher.triggerer.isolation.child_handle import ChildSettings
+from watcher.triggerer.isolation.children import Children
+from watcher.triggerer.isolation.fork_server import ForkServer
+
+OWNER = "t1"
+PATIENCE = timedelta(minutes=1)
+Configured = tuple[type[BaseEventTrigger[Any, Any]], Mapping[str, Any]]
+
+
+@dataclass(kw_only=True)
+class ExplainedWorld:
+    """The watchers of an installation, each of an asset of its own name; the job `load` waits for the assets of `scheduled`."""
+
+    database: Database
+    hosted: Mapping[str, Hosted]
+    clients: Clients
+    client: httpx.AsyncClient
+    consumed: int = field(default=0)
+
+    async def poll(self, name: str) -> None:
+        """Poll a watcher to the end of its source, and commit what it finds."""
+        committer = Committer(database=self.database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+        hosted = self.hosted[name]
+        async with self.database.transaction() as connection:
+            loaded = await positions.claim(connection, name, OWNER, self.database.dialect, hosted.trigger.format)
+        assert loaded is not None
+        held = loaded.held
+        async with open_trigger(hosted, self.clients, PATIENCE, has_position=loaded.state is not None) as trigger:
+            await trigger.check()
+            identity = identity_json(trigger.source_identity())
+            async for batch in trigger.events(stored(loaded)):
+                held = await committer.commit(hosted, held, identity, batch)
+                if batch.whole_since is not None:
+                    return
+
+    async def consume(self, state: str, *, reason: str | None = None, bad_records: int | None = None) -> str:
+        """Make a run of all queued events of the job, and put it into this state."""
+        self.consumed += 1
+        run_id = f"run-{self.consumed}"
+        async with self.database.transaction() as connection:
+            queue = await queues.lock_queue(connection, "load")
+            assert queue is not None
+            ids = await queues.oldest(connection, "load", 10_000, None)
+            await runs.create_triggered_run(connection, queue, run_id, ids, None)
+            values = {"state": state, "reason": reason, "bad_records": bad_records}
+            await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
+        return run_id
+
+    async def explained(self, item: str, **query: str) -> list[Any]:
+        answer = await self.client.get("/api/v2/explain", params={"item": item, **query})
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["item"] == item
+        return list(answer.json()["answers"])
+
+    async def state(self, item: str, watcher: str) -> str:
+        [answer] = await self.explained(item, watcher=watcher)
+        return f"{answer['state']}"
+
+
+@asynccontextmanager
+async def explained_world(
+    database: Database, triggers: Mapping[str, Configured], scheduled: set[str], logs: Path, **connections: BaseModel
+) -> AsyncIterator[ExplainedWorld]:
+    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
+    configured = declared(
+        assets={name: f"x://{name}" for name in triggers},
+        watchers={name: name for name in triggers},
+        jobs={"load": sorted(scheduled)},
+    )
+    ids = (await apply(database, configured)).asset_ids
+    await beat(database, OWNER)
+    hosted = {
+        name: Hosted(
+            name=name,
+            asset=name,
+            asset_id=ids[name],
+            trigger=trigger,
+            options=trigger.Options.model_validate(options),
+            connection=trigger.connection_type,
+        )
+        for name, (trigger, options) in triggers.items()
+    }
+    async with anyio.create_task_group() as tasks:
+        clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
+        context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
+        async with serving(context) as client:
+            yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client)
+        tasks.cancel_scope.cancel()

@@ -1,0 +1,70 @@
+"""What a trigger says about one item of its source: whether an event should name it, or why none does."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+ItemState: TypeAlias = Literal[
+    "reported", "waiting", "before_start", "not_matched", "outside", "missing", "rejected", "unknown"
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Explanation:
+    """The answer of a trigger for one item, by its source and its position.
+
+    `reported`: by its position the watcher is done with the item, so an event names it unless it was there before the start.
+    `waiting`: a later poll reports it. `outside`: no item of this source. `missing`: the source does not have it now.
+    """
+
+    state: ItemState
+    sentence: str
+    """A sentence for people, with the names, times and patterns that decided."""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    """What decided, as JSON."""
+    name: Any = None
+    """How events name the item, as JSON: the `key` or `path` of a file, a row's key, or an id."""
+    in_ranges: bool = False
+    """Whether events name it within ranges of ids."""
+    version: Mapping[str, Any] | None = None
+    """The content that the item has in the source now, as an event names it. None: there is none, or events name no contents."""
+    written: str | None = None
+    """When that content was written, by the source's clock, as ISO 8601. Nothing reported it earlier."""
+
+    @classmethod
+    def from_json(cls, document: Mapping[str, Any]) -> Explanation:
+        """Return what `vars` of an explanation was. Raises `KeyError` or `TypeError` for anything else."""
+        return cls(
+            state=document["state"],
+            sentence=document["sentence"],
+            facts=document["facts"],
+            name=document["name"],
+            in_ranges=document["in_ranges"],
+            version=document["version"],
+            written=document["written"],
+        )
+
+
+def outside(sentence: str) -> Explanation:
+    return Explanation(state="outside", sentence=sentence)
+
+
+def cannot_tell(item: str) -> Explanation:
+    """Return the answer of a trigger that does not explain: events are searched for the item as it is written."""
+    return Explanation(
+        state="unknown",
+        sentence="this trigger explains no items; only events that name the item as it is written are known",
+        name=as_json(item),
+    )
+
+
+def as_json(item: str) -> Any:
+    """Return what `item` is as JSON, or the text itself."""
+    try:
+        value = json.loads(item)
+    except (ValueError, RecursionError):
+        return item
+    return item if value is None or isinstance(value, float) else value

@@ -1,0 +1,87 @@
+"""Why a file was reported, or was not: the pure part that S3 and local folders share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from triggers.base import StoredPosition
+from triggers.explanations import Explanation, ItemState
+from triggers.file_scan.state import ScanState, text_of
+from triggers.file_scan.trigger import FileOptions
+from triggers.file_scan.versions import FileVersion, Moment, format_moment, length_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeenFile:
+    """A file that the source was asked for: its present version, and the source's clock then."""
+
+    version: FileVersion
+    size: int
+    clock: Moment
+    is_selected: bool
+    """Whether the watcher selects it, by size and kind. Its name was judged before."""
+
+
+def not_matched(key: str, name: str, options: FileOptions) -> Explanation | None:
+    """Return why a name below the watched place is not selected; None: it is."""
+    if options.matcher(key):
+        return None
+    pattern, which = (options.match, "match") if options.match is not None else (options.regex, "regex")
+    sentence = f"{key!r} does not match `{which}: {pattern}`"
+    return Explanation(state="not_matched", sentence=sentence, facts={which: pattern, "key": key}, name=name)
+
+
+def missing(name: str) -> Explanation:
+    return Explanation(state="missing", sentence="the source does not have this file now", name=name)
+
+
+def explain_file(seen: SeenFile, name: str, options: FileOptions, position: StoredPosition | None) -> Explanation:
+    """Return what the watcher did, or will do, with the version of a file that is there now."""
+    modified = format_moment(seen.version.modified)
+    state, sentence, facts = _not_selected(seen, options) or _judged(seen, options, position)
+    return Explanation(
+        state=state,
+        sentence=sentence,
+        facts={"modified": modified, "size": seen.size, **facts},
+        name=name,
+        version=seen.version.describe() if seen.version.fault is None else None,
+        written=modified,
+    )
+
+
+_Judgement: TypeAlias = tuple[ItemState, str, Mapping[str, Any]]
+
+
+def _not_selected(seen: SeenFile, options: FileOptions) -> _Judgement | None:
+    if seen.is_selected:
+        return None
+    if seen.size < options.min_size:
+        sentence = f"its size of {seen.size} bytes is below `min_size: {options.min_size}`"
+    else:
+        sentence = "it is a directory marker: an empty object whose key ends with /"
+    return "not_matched", sentence, {"min_size": options.min_size}
+
+
+def _judged(seen: SeenFile, options: FileOptions, position: StoredPosition | None) -> _Judgement:
+    """Judge a version that the watcher selects."""
+    version, start, modified = seen.version, options.start_from, format_moment(seen.version.modified)
+    if isinstance(start, int) and version.modified < start:
+        text = format_moment(start)
+        return "before_start", f"it was modified at {modified}, before `start: {text}`", {"start": text}
+    scan = ScanState.starting(start) if position is None else ScanState.from_json(position.state)
+    if scan.baseline == "now":
+        return "before_start", "the watcher begins with its next poll, and passes over what is there then", {}
+    handled = {} if position is None else position.rows
+    if scan.accounts_for(version, handled):
+        facts = {} if version.fingerprint in handled else {"horizon": text_of(scan.horizon)}
+        return "reported", f"the watcher is done with its version of {modified}", facts
+    if version.fault is not None and options.on_bad_row == "stop":
+        return "waiting", f"no event can name it, and the watcher stops at it: {version.fault}", {"reason": "fault"}
+    until = version.modified + length_of(options.min_age)
+    if until > seen.clock:
+        text = format_moment(until)
+        sentence = f"it is younger than `min_age`: it was modified at {modified} and is reported from {text} on"
+        return "waiting", sentence, {"reason": "min_age", "until": text}
+    return "waiting", f"the next whole scan reports its version of {modified}", {"reason": "scan"}

@@ -1,0 +1,49 @@
+"""`watcher explain`: what became of one file or row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from watcher.cli.api_client import ApiClient
+from watcher.cli.commands import command
+from watcher.cli.output import Show
+from watcher.cli.tables import Column, Columns, fields, ids, table, texts
+
+top = typer.Typer()
+
+
+def _events(answer: Mapping[str, Any]) -> str | None:
+    more = ", and older ones" if answer["facts"].get("more_events") else ""
+    return (", ".join(str(event["id"]) for event in answer["events"]) + more) or None
+
+
+def _run(run: Mapping[str, Any]) -> str:
+    table_ = f" -> {run['table']}" if run["table"] else ""
+    return f"{run['dag_id']} {run['run_id']} {run['state']}{table_}" + (f" @ {run['commit']}" if run["commit"] else "")
+
+
+COLUMNS: Columns = {
+    **ids(watcher="watcher"),
+    **fields(state="state"),
+    **texts(explanation="sentence"),
+    "events": Column(_events, "text"),
+    "runs": Column(lambda answer: "; ".join(map(_run, answer["runs"])) or None, "text"),
+    **ids(page="url"),
+}
+
+
+@command(top, "explain")
+async def _explain(
+    api: ApiClient,
+    show: Show,
+    item: Annotated[str, typer.Argument(help="A file's URL, key or path, a row's id, or its key as JSON.")],
+    watcher: Annotated[str | None, typer.Option(help="Ask this watcher only.")] = None,
+) -> None:
+    """Say what became of a file or a row: which event named it, which run consumed it, or why none did."""
+    explained = await api.get("/api/v2/explain", item=item, watcher=watcher)
+    answers = explained["answers"]
+    nobody = f"no watcher could have {item!r}; give --watcher to see why one has not"
+    show(explained, lambda: table(answers, COLUMNS) if answers else nobody)

@@ -1,0 +1,1 @@
+"""What is wrong now: one list, behind `watcher status`, `/readyz`, the overview and the alerts."""

@@ -1,0 +1,261 @@
+"""Reads everything that is wrong now: rows from the database and one process's health, judged by pure rules."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from config.models.values import format_duration
+from store.catalog import assets, watchers
+from store.catalog.assets import AssetRow
+from store.catalog.watchers import WatcherRow
+from store.detection import outbox
+from store.detection.outbox import AIRFLOW, StuckLane
+from store.keys import Condition, JobDefinition
+from store.processes import alerts
+from store.processes.alerts import MOST_FAILED, FailedRun
+from store.runs import bad_records, waiting
+from store.runs.bad_records import MOST_UNRESOLVED
+from store.runs.runs import RunRow
+from store.runs.waiting import QueueOfAsset
+from watcher.host.health import Health
+from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
+
+LATE_AFTER: Final = timedelta(minutes=5)
+"""The time after which a message that does not arrive is an error, although nobody has refused it."""
+_FAILING: Final = frozenset({"failing", "blocked"})
+
+
+async def read_problems(
+    connection: AsyncConnection, now: datetime, rows: Sequence[WatcherRow] | None = None
+) -> list[StandingProblem]:
+    """Read every problem in the database; `rows` are the configured watchers, if the caller has read them already."""
+    if rows is None:
+        rows = await watchers.listed(connection)
+    lanes = await outbox.stuck(connection)
+    failed = await alerts.failed_runs(connection)
+    unresolved = await bad_records.unresolved(connection)
+    overdue = await _waiting_too_long(connection, now)
+    around = await alerts.assets_around(connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved})
+    return [
+        *(problem for row in rows for problem in of_watcher(row)),
+        *(of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late),
+        *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
+        *overdue,
+        *(of_lane(lane, now) for lane in lanes),
+        *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
+        *_of_what_is_cut(failed, unresolved),
+    ]
+
+
+def of_process(health: Health, reasons: Sequence[str]) -> Iterator[StandingProblem]:
+    """Yield the `reasons` why the process is not ready, and what else it knows of itself."""
+    for reason in reasons:
+        yield _of_sentence("not_ready", "error", reason)
+    for warning in health.warnings():
+        yield _of_sentence("process", "warning", warning)
+
+
+def _of_sentence(kind: str, level: Level, sentence: str) -> StandingProblem:
+    return StandingProblem(
+        kind=kind, level=level, subject={"sentence": cause_of(sentence)}, message=sentence, public=sentence
+    )
+
+
+async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[StandingProblem]:
+    jobs = await alerts.deadlines(connection)
+    if not jobs:
+        return []
+    queues = defaultdict[str, list[QueueOfAsset]](list)
+    for queue in await waiting.queues_of(connection, list(jobs)):
+        queues[queue.dag_id].append(queue)
+    resolved = await waiting.resolved(connection, list(queues))
+    problems = (
+        of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
+        for dag_id, (definition, deadline) in jobs.items()
+    )
+    return [problem for problem in problems if problem is not None]
+
+
+def of_watcher(row: WatcherRow) -> Iterator[StandingProblem]:
+    """Yield the problems of a watcher: none if it works without findings, or if a person has paused it.
+
+    A watcher that its own failures have paused remains a problem until a person resumes it. A finding that keeps the
+    watcher from working is in its error, and is no problem of its own.
+    """
+    error = row.error or "it does not say why"
+    is_failing = row.state in _FAILING or row.is_unassigned or row.has_given_up
+    if is_failing or row.state == "waiting":
+        yield StandingProblem(
+            kind="watcher_failing" if is_failing else "watcher_waiting",
+            level="error" if is_failing else "warning",
+            subject={"watcher": row.name},
+            message=f"{_what(row)}: {error}",
+            public=_public(row, error),
+            cause=cause_of(error, row.name),
+            remedy=f"correct the cause, then `watcher resume {row.name}`" if row.has_given_up else "",
+            since=row.failing_since,
+            next_try_at=row.next_try_at,
+            assets=frozenset({row.asset}),
+        )
+    yield from (_of_finding(row, finding) for finding in row.findings_now if finding["message"] not in error)
+
+
+def _what(row: WatcherRow) -> str:
+    return f"nobody hosts the watcher {row.name}" if row.is_unassigned else f"the watcher {row.name} is {row.state}"
+
+
+def _public(row: WatcherRow, error: str) -> str:
+    """Return what is wrong with a watcher. Its error may hold values of the source once it has a position."""
+    if row.watermark is not None and not row.is_unassigned:
+        return _what(row)
+    if row.state in _FAILING:
+        return f"the watcher {row.name} has no position yet and is {row.state}: {error}"
+    return f"{_what(row)}: {error}"
+
+
+def _of_finding(row: WatcherRow, finding: Mapping[str, Any]) -> StandingProblem:
+    return StandingProblem(
+        kind="finding",
+        level=finding["level"],
+        subject={"watcher": row.name, "check": finding["check"]},
+        message=f"the watcher {row.name}: {finding['message']}",
+        public=f"the watcher {row.name} has a finding: {finding['check']}",
+        cause=without(finding["message"], row.name),
+        remedy=finding["remedy"],
+        since=datetime.fromisoformat(finding["since"]),
+        assets=frozenset({row.asset}),
+    )
+
+
+def of_failed_run(run: FailedRun, assets_around: frozenset[str]) -> StandingProblem:
+    what, reason = f"the run {run.run_id} of {run.dag_id} has failed", run.reason or "nobody knows why"
+    return StandingProblem(
+        kind="run_failed",
+        level="error",
+        subject={"dag_id": run.dag_id, "run_id": run.run_id},
+        message=f"{what}: {reason}",
+        public=what,
+        cause=cause_of(reason, run.run_id, run.dag_id),
+        remedy=f"correct the cause, then `watcher runs retry {run.dag_id} {run.run_id}`",
+        since=run.end_date,
+        assets=assets_around,
+    )
+
+
+def of_bad_records(run: RunRow, assets_around: frozenset[str]) -> StandingProblem:
+    what, reason = bad_records.sentence(run), run.reason
+    return StandingProblem(
+        kind="bad_records",
+        level="warning",
+        subject={"dag_id": run.dag_id, "run_id": run.run_id},
+        message=f"{what}: {reason}" if reason else what,
+        public=what,
+        cause=f"{run.dag_id}: {cause_of(reason or '', run.run_id)}",
+        remedy=f"look at them, then `watcher runs resolve {run.dag_id} {run.run_id}`",
+        since=run.end_date,
+        assets=assets_around,
+    )
+
+
+def of_lane(lane: StuckLane, now: datetime) -> StandingProblem:
+    """Return the problem of a webhook, a mail server or Airflow that does not take what it is sent."""
+    of_airflow = lane.destination == AIRFLOW
+    what = f"events of the asset {lane.asset} do not reach Airflow" if of_airflow else "an alert does not arrive"
+    remedy = "" if lane.refused else "it is sent again by itself; look at the receiver, and at settings."
+    return StandingProblem(
+        kind="undelivered",
+        level="error" if lane.refused or now - lane.since > LATE_AFTER else "warning",
+        subject={"asset": lane.asset}
+        if of_airflow and lane.asset
+        else {"destination": lane.destination, "lane": lane.lane},
+        message=f"{what}: {lane.error}",
+        public=f"{what}: {lane.error}",
+        cause=f"{lane.destination} {lane.error}",
+        remedy=remedy and remedy + ("airflow" if of_airflow else "alerts"),
+        since=lane.since,
+        next_try_at=lane.next_try_at,
+    )
+
+
+def of_late_asset(asset: AssetRow, now: datetime) -> StandingProblem:
+    """Return the problem of an asset that got no event for longer than `expect_every`."""
+    expected = asset.expect_every or timedelta(0)
+    came = _moment(now - asset.age)
+    message = f"`{asset.name}` has not come since {came}, and is expected every {format_duration(expected)}"
+    return StandingProblem(
+        kind="watcher_late",
+        level="error",
+        subject={"asset": asset.name},
+        message=message,
+        public=message,
+        remedy="look at its watcher, and at what writes its source",
+        since=now - asset.age + expected,
+        assets=frozenset({asset.name}),
+    )
+
+
+def of_waiting_job(
+    dag_id: str,
+    definition: JobDefinition,
+    deadline: timedelta,
+    queues: Sequence[QueueOfAsset],
+    resolved: Resolved,
+    now: datetime,
+) -> StandingProblem | None:
+    """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
+    condition = definition.schedule
+    queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
+    if condition is None or not queued or is_met(condition, queued.keys(), resolved):
+        return None
+    oldest = min(queued.values())
+    if now - oldest < deadline:
+        return None
+    what = lacking(condition, queued, resolved)
+    message = f"{what} has not come since {_moment(oldest)}: {dag_id} waits for it, and its deadline is {format_duration(deadline)}"
+    return StandingProblem(
+        kind="waiting_too_long",
+        level="error",
+        subject={"dag_id": dag_id},
+        message=message,
+        public=message,
+        cause=what,
+        remedy="look at what brings it",
+        since=oldest + deadline,
+        assets=frozenset(queue.asset for queue in queues),
+    )
+
+
+def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -> Iterator[StandingProblem]:
+    """Yield a sentence for each list that ends at its limit: the older ones are problems, too."""
+    for runs, most, kind, what in (
+        (failed, MOST_FAILED, "run_failed", "have failed"),
+        (unresolved, MOST_UNRESOLVED, "bad_records", "have bad records that nobody has resolved"),
+    ):
+        if len(runs) >= most:
+            sentence = f"more runs {what}: only the newest {most} are counted"
+            yield StandingProblem(kind=kind, level="warning", subject={"runs": what}, message=sentence, public=sentence)
+
+
+def lacking(condition: Condition, queued: Mapping[str, datetime], resolved: Resolved) -> str:
+    """Name the missing parts of a condition that is not met."""
+    match condition:
+        case str():
+            return f"`{condition}`"
+        case {"alias": str(name)}:
+            return f"the alias `{name}`"
+        case {"any": parts}:
+            return " or ".join(lacking(part, queued, resolved) for part in parts)
+        case {"all": parts}:
+            missing = [part for part in parts if not is_met(part, queued.keys(), resolved)]
+            return " and ".join(lacking(part, queued, resolved) for part in missing)
+    raise ValueError(f"not a condition: {condition!r}")
+
+
+def _moment(time: datetime) -> str:
+    return f"{time.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

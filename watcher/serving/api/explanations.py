@@ -1,0 +1,146 @@
+"""What became of one item of a source: every watcher that could have it is asked, and the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+import anyio
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.catalog import watchers
+from store.catalog.watchers import WatcherRow
+from store.database.paging import now_of
+from store.detection import item_search
+from store.detection.item_search import ItemName, NamingEvents
+from store.detection.sketches import microseconds
+from store.errors import InvalidValue
+from store.runs import explanations, waiting
+from store.runs.explanations import ConsumedBy, OutletOfRun
+from triggers.explanations import Explanation
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.verdicts import Evidence, Verdict, verdict
+from watcher.triggerer.control import Control
+
+MOST_ASKED: Final = 50
+"""The most watchers that one question asks. With more, a person names one."""
+_AT_A_TIME: Final = 8
+_NOTHING: Final = NamingEvents(events=(), has_more=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunWithItem:
+    """A run that has an event with the item. `table` and `commit` are what it wrote, as far as it said so."""
+
+    run: ConsumedBy
+    table: str | None
+    commit: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatcherAnswer:
+    """What became of an item in one watcher."""
+
+    watcher: WatcherRow
+    verdict: Verdict
+    naming: NamingEvents
+    runs: Sequence[RunWithItem]
+
+
+async def answers(context: ApiContext, control: Control, item: str, watcher: str | None) -> Sequence[WatcherAnswer]:
+    """Return an answer for each watcher that could have the item; if none could, each says why. Raises `InvalidValue`, `NotFound`."""
+    names = [watcher] if watcher is not None else _asked(control, item)
+    explained: dict[str, Explanation] = {}
+    limit = anyio.CapacityLimiter(_AT_A_TIME)
+
+    async def ask(name: str) -> None:
+        async with limit:
+            explained[name] = await control.explain(name, item)
+
+    if watcher is not None:
+        explained[watcher] = await control.explain(watcher, item)  # alone, so that what it raises is no group
+    else:
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(ask, name)
+    inside = [name for name in names if explained[name].state != "outside"] or names
+    async with context.database.reading() as connection:
+        return [await _answer(context, connection, name, explained[name]) for name in sorted(inside)]
+
+
+def _asked(control: Control, item: str) -> Sequence[str]:
+    """Return the watchers to ask. Raises `InvalidValue` if they are too many."""
+    names = control.could_have(item)
+    if len(names) > MOST_ASKED:
+        raise InvalidValue(f"{len(names)} watchers could have {item!r}; name the one that is meant (watcher)")
+    return names or (list(control.hosted) if len(control.hosted) <= MOST_ASKED else [])
+
+
+async def _answer(
+    context: ApiContext, connection: AsyncConnection, name: str, explanation: Explanation
+) -> WatcherAnswer:
+    row = context.process.health.merged(await watchers.get(connection, name))
+    naming = _NOTHING
+    if explanation.name is not None:
+        naming = await item_search.events_naming(connection, _name_of(row, explanation))
+    ids = [event.id for event in naming.events]
+    consumed = await explanations.runs_of(connection, ids)
+    scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, row.asset_id)]
+    since = naming.events[-1].timestamp if naming.events else None
+    now, limits = await now_of(connection), context.limits
+    evidence = Evidence(
+        watcher=row,
+        naming=naming,
+        runs=consumed,
+        queued=await explanations.queues_of(connection, ids),
+        deletions=()
+        if since is None
+        else await explanations.deletions_after(connection, row.asset_id, scheduled, since),
+        rejections=await explanations.rejections_of(connection, name, explanation.name),
+        scheduled=scheduled,
+        begun=await explanations.begun_at(connection, row.asset_id),
+        events_since=now - timedelta(days=limits.event_retention_days),
+        runs_since=now - timedelta(days=limits.run_retention_days),
+    )
+    return WatcherAnswer(
+        watcher=row,
+        verdict=verdict(explanation, evidence),
+        naming=naming,
+        runs=await _with_tables(connection, consumed),
+    )
+
+
+def _name_of(row: WatcherRow, explanation: Explanation) -> ItemName:
+    number = explanation.name if explanation.in_ranges else None
+    if explanation.version is not None and isinstance(written := explanation.version.get("last_modified"), str):
+        number = microseconds(written)
+    return ItemName(
+        watcher=row.name,
+        asset_id=row.asset_id,
+        name=explanation.name,
+        in_ranges=explanation.in_ranges,
+        number=number,
+    )
+
+
+async def _with_tables(connection: AsyncConnection, consumed: Sequence[ConsumedBy]) -> Sequence[RunWithItem]:
+    runs = {(run.dag_id, run.run_id): run for run in consumed}
+    outlets = await explanations.outlets_of(connection, runs.keys())
+    targets = await explanations.targets_of(connection, {run.dag_id for run in consumed})
+    return [
+        RunWithItem(run=run, table=table, commit=commit)
+        for key, run in runs.items()
+        for table, commit in [_written(outlets, key, targets.get(run.dag_id))]
+    ]
+
+
+def _written(outlets: Sequence[OutletOfRun], key: tuple[str, str], target: str | None) -> tuple[str | None, str | None]:
+    """Return the table and the commit that a run says it wrote; without an event of its own it has written nothing."""
+    mine = [outlet for outlet in outlets if (outlet.dag_id, outlet.run_id) == key]
+    if not mine:
+        return None, None
+    extra = mine[0].extra
+    commit = next((extra[name] for name in ("commit", "snapshot_id", "version") if name in extra), None)
+    return str(extra.get("table") or target or mine[0].uri), None if commit is None else str(commit)

@@ -1,0 +1,104 @@
+"""Asks a watcher's trigger about one item, with the committed position and within a few seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any, Final
+
+import anyio
+
+from store.database import Database
+from store.detection import position_rows, positions
+from store.detection.positions import LoadedPosition
+from triggers.base import BaseEventTrigger, BaseOptions, StoredPosition
+from triggers.errors import SourceBusy
+from triggers.explanations import Explanation, cannot_tell
+from watcher.host.containment import is_cancelled, sentence
+from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.committing import stored
+
+EXPLAIN_WITHIN: Final = 5.0
+"""Seconds that a source has to answer about one item."""
+
+
+class WholeSetNeeded(Exception):
+    """A trigger wants more of its large set than single members."""
+
+
+class SomeMembers(Mapping[int, int]):
+    """The members of a large set that were read so far. It notes which others were asked for."""
+
+    def __init__(self) -> None:
+        self.members: dict[int, int] = {}
+        self.asked: set[int] = set()
+
+    def __contains__(self, member: object) -> bool:
+        if isinstance(member, int):
+            self.asked.add(member)
+        return member in self.members
+
+    def __getitem__(self, member: int) -> int:
+        self.asked.add(member)
+        return self.members[member]
+
+    def __iter__(self) -> Iterator[int]:
+        raise WholeSetNeeded
+
+    def __len__(self) -> int:
+        raise WholeSetNeeded
+
+
+def name_item(hosted: Hosted, item: str) -> Explanation:
+    """Return what the watcher's options alone say of an item: that it cannot be one of the source, or how events name it."""
+    options = hosted.options
+    return options.name_item(item) if isinstance(options, BaseOptions) else cannot_tell(item)
+
+
+async def explain(hosted: Hosted, item: str, clients: Clients, database: Database) -> Explanation:
+    """Return what the watcher's trigger says about an item. Never raises.
+
+    If the source does not answer, the reason and the name of the item are returned, so that its events can be found.
+    """
+    named = name_item(hosted, item)
+    if named.state == "outside":
+        return named
+    with anyio.move_on_after(EXPLAIN_WITHIN):
+        try:
+            patience = timedelta(seconds=EXPLAIN_WITHIN)
+            made = open_trigger(hosted, clients, patience, has_position=True, dry_run=True)
+            async with made as trigger:
+                return await _asked(trigger, hosted.name, item, database)
+        except SourceBusy as error:
+            return replace(named, state="waiting", sentence=str(error), facts={"reason": "lock"})
+        except BaseException as error:
+            if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
+                raise
+            return replace(named, sentence=f"the source could not be asked: {sentence(error)}")
+    return replace(named, sentence=f"the source did not answer within {EXPLAIN_WITHIN:g} s")
+
+
+async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, database: Database) -> Explanation:
+    """Ask the trigger. A large set is read as a whole only if the trigger needs it."""
+    async with database.reading() as connection:
+        loaded = await positions.read_without_rows(connection, name)
+    some = SomeMembers()
+    try:
+        while True:
+            explanation = await trigger.explain(item, _with(loaded, some))
+            unread, some.asked = some.asked - some.members.keys(), set()
+            async with database.reading() as connection:
+                members = await position_rows.members_of(connection, name, unread)
+            if not members:
+                return explanation
+            some.members.update(members)
+    except WholeSetNeeded:
+        async with database.reading() as connection:
+            whole = await positions.read(connection, name)
+        return await trigger.explain(item, None if whole is None else stored(whole))
+
+
+def _with(loaded: LoadedPosition | None, rows: Mapping[int, int]) -> StoredPosition | None:
+    position = None if loaded is None else stored(loaded)
+    return None if position is None else StoredPosition(state=position.state, rows=rows)
