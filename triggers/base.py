@@ -65,6 +65,8 @@ class Position:
     silent: bool = False
     """Only the working state moved, and only because it must not grow too old. Neither a watermark nor its history nor a
     line of the log is written, and a rewind can still be undone. Not for a first position, and not beside events."""
+    is_final: bool = False
+    """The rewind that `rewound` answers cannot be undone, because the source forgets what lies before this position."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,7 +176,7 @@ class TriggerContext:
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
     be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
     `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided. `has_position`: the watcher
-    continues from a position, which may have been made by an earlier release.
+    continues from a position, which may have been made by an earlier release. `installation` identifies the metadata database.
     """
 
     watcher: str
@@ -184,6 +186,7 @@ class TriggerContext:
     max_batch_bytes: int = 16_000_000
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
+    installation: str = ""
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)

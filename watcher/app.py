@@ -155,7 +155,7 @@ class DaemonRooms:
         with self._inquirer, host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
-                clients = self._clients = Clients(self.configuration.connections, tasks, children)
+                clients = self._clients = Clients(self.configuration.connections, tasks, children, self.start.instance)
                 await self._start_part(tasks, "exchange of hints", host.hints.relay.run)
                 await self._start_part(tasks, "end of frozen sessions", keep_unfrozen, host.database)
                 self._serving = Serving(

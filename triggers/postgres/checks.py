@@ -88,7 +88,8 @@ def _policies(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 
 def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    missing = [name for name in (options.column, *options.columns) if name not in facts.columns]
+    cursor = () if options.mode == "log" else (options.column,)
+    missing = [name for name in (*cursor, *options.columns) if name not in facts.columns]
     if missing:
         yield Finding.error(
             "columns",
@@ -288,6 +289,7 @@ _STAGES: Final[Mapping[str, Sequence[Sequence[Check]]]] = {
         (_policies, _persistence, _index, _unique, _drawn, _sequence, _subscription, _listen),
     ),
     "updated_at": (_ESSENTIAL, (_moment,), (_policies, _persistence, _index, _primary_key, _subscription, _listen)),
+    "log": (_ESSENTIAL, (_primary_key, _listen)),
 }
 _NEXTVAL: Final = re.compile(r"nextval\('.*'::regclass\)")
 _SEQUENCE_ERRORS: Final = {

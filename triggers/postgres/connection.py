@@ -8,13 +8,15 @@ are at most `pool_size` and three.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import AsyncIterator, Hashable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property, partial
 from itertools import cycle
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
+from weakref import WeakSet
 
 import anyio
 import asyncpg
@@ -28,6 +30,8 @@ from triggers.postgres.notifications import Notifications
 from triggers.postgres.opener import SessionOpener
 from triggers.postgres.probes import Probes
 from triggers.postgres.session import LONGEST, Lane, Session
+
+SessionT = TypeVar("SessionT", bound=Session)
 
 CONNECT_TIMEOUT: Final = 15.0
 SETTINGS: Final = {
@@ -106,11 +110,20 @@ class PostgresClient:
         self._sessions = (*quick, patient, locks, probes.session)
         self._next = cycle(quick)
         self._pinned: dict[Hashable, Session] = {}
+        self._own = WeakSet[Session]()
+        self.attempts = Counter[str]()
+        """How often each replication slot could not be made yet."""
 
     @property
     def most_sessions(self) -> int:
         """The most sessions this client opens, the one that listens included."""
-        return len({*self._sessions}) + 1
+        return len({*self._sessions, *self._own}) + 1
+
+    def own(self, kind: type[SessionT]) -> SessionT:
+        """Return a session for one watcher in mode `log`, which holds it for as long as a transaction is large. The watcher closes it."""
+        session = kind(self.patient.connect)
+        self._own.add(session)
+        return session
 
     def lane(self, key: Hashable, lock_timeout: timedelta, *, is_alone: bool) -> Lane:
         """Return a lane to the same quick session for the same key. A watcher that is alone needs no second session."""
@@ -127,7 +140,7 @@ class PostgresClient:
 
     def reconnect(self, *, opened_by: float = math.inf) -> None:
         """Reopen all sessions that were opened by this moment of anyio's clock: some may still lead to a server that was replaced."""
-        for session in self._sessions:
+        for session in (*self._sessions, *self._own):
             session.reconnect(opened_by=opened_by)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import TypeAlias
@@ -28,19 +28,40 @@ from triggers.postgres.witnesses import COLUMNS, witness_by_id, witness_by_updat
 
 Trial: TypeAlias = Callable[[WatchedTable], tuple[str, Sequence[object]]]
 """Returns a statement without `where`, and its arguments, that needs every right a poll needs."""
+FurtherCheck: TypeAlias = Callable[[WatchedTable], Awaitable[list[Finding]]]
+"""Checks what only one mode needs, on the server."""
 
 
 class Examiner:
     """Examines one table: at the start, when that is due again, and after it was altered."""
 
-    __slots__ = ("_client", "_context", "_lane", "_options", "_table", "_trial", "due_at", "examined_at", "warnings")
+    __slots__ = (
+        "_client",
+        "_context",
+        "_further",
+        "_lane",
+        "_options",
+        "_table",
+        "_trial",
+        "due_at",
+        "examined_at",
+        "warnings",
+    )
 
-    def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext, trial: Trial) -> None:
+    def __init__(
+        self,
+        options: NewRowsOptions,
+        client: PostgresClient,
+        context: TriggerContext,
+        trial: Trial,
+        further: FurtherCheck | None = None,
+    ) -> None:
         self._options = options
         self._client = client
         self._context = context
         self._lane = client.lane(context.watcher, options.lock_timeout, is_alone=context.is_alone)
         self._trial = trial
+        self._further = further
         self._table: WatchedTable | None = None
         self.warnings: list[Finding] = []
         """The warnings of the last check."""
@@ -51,6 +72,9 @@ class Examiner:
         """Examine the table; it is due again after `every`, or up to half of that earlier. Raises SourceUnavailable."""
         is_new = self._table is None and not self._context.has_position
         findings, self._table = await examine(self._options, self._client, self._lane, self._trial, is_new=is_new)
+        if self._table is not None and self._further is not None:
+            findings += await self._further(self._table)
+            self._table = None if _failed(findings) else self._table
         if self._table is not None:
             self._table.max_batch_bytes = self._context.max_batch_bytes
             self._table.watcher = self._context.watcher
@@ -78,6 +102,10 @@ class Examiner:
             )
         return self.table
 
+    async def current(self, again_every: timedelta, every: timedelta) -> WatchedTable:
+        """Return the table, examined again if that is due. Raises what `check_again` raises."""
+        return await self.check_again(every) if self.is_due(None, again_every) else self.table
+
     def identity(self) -> JsonObject:
         """Return what a position of this watcher belongs to."""
         table, options = self.table, self._options
@@ -87,8 +115,7 @@ class Examiner:
             "database": table.facts.database_oid,
             "table": table.facts.table_oid,
             "mode": options.mode,
-            "column": options.column,
-            "where": options.where,
+            **({} if options.mode == "log" else {"column": options.column, "where": options.where}),
             **({} if options.time_zone is None else {"time_zone": options.time_zone}),
         }
 
@@ -133,7 +160,7 @@ async def _examined(
         return findings, None
     lane.one_plan = facts.one_plan
     findings.append(judge_sessions(facts, client.most_sessions))
-    if options.columns or options.mode == "updated_at":
+    if options.columns or options.mode != "id":
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
     try:

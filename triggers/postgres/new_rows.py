@@ -36,6 +36,7 @@ from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
 from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.probes import Probes
@@ -52,6 +53,7 @@ MOST_EXAMINATIONS: Final = 5
 
 ReadT = TypeVar("ReadT")
 _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updated_at": RowsByUpdateReader}
+"""The readers of rows. Mode `log` has none: it reads changes."""
 
 
 class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
@@ -73,8 +75,10 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
         super().__init__(options, client, context)
-        self._mode = _READERS[options.mode]
-        self._examiner = Examiner(options, client, context, self._mode.trial)
+        self._log = LogReader(options, client, context) if options.mode == "log" else None
+        self._mode = _READERS.get(options.mode, RowsByIdReader)
+        trial = self._mode.trial if self._log is None else self._log.trial
+        self._examiner = Examiner(options, client, context, trial, None if self._log is None else self._log.check)
         self._reader: Reader[Any] | None = None
         self._shared_rest = SharedRest(client.probes, options.interval, self.wake)
         self._is_parked = False
@@ -104,7 +108,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return [*self._examiner.warnings, *(self._reader.findings() if self._reader is not None else ())]
+        changes = () if self._log is None else self._log.findings
+        return [*self._examiner.warnings, *changes, *(self._reader.findings() if self._reader is not None else ())]
 
     async def check(self) -> list[Finding]:
         findings = await self._examiner.check(self.examine_every)
@@ -116,6 +121,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return self._examiner.identity()
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
+        if self._log is not None:
+            return self.options.name_item(item)
         refuse_errors(await self.check())
         return await explain_row(self._examiner.table, item, position)
 
@@ -131,6 +138,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         finally:
             if not self._is_parked:
                 self._shared_rest.leave()
+            if self._log is not None:
+                await self._log.close()
 
     def join_shared_poll(self) -> float | None:
         if self._reader is None or self.context.is_alone or self.interval < self.probed_from:
@@ -165,6 +174,12 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return self._shared_rest.looked_at
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._log is not None:
+            examined = partial(self._examiner.current, self.check_again_every, self.examine_every)
+            async with aclosing(self._log.poll(examined, position)) as batches:
+                async for batch in batches:
+                    yield batch
+            return
         first: Position | None = None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
             self._reader, first = await resumed(self._mode, self._examiner.table, position)
@@ -205,6 +220,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         """Return the position at `start`, at `now`, at an id (exclusive) in mode `id`, or at a time in mode `updated_at`."""
         place = place_of_rewind(to, self.options.mode)
+        if self._log is not None:
+            return self._log.rewound(position)
         if place == "now":
             return Position(
                 watermark={"up_to": None, "rewound_to": "now"}, state=BEGIN_NOW, rows=RowChanges(clear=True)
@@ -214,7 +231,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return replace(reader.progress.position(), rows=RowChanges(clear=True))
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
-        return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
+        return self._log is None and kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
 
     async def _examine(self) -> None:
         """Examine the table and continue with it. Raises if detection is no longer exact."""

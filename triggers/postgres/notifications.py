@@ -74,7 +74,7 @@ class Notifications:
             wake()
 
 
-_EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE"}
+_EVENTS: Final = {"id": "INSERT", "updated_at": "INSERT OR UPDATE", "log": "INSERT OR UPDATE OR DELETE OR TRUNCATE"}
 _DEFINITION: Final = """\
 -- After this, PostgreSQL refuses PREPARE TRANSACTION in transactions that wrote to the table: one that notifies cannot be prepared.
 BEGIN;

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -12,7 +13,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
-from triggers.options import BatchOptions, Duration, parse_time
+from triggers.options import BatchOptions, Bytes, Duration, parse_time
 from triggers.postgres.sql import TableName, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
@@ -20,6 +21,13 @@ Place: TypeAlias = Literal["now", "all"] | int | datetime
 
 SMALLEST_ID: Final = -(2**63)
 _LARGEST_ID: Final = 2**63 - 1
+
+
+_PLACES: Final = {
+    "id": "start, now or an id",
+    "updated_at": "start, now or an ISO timestamp like 2026-11-20T09:00:00Z",
+    "log": "now",
+}
 
 
 def parse_place(value: Any) -> Any:
@@ -38,6 +46,8 @@ def check_place(place: Place, mode: str) -> None:
     """Raise ValueError for a place that a table watched in this mode does not have."""
     if mode == "id" and isinstance(place, datetime):
         raise ValueError("a timestamp needs mode: updated_at; with mode: id write now, all or an id")
+    if mode == "log" and place != "now":
+        raise ValueError("mode: log begins now; for rows that are there already, use mode: id beside it")
     if mode == "updated_at" and isinstance(place, int):
         raise ValueError("an id needs mode: id; with mode: updated_at write now, all or an ISO timestamp")
     if isinstance(place, int) and not SMALLEST_ID <= place <= _LARGEST_ID:
@@ -50,11 +60,13 @@ def place_of_rewind(to: str, mode: str) -> Place:
         place: Place = parse_place("all" if to == "start" else to)
         check_place(place, mode)
     except ValueError as error:
-        other = "an id" if mode == "id" else "an ISO timestamp like 2026-11-20T09:00:00Z"
-        raise ConfigurationError(
-            f"with mode: {mode} there is no rewind to {to!r}: write start, now or {other}"
-        ) from error
+        raise ConfigurationError(f"with mode: {mode} there is no rewind to {to!r}: write {_PLACES[mode]}") from error
     return place
+
+
+_OF_THE_LOG: Final = ("publication", "max_retained")
+_OF_ROWS: Final = ("column", "where", "unsafe_ids", "unsafe_where", "gap_alarm", "on_bad_row")
+"""Options of modes that read rows."""
 
 
 class RowBatch(BatchOptions):
@@ -71,7 +83,7 @@ class GapAlarm(BaseOptions):
 
 class NewRowsOptions(BaseOptions):
     table: str
-    mode: Literal["id", "updated_at"] = "id"
+    mode: Literal["id", "updated_at", "log"] = "id"
     column: str = "id"
     time_zone: str | None = None
     witness: str | None = Field(default=None, min_length=1)
@@ -87,6 +99,8 @@ class NewRowsOptions(BaseOptions):
     on_bad_row: Literal["stop", "report"] = "stop"
     lock_timeout: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0), le=timedelta(seconds=30))
     lateness: Annotated[Duration, Field(le=timedelta(hours=1))] | None = None
+    publication: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    max_retained: Annotated[Bytes, Field(ge=1_000_000)] = 10_000_000_000
 
     @model_validator(mode="before")
     @classmethod
@@ -127,6 +141,17 @@ class NewRowsOptions(BaseOptions):
         return self
 
     @model_validator(mode="after")
+    def _options_fit_the_log(self) -> Self:
+        others = _OF_ROWS if self.mode == "log" else _OF_THE_LOG
+        fields = type(self).model_fields
+        if given := [name for name, value in self if name in others and value != fields[name].default]:
+            reason = (
+                "mode: log reports every change of the table: remove" if self.mode == "log" else "mode: log alone has"
+            )
+            raise ValueError(f"{reason} {', '.join(given)}")
+        return self
+
+    @model_validator(mode="after")
     def _start_fits_the_mode(self) -> Self:
         try:
             check_place(self.start, self.mode)
@@ -135,12 +160,17 @@ class NewRowsOptions(BaseOptions):
         return self
 
     @property
+    def publication_name(self) -> str:
+        """The publication of mode `log`; without the option its name follows from the table's."""
+        return self.publication or f"asset_watcher_{hashlib.sha256(self.table.encode()).hexdigest()[:12]}"
+
+    @property
     def source(self) -> TableName:
         return TableName.parse(self.table)
 
     def name_item(self, item: str) -> Explanation:
         value = as_json(item)
-        if self.mode == "updated_at":
+        if self.mode != "id":
             return replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
         if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= _LARGEST_ID:
             return outside("it is no id: the watcher's rows have whole numbers")

@@ -87,7 +87,7 @@ class Session:
     """
 
     def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
-        self._connect = connect
+        self.connect = connect
         self._connection: asyncpg.Connection | None = None
         self._server = NO_SERVER
         self._limits: StatementLimits | None = None
@@ -127,7 +127,7 @@ class Session:
         if self._connection is None or self._connection.is_closed() or self._may_lead_elsewhere:
             await self.close()
             self._may_lead_elsewhere = False
-            self._connection, self._limits = await self._connect(), None
+            self._connection, self._limits = await self.connect(), None
             try:
                 self._server = await _server_of(self._connection)
             except BaseException:

@@ -22,6 +22,7 @@ from store.runs import queues
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.left_slots import slot_findings, slots_of
 from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
@@ -72,12 +73,13 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
+    left_slots = await slot_findings(configuration, stored.slots)
     for dag_id, findings in stored.queues.items():
         of_jobs[dag_id].extend(findings)
     for name in (name for name in stored.positions if name not in configuration.watchers):
         what = "has a position, and is not configured"
         remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
-        of_watchers[name] = [Finding.warning("position", what, remedy)]
+        of_watchers[name] = [Finding.warning("position", what, remedy), *left_slots.get(name, ())]
     judged: list[tuple[dict[str, Any], Sequence[Finding]]] = [
         *(({"watcher": name}, findings) for name, findings in sorted(of_watchers.items())),
         *(({"watcher": None, "job": dag_id}, findings) for dag_id, findings in sorted(of_jobs.items())),
@@ -99,9 +101,10 @@ async def _of_source(
 
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
-    """What the metadata database has: the watchers with a position, and findings about the queue of each job."""
+    """What the metadata database has: watchers with a position, slots of those not configured, findings about jobs' queues."""
 
     positions: Sequence[str] = ()
+    slots: Mapping[str, str] = field(default_factory=dict)
     queues: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
 
@@ -117,9 +120,10 @@ async def _stored(configuration: Configuration) -> _Stored:
             async with database.reading(DATABASE_PATIENCE) as connection:
                 queued, resolved = await queues.counted(connection), await aliases.resolved_ids(connection)
                 known = await positions.unowned(connection, ())
+                slots = await slots_of(connection, [name for name in known if name not in configuration.watchers])
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):
         return _Stored()
-    return _Stored(positions=known, queues=queue_findings(configuration, queued, resolved))
+    return _Stored(positions=known, slots=slots, queues=queue_findings(configuration, queued, resolved))
 
 
 async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:

@@ -93,8 +93,12 @@ class Clients:
     `children` are for triggers in processes of their own, which open their own clients.
     """
 
-    def __init__(self, connections: Mapping[str, BaseModel], tasks: TaskGroup, children: Children) -> None:
+    def __init__(
+        self, connections: Mapping[str, BaseModel], tasks: TaskGroup, children: Children, installation: str = ""
+    ) -> None:
         self.children = children
+        self.installation = installation
+        """The id of the metadata database; '' where a command does not know it."""
         self._connections = connections
         self._tasks = tasks
         self._open: dict[_Owner, _Open] = {}
@@ -223,6 +227,7 @@ async def open_trigger(
         dry_run=dry_run,
         has_position=has_position,
         max_batch_bytes=hosted.limits.max_bytes,
+        installation=clients.installation,
     )
     if isinstance(hosted.trigger, ForeignTrigger):
         async with hosted.trigger.open(clients.children, context) as isolated:

@@ -40,6 +40,9 @@ from watcher.triggerer.explaining import explain, name_item
 MOST_SHOWN: Final = 100
 """The largest number of events that a dry run shows. The rest is only counted."""
 
+NO_UNDO: Final = "the source forgets what lies before the new position"
+"""Why a rewind to a final position cannot be undone."""
+
 log = structlog.get_logger()
 
 
@@ -126,6 +129,8 @@ class Control:
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
             version = await rewind.rewind(connection, name, loaded.held.version, position, self.database.dialect)
+            if place.is_final:
+                await rewind.end_undo(connection, name, NO_UNDO)
             await self._record(connection, move, position.watermark)
         return self._moved(move, version, position.watermark, to=to)
 

@@ -201,7 +201,7 @@ def _rows_of_events(events: Sequence[AssetEvent], table: str | None) -> RowSelec
 
 def _table_and_column(events: Sequence[AssetEvent], table: str | None) -> tuple[str, str]:
     """The only table that events name, or `table`, and its column of ids. Raises `AssetJobError`."""
-    named = {(event.extra["table"], event.extra["column"]) for event in events}
+    named = {(event.extra["table"], event.extra.get("column", "")) for event in events}  # changes have no column
     if table is not None:
         named = {each for each in named if table_sql(each[0]) == table_sql(table)} or {(table, "id")}
     if len(named) != 1:

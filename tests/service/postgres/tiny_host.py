@@ -160,10 +160,14 @@ class TinyHost:
 
     async def catch_up(self) -> list[int]:
         """Poll until nothing is waiting, and return the reported ids."""
+        return ids_of(await self.drain())
+
+    async def drain(self) -> list[TriggerEvent]:
+        """Poll until nothing is waiting, and return the events."""
         before = len(self.committed.events)
         while not await self.poll():
             pass
-        return ids_of(self.committed.events[before:])
+        return self.committed.events[before:]
 
 
 @asynccontextmanager

@@ -73,12 +73,16 @@ def test_an_invalid_event_is_refused_in_a_sentence_with_and_without_findings(fin
         [*batch_contents(batch, BatchLimits())]
 
 
-def test_a_silent_position_arrives_as_a_silent_position() -> None:
-    batch = TriggerBatch(position=Position(watermark=1, state={}, silent=True))
-    frame, parts = received(batch_contents(batch, BatchLimits()))
+@pytest.mark.parametrize(
+    "position",
+    [Position(watermark=1, state={}, silent=True), Position(watermark=1, state={}, is_final=True)],
+    ids=["silent", "final"],
+)
+def test_a_position_arrives_as_it_was(position: Position) -> None:
+    frame, parts = received(batch_contents(TriggerBatch(position=position), BatchLimits()))
     arrived = parts.batch(frame["answer"]).position
     assert arrived is not None
-    assert arrived.silent
+    assert (arrived.silent, arrived.is_final) == (position.silent, position.is_final)
 
 
 @given(

@@ -153,6 +153,7 @@ def _position_json(position: Position) -> Frame:
         "watermark": position.watermark,
         "state": position.state,
         "silent": position.silent,
+        "is_final": position.is_final,
         "clear": rows.clear,
         "delete_below": rows.delete_below,
         "delete_chunks_below": rows.delete_chunks_below,
@@ -240,8 +241,10 @@ class Parts:
             delete_chunks_below=position.get("delete_chunks_below"),
             chunks=self._chunks,
         )
-        silent = bool(position["silent"])
-        return Position(watermark=position["watermark"], state=position["state"], rows=rows, silent=silent)
+        silent, is_final = bool(position["silent"]), bool(position["is_final"])
+        return Position(
+            watermark=position["watermark"], state=position["state"], rows=rows, silent=silent, is_final=is_final
+        )
 
     def stored(self, position: Frame | None) -> StoredPosition | None:
         """Make a stored position of the parts and of the `position` in the request that follows them."""

@@ -215,6 +215,7 @@ class Conversation:
             poll_timeout=timedelta(seconds=request["poll_timeout"]),
             is_alone=True,
             max_batch_bytes=self._limits.max_bytes,
+            installation=request["installation"],
         )
         self._trigger = trigger(options, client, context)
         return {}

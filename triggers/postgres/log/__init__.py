@@ -1,0 +1,1 @@
+"""Mode `log` of `postgres.new_rows`: every committed change of a table, read by SQL from a logical replication slot."""

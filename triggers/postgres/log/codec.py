@@ -1,0 +1,151 @@
+"""Keys and rows of changes, as JSON that equals what the other modes report of the same rows.
+
+The server converts them: the texts that it sent become values of their types again, and then JSON, by the expressions that
+the other modes apply to the rows of the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from triggers.base import JsonValue
+from triggers.errors import SourceChanged
+from triggers.postgres.bad_rows import refuse_unreadable
+from triggers.postgres.log.messages import PublishedRelation, RelationColumn, Unsent, Value, Values
+from triggers.postgres.log.place import LoggedChange
+from triggers.postgres.log.statements import TYPES_OF_VALUES
+from triggers.postgres.sql import primary_key_as_json, quoted, row_as_json
+from triggers.postgres.values import ValueType, parse_all, parse_rows, type_of
+from triggers.postgres.watched_table import WatchedTable
+
+Columns: TypeAlias = "tuple[RelationColumn, ...]"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class DecodedChange:
+    """The members of one change that hold values; `row` is None without `columns`, and for a DELETE."""
+
+    key: JsonValue = None
+    old_key: JsonValue = None
+    row: Mapping[str, JsonValue] | None = None
+    unchanged: Sequence[str] = ()
+    """The configured columns that were not sent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Conversion:
+    """How rows with certain columns become JSON."""
+
+    columns: Sequence[int]
+    """The places of the columns that are needed."""
+    statement: str
+    types: Mapping[str, ValueType]
+
+
+class RowCodec:
+    """Converts the changes of one watched table. A relation may have changed between two of them."""
+
+    def __init__(self, table: WatchedTable) -> None:
+        self.table = table
+        self._conversions: dict[Columns, _Conversion] = {}
+
+    async def decode(self, changes: Sequence[LoggedChange]) -> list[DecodedChange]:
+        """Return the values of each change. Raises `UnreadableRows` for a value that cannot be JSON, and `SourceChanged`."""
+        decoded = [DecodedChange()] * len(changes)
+        by_columns: dict[Columns, list[int]] = {}
+        for place, change in enumerate(changes):
+            if change.relation is not None:
+                by_columns.setdefault(tuple(change.relation.columns), []).append(place)
+        for places in by_columns.values():
+            some = [changes[place] for place in places]
+            for place, one in zip(places, await self._decode_alike(some), strict=True):
+                decoded[place] = one
+        return decoded
+
+    async def _decode_alike(self, changes: Sequence[LoggedChange]) -> list[DecodedChange]:
+        """Decode changes of relations with the same columns, by one statement. A change takes one or two of its rows."""
+        relation = changes[0].relation
+        assert relation is not None  # noqa: S101  the caller's
+        conversion = await self._conversion(relation)
+        values = [one for change in changes for one in _rows_of(change)]
+        texts = [[_text(row[place]) for row in values] for place in conversion.columns]
+        rows = iter(await self.table.fetch(conversion.statement, *texts))
+        decoded = []
+        for change in changes:
+            old = next(rows)["key"] if change.old is not None and change.new is not None else None
+            decoded.append(self._decoded(change, relation, conversion, next(rows), old))
+        return decoded
+
+    def _decoded(
+        self, change: LoggedChange, relation: PublishedRelation, conversion: _Conversion, row: Any, old: str | None
+    ) -> DecodedChange:
+        refuse_unreadable([row["key"], row["row"]])
+        key, old_key = parse_all([row["key"], old or row["key"]])
+        if change.new is None or row["row"] is None:
+            return DecodedChange(key=key, old_key=None if old_key == key else old_key)
+        names = {relation.columns[place].name for place in conversion.columns if change.new[place] is Unsent.TOAST}
+        if change.old is not None and relation.replica_identity == "f":
+            names = set()  # the row before was sent as a whole
+        [parsed] = parse_rows([row["row"]], conversion.types)
+        return DecodedChange(
+            key=key,
+            old_key=None if old_key == key else old_key,
+            row={name: value for name, value in parsed.items() if name not in names},
+            unchanged=[name for name in parsed if name in names],
+        )
+
+    async def _conversion(self, relation: PublishedRelation) -> _Conversion:
+        columns = tuple(relation.columns)
+        if columns not in self._conversions:
+            self._conversions[columns] = await self._made(columns)
+        return self._conversions[columns]
+
+    async def _made(self, columns: Columns) -> _Conversion:
+        facts, options = self.table.facts, self.table.options
+        sent = {column.name: place for place, column in enumerate(columns)}
+        if missing := [name for name in facts.primary_key if name not in sent]:
+            raise SourceChanged(
+                f"changes of {options.table} that were made before its primary key changed have no {', '.join(missing)}:"
+                f" `watcher rewind {self.table.watcher} --to now`, and read the table for what was changed before"
+            )
+        configured = [name for name in options.columns if name in sent]
+        needed = sorted({sent[name] for name in (*facts.primary_key, *configured)})
+        rows = await self.table.fetch(TYPES_OF_VALUES, [columns[place].type for place in needed])
+        catalogue = {row["oid"]: row for row in rows}
+        types = {columns[place].name: type_of(columns[place].type, catalogue) for place in needed}
+        casts = [f"{_base_name(columns[place].type, catalogue)} AS {quoted(columns[place].name)}" for place in needed]
+        key, row = primary_key_as_json(facts.primary_key, types), row_as_json(configured, types)
+        return _Conversion(columns=needed, statement=_statement(key, row, casts), types=types)
+
+
+def _statement(key: str, row: str, casts: Sequence[str]) -> str:
+    """Return a statement that takes an array of texts for each column, and returns key and row of each of their rows."""
+    numbers = range(1, len(casts) + 1)
+    arrays, given = ", ".join(f"${n}::text[]" for n in numbers), ", ".join(f"c{n}" for n in numbers)
+    typed = ", ".join(f"v.c{n}::{cast}" for n, cast in zip(numbers, casts, strict=True))
+    return (
+        f"SELECT x.key, x.row FROM unnest({arrays}) WITH ORDINALITY AS v({given}, place) CROSS JOIN LATERAL"  # noqa: S608
+        f" (SELECT {key} AS key, {row} AS row FROM (SELECT {typed}) r) x ORDER BY v.place"
+    )
+
+
+def _rows_of(change: LoggedChange) -> list[Values]:
+    """Return the row before, if its key may be another, and the row itself, whose unsent values the row before may know."""
+    old, new = change.old, change.new
+    if new is None:
+        return [old or ()]
+    if old is None:
+        return [new]
+    return [old, [before if after is Unsent.TOAST else after for before, after in zip(old, new, strict=True)]]
+
+
+def _text(value: Value) -> str | None:
+    return None if value is Unsent.TOAST else value
+
+
+def _base_name(oid: int, catalogue: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return the name of a type as SQL, of a domain that of its base: a constraint may be newer than the value."""
+    row = catalogue[oid]
+    return _base_name(row["base"], catalogue) if row["base"] else str(row["name"])
