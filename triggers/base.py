@@ -236,8 +236,7 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
     def source_identity(self) -> JsonValue:
         """The source that a position belongs to; called after `check`, and may hold what `check` read.
 
-        When it differs from the stored position's identity the host does not guess: the watcher is `blocked`. Name and
-        value of each member are shown to people.
+        If it differs from the stored position's identity, the watcher is `blocked`. People see each member's name and value.
         """
 
     @abstractmethod
@@ -251,8 +250,8 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
     def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  for those who override it
         """The position from which the watcher goes on after `watcher rewind NAME --to …`; called after `check`.
 
-        `position` is the stored one, None when there is none or when it was made from another source. `to` is as the person
-        wrote it: a time, an id, `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
+        `position` is the stored one, None if there is none from this source. `to` is as the person wrote it: a time, an id,
+        `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
         """
         raise ConfigurationError(f"this trigger cannot be rewound to {to!r}; write `rewound` for it")
 

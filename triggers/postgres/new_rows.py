@@ -173,13 +173,12 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def looked_at(self) -> float | None:
         return self._shared_rest.looked_at
 
-    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        if self._log is not None:
-            examined = partial(self._examiner.current, self.check_again_every, self.examine_every)
-            async with aclosing(self._log.poll(examined, position)) as batches:
-                async for batch in batches:
-                    yield batch
-            return
+    def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._log is None:
+            return self._poll_rows(position)
+        return self._log.poll(partial(self._examiner.current, self.check_again_every, self.examine_every), position)
+
+    async def _poll_rows(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         first: Position | None = None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
             self._reader, first = await resumed(self._mode, self._examiner.table, position)
