@@ -95,7 +95,7 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
 
         Raises `AssetJobError` for an event that has none, because its rows are not changes.
         """
-        for event in self._events(asset):
+        for event in self.in_order(asset):
             if "changes" not in event.extra:
                 raise AssetJobError(
                     f"the event {event.id} of {event.asset} has no changes: watch the table in mode: log, or name the asset that "
@@ -103,15 +103,21 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
                 )
         return self._collect("changes", asset)
 
+    @property
+    def last_id(self) -> int:
+        """The largest id of these events; 0 if there is none. Ids grow in the order of the commits."""
+        return max((event.id for events in self.values() for event in events), default=0)
+
     def _name(self, asset: str | Asset) -> str:
         return asset_key(asset, {name: events[0].uri for name, events in self.items() if events})
 
-    def _events(self, asset: str | Asset | None) -> list[AssetEvent]:
+    def in_order(self, asset: str | Asset | None = None) -> list[AssetEvent]:
+        """The events of all assets, or of one, oldest first."""
         lists = self.values() if asset is None else [self.get(self._name(asset), [])]
         return sorted((event for events in lists for event in events), key=_age)
 
     def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
-        return [item for event in self._events(asset) for item in event.extra.get(what, ())]
+        return [item for event in self.in_order(asset) for item in event.extra.get(what, ())]
 
 
 class PastEvents(Sequence[AssetEvent]):

@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,10 @@ class Version:
     """What the newest commit of the try's task instance recorded; None if there was none."""
     live: Collection[str]
     """The paths of the version's files."""
+    is_whole: bool
+    """Whether no file has rows that were deleted in place."""
+    memory: int | None
+    """The number of the file with what is remembered of merges; None: nothing was merged."""
     source: Any = field(repr=False)
     """The library's own object for this version."""
 
@@ -81,8 +85,21 @@ class VersionedTable(TargetTable):
         """Add columns to exactly this version. Raises `CommitConflict`."""
 
     @abstractmethod
-    def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
-        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`."""
+    def row_schema(self, version: Version) -> pa.Schema:
+        """The columns of the table's rows, with the types in which Spark exchanges rows with Python."""
+
+    @abstractmethod
+    def rows_by_file(self, version: Version) -> Iterator[tuple[str, pa.Table]]:
+        """The path of each file, as `publish` removes it, and its rows in `row_schema`. Raises `TargetFailed`."""
+
+    @abstractmethod
+    def publish(
+        self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
+    ) -> None:
+        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`.
+
+        A merge has a `memory`, and its files are not counted as those of the try.
+        """
 
     @abstractmethod
     def has_rows_of_run(self, version: Version) -> bool:
@@ -152,7 +169,7 @@ class VersionedTable(TargetTable):
 
     def replace(self, files: Sequence[DataFile]) -> None:
         """Make these files the rows of the task instance. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
-        for seconds in _pauses():
+        for seconds in pauses():
             version = self.load()
             if version is None and files:
                 raise TargetFailed(f"{self.location} was dropped while the run wrote to it: retry the run")
@@ -187,7 +204,7 @@ class VersionedTable(TargetTable):
 
     def ready(self, schema: pa.Schema, partition_by: Sequence[str]) -> Version:
         """Create the table, or add the columns that it lacks. Returns the version that has them all. Raises `TargetFailed`."""
-        for seconds in _pauses():
+        for seconds in pauses():
             version = self.load()
             try:
                 if version is None:
@@ -221,6 +238,10 @@ def _check_rewritten(table: VersionedTable, version: Version) -> None:
     """Raise `TargetFailed` unless the rewritten rows of the run were deleted: then there is nothing left to replace."""
     run = table.owner.run_id
     rewritten = f"rows of the run {run} in {table.location} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
+    if version.memory is not None:
+        raise TargetFailed(
+            f"{rewritten}, and a merge may have updated or deleted some of them by their keys: start a new run instead of this one"
+        )
     if not version.columns.has_run_column:
         raise TargetFailed(
             f"{rewritten}, and the table has no column `{RUN}` that tells which they are: restore the version before "
@@ -250,5 +271,6 @@ def _check_required(table: VersionedTable, version: Version, files: Sequence[Dat
             raise TargetFailed(f"{table.location} requires the column {name}, which is null in some rows: fill it")
 
 
-def _pauses() -> list[float]:
+def pauses() -> list[float]:
+    """The seconds to wait after each attempt that met a conflict."""
     return [min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) for attempt in range(_ATTEMPTS)]

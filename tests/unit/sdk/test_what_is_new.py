@@ -210,14 +210,6 @@ class Captured(Exception):
         self._origin = origin
 
 
-def test_the_rows_that_changes_leave_are_read_by_their_keys():
-    change = {"op": "insert", "key": 1, "lsn": "0/10", "xid": 7}
-    of_run = events(
-        customers={"table": "public.customers", "mode": "log", "changes": [change], "keys": [1], "deleted": [2]}
-    )
-    assert items_of(of_run, ()) == RowSelection(table="public.customers", column="", keys=(1,))
-
-
 def test_a_missing_package_is_named_with_the_remedies():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
