@@ -63,10 +63,10 @@ class Position:
     state: JsonObject
     rows: RowChanges = RowChanges()
     silent: bool = False
-    """Only the working state moved, and only because it must not grow too old. Neither a watermark nor its history nor a
-    line of the log is written, and a rewind can still be undone. Not for a first position, and not beside events."""
+    """Only the working state moved, lest it grow too old: no watermark, history or log line is written, and a rewind can
+    still be undone. Not for a first position, and not beside events."""
     is_final: bool = False
-    """The rewind that `rewound` answers cannot be undone, because the source forgets what lies before this position."""
+    """The rewind to here, from `rewound`, cannot be undone: the source forgets what lies before."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,15 +121,13 @@ class TriggerBatch:
     caught_up: bool = True
     """False: more is waiting right now, and the host does not pause before the next batch."""
     whole_since: float | None = None
-    """In the last batch of a poll that reached the end of the source: when that poll began, by `time.monotonic`. People
-    learn from it how far the watcher lags behind."""
+    """In the last batch of a poll that reached the source's end: when it began, by `time.monotonic`. It shows people the lag."""
     up_to: JsonValue = None
     """Beside `whole_since`: what the watermark's `up_to` would be now, where the clock moves it. Shown, and not written."""
     findings: Sequence[Finding] | None = None
     """All that people should know now, warnings of `check` among it; None: the findings of before stand."""
     rejected: Sequence[RejectedItem] = ()
-    """Rejected from here on: people see these items and may retry them. Each is named in the `rejected` of one of the
-    events, unless it was rejected before."""
+    """Rejected from here on. People may retry them. One of the events names each in `rejected`, unless it was rejected before."""
     settled: Sequence[RejectedItem] = ()
     """These items were rejected before, and are no more: they are emitted here, or gone."""
 
@@ -175,8 +173,8 @@ class TriggerContext:
 
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
     be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
-    `max_batch_bytes` bounds the events of one batch, as JSON: what is larger is to be divided. `has_position`: the watcher
-    continues from a position, which may have been made by an earlier release. `installation` identifies the metadata database.
+    `max_batch_bytes` bounds the events of one batch, as JSON. `has_position`: the watcher continues from a position, which an
+    earlier release may have made. `installation` identifies the metadata database.
     """
 
     watcher: str
@@ -238,8 +236,7 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
     def source_identity(self) -> JsonValue:
         """The source that a position belongs to; called after `check`, and may hold what `check` read.
 
-        When it differs from the stored position's identity the host does not guess: the watcher is `blocked`. Name and
-        value of each member are shown to people.
+        If it differs from the stored position's identity, the watcher is `blocked`. People see each member's name and value.
         """
 
     @abstractmethod
@@ -253,8 +250,8 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
     def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002  for those who override it
         """The position from which the watcher goes on after `watcher rewind NAME --to …`; called after `check`.
 
-        `position` is the stored one, None when there is none or when it was made from another source. `to` is as the person
-        wrote it: a time, an id, `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
+        `position` is the stored one, None if there is none from this source. `to` is as the person wrote it: a time, an id,
+        `start` or `now`. Raises `ConfigurationError` for a place the source does not have.
         """
         raise ConfigurationError(f"this trigger cannot be rewound to {to!r}; write `rewound` for it")
 

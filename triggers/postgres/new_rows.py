@@ -173,19 +173,18 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def looked_at(self) -> float | None:
         return self._shared_rest.looked_at
 
-    async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        if self._log is not None:
-            examined = partial(self._examiner.current, self.check_again_every, self.examine_every)
-            async with aclosing(self._log.poll(examined, position)) as batches:
-                async for batch in batches:
-                    yield batch
-            return
-        first: Position | None = None
+    def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        if self._log is None:
+            return self._poll_rows(position)
+        return self._log.poll(partial(self._examiner.current, self.check_again_every, self.examine_every), position)
+
+    async def _poll_rows(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+        unaltered, first = partial(_unaltered, self._examine, self.options.table), None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
             self._reader, first = await resumed(self._mode, self._examiner.table, position)
         if self._reader is None:
             start = self.options.start if position is None else "now"
-            self._reader = await self._unaltered(lambda: self._mode.begin(self._examiner.table, start))
+            self._reader = await unaltered(lambda: self._mode.begin(self._examiner.table, start))
             first = await self._reader.examination.begin()
         if first is not None:
             yield TriggerBatch(position=first, caught_up=False)
@@ -194,28 +193,15 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             self._reader.batches.remember_rejected(position.rejected)
         retried: Sequence[RejectedItem] = () if position is None else position.retried
         while retried:
-            batch, retried = await self._unaltered(partial(self._reader.retry, retried))
+            batch, retried = await unaltered(partial(self._reader.retry, retried))
             yield batch
         caught_up = False
         while not caught_up:
             if self._examiner.is_due(self._shared_rest.unchanged_at, self.check_again_every):
                 await self._examine()
-            batch = await self._unaltered(self._reader.poll)
+            batch = await unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
-
-    async def _unaltered(self, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
-        """Return what `read` returns while the table is as it was examined. If the table was altered, examine it and read again."""
-        for _ in range(MOST_EXAMINATIONS):
-            try:
-                return await read()
-            except Altered:
-                await self._examine()
-            except ConfigurationError as error:
-                if not (sqlstate_of(error) or "").startswith(NAMES_AND_RIGHTS):
-                    raise
-                await self._examine()  # the statement may succeed with the names and rights that the table has by now
-        raise SourceUnavailable(f"{self.options.table} is being altered; the next poll tries again")
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         """Return the position at `start`, at `now`, at an id (exclusive) in mode `id`, or at a time in mode `updated_at`."""
@@ -239,6 +225,20 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         if self._reader is not None:
             await self._reader.adopt(table.facts)
             self._shared_rest.adopt(self._reader)
+
+
+async def _unaltered(examine: Callable[[], Awaitable[None]], table: str, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
+    """Return what `read` returns while the table is as it was examined. If the table was altered, examine it and read again."""
+    for _ in range(MOST_EXAMINATIONS):
+        try:
+            return await read()
+        except Altered:
+            await examine()
+        except ConfigurationError as error:
+            if not (sqlstate_of(error) or "").startswith(NAMES_AND_RIGHTS):
+                raise
+            await examine()  # the statement may succeed with the names and rights that the table has by now
+    raise SourceUnavailable(f"{table} is being altered; the next poll tries again")
 
 
 class SharedRest:
