@@ -104,9 +104,9 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         return self._collect("changes", asset)
 
     @property
-    def last_id(self) -> int:
-        """The largest id of these events; 0 if there is none. Ids grow in the order of the commits."""
-        return max((event.id for events in self.values() for event in events), default=0)
+    def ids_by_lsn(self) -> Mapping[str, int]:
+        """The LSN of each change -> the id of its event. Ids of one watcher's events grow in the order of the commits."""
+        return {change["lsn"]: event.id for event in self.in_order() for change in event.extra.get("changes", ())}
 
     def _name(self, asset: str | Asset) -> str:
         return asset_key(asset, {name: events[0].uri for name, events in self.items() if events})

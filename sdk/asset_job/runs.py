@@ -210,7 +210,7 @@ class Run:
         from asset_job.tables.merged_part import arrow_types, changed_rows, merged_part  # noqa: PLC0415
 
         rows = changed_rows(
-            changes, key, self.triggering_asset_events.last_id, lambda ddl: arrow_types(self.spark, ddl)
+            changes, key, self.triggering_asset_events.ids_by_lsn, lambda ddl: arrow_types(self.spark, ddl)
         )
         return merged_part(table, rows, partition_by)
 

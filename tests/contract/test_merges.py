@@ -20,7 +20,7 @@ from asset_job.tables.versioned_table import CommitConflict, VersionedTable
 from tests.contract.tables import Delta, Kind, append, check_not_superseded
 from tests.contract.test_tables import fenced, kind, on_s3_too
 from tests.service.conftest import bucket, s3_server
-from tests.unit.sdk.test_merge_plans import Change, Source, runs_of, source_of
+from tests.unit.sdk.test_merge_plans import Change, Source, of_event, runs_of, source_of
 
 __all__ = ["bucket", "fenced", "kind", "s3_server"]
 
@@ -41,7 +41,7 @@ def merge(
     schema: pa.Schema | None = SCHEMA,
     partition_by: Sequence[str] = (),
 ) -> int:
-    rows = changed_rows(changes, merge_on, run, no_types, schema)
+    rows = changed_rows(changes, merge_on, of_event(run, changes), no_types, schema)
     return merged_part(table, rows, partition_by).rows
 
 
@@ -319,6 +319,6 @@ def test_columns_are_inferred_where_nobody_names_their_types(kind: Kind) -> None
         assert ddl == "`a` bigint, `big` string, `id` bigint"
         return pa.schema([("a", pa.int64()), ("big", pa.string()), ("id", pa.int64())])
 
-    rows = changed_rows([{**insert(1), "row": {"id": 1, "a": 2, "big": "0.10"}}], ["id"], 1, types)
+    rows = changed_rows([{**insert(1), "row": {"id": 1, "a": 2, "big": "0.10"}}], ["id"], {"0/1": 1}, types)
     merged_part(kind.table("first", 1), rows, ())
     assert contents(kind) == [(1, 2, "0.10")]

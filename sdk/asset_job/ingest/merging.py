@@ -17,7 +17,7 @@ from asset_job.sources.readers import inferred_schema, row_frames
 from asset_job.sources.request import ReadRequest, RowSelection
 from asset_job.tables.changes import Key, NetChange, NetChanges, key_text
 from asset_job.tables.key_search import typed_keys
-from asset_job.tables.merge_rows import ChangedRows, MergeRows, ReadRows, typed_values
+from asset_job.tables.merge_rows import ChangedRows, MergeRows, SourceRows, typed_values
 from asset_job.tables.merged_part import arrow_types, changed_rows
 
 
@@ -47,7 +47,7 @@ def _changed(run: Run, request: ReadRequest, options: IngestJobOptions, events: 
     rows = changed_rows(
         run.triggering_asset_events.changes(),
         options.dedupe_key,
-        events[-1].id,
+        run.triggering_asset_events.ids_by_lsn,
         lambda ddl: arrow_types(request.spark, ddl),
         None if request.schema is None else arrow_types(request.spark, request.schema),
     )
@@ -59,7 +59,7 @@ def _changed(run: Run, request: ReadRequest, options: IngestJobOptions, events: 
     return replace(rows, schema=pa.schema([source.field(name) for name in rows.names]))
 
 
-def _read(request: ReadRequest, options: IngestJobOptions, events: Sequence[AssetEvent]) -> ReadRows:
+def _read(request: ReadRequest, options: IngestJobOptions, events: Sequence[AssetEvent]) -> SourceRows:
     """The rows of the events' keys as they are now, and as deletions those that are gone or that the last event calls deleted."""
     living: dict[str, Key] = {}
     keys: dict[str, Key] = {}
@@ -80,14 +80,14 @@ def _read(request: ReadRequest, options: IngestJobOptions, events: Sequence[Asse
         rows = frame.toArrow().cast(arrow_schema(frame))
         places = _places(rows, list(living.values()), options.dedupe_key)
     known: Mapping[str, Any] = dict.fromkeys(rows.column_names)
-    mark = (0, events[-1].id)
+    mark = (events[-1].id, 0)
     changes = {
         text: NetChange(key=key, mark=mark, row=known, base=key)
         if text in places
         else NetChange(key=key, mark=mark, row=None)
         for text, key in keys.items()
     }
-    return ReadRows(changes=NetChanges(of_keys=changes), merge_on=options.dedupe_key, rows=rows, places=places)
+    return SourceRows(changes=NetChanges(of_keys=changes), merge_on=options.dedupe_key, rows=rows, places=places)
 
 
 def _key(value: Any) -> Key:

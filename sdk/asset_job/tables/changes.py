@@ -10,9 +10,9 @@ from typing import Any, TypeAlias
 from asset_job.errors import NoRetry
 
 Mark: TypeAlias = "tuple[int, int]"
-"""The place of a change in the order of commits: its LSN, and the id of the last event of its run.
+"""The place of a change in the order of commits: the id of its event, and its LSN, or 0 for a row that was read.
 
-The event decides between runs that have parts of one large transaction. A row that no LSN orders has 0 and the event.
+LSNs of different keys are not in that order, because transactions overlap. Those of one key are.
 """
 Key: TypeAlias = "tuple[Any, ...]"
 """The values of a row's key, as the events have them."""
@@ -38,7 +38,7 @@ class NetChanges:
     """What the changes of a run leave of a table. Rows that are not in `of_keys` were not touched since the table was emptied."""
 
     of_keys: Mapping[str, NetChange] = field(default_factory=dict)
-    """By the text of the key, see `key_text`."""
+    """The text of a key, from `key_text` -> what is left of it."""
     emptied: Mark | None = None
     """The place of the last TRUNCATE; None: there is none."""
 
@@ -48,15 +48,22 @@ def key_text(key: Key) -> str:
     return json.dumps(list(key), ensure_ascii=False)
 
 
-def net_changes(changes: Iterable[Mapping[str, Any]], merge_on: Sequence[str], event_id: int) -> NetChanges:
+def net_changes(
+    changes: Iterable[Mapping[str, Any]], merge_on: Sequence[str], event_ids: Mapping[str, int]
+) -> NetChanges:
     """Fold changes, which are in the order of their commits, by key. `merge_on` names the columns of the key in their order.
 
-    Raises `NoRetry` for a change that has no row, or whose key is not that of its row.
+    `event_ids`: LSN -> the id of the event that has the change. Raises `NoRetry` for a change that no event has, that has no
+    row, or whose key is not that of its row.
     """
     of_keys: dict[str, NetChange] = {}
     emptied: Mark | None = None
     for change in changes:
-        mark = (lsn_of(change), event_id)
+        if (event_id := event_ids.get(str(change["lsn"]))) is None:
+            raise NoRetry(
+                f"no event of this run has a change with the LSN {change['lsn']}: pass r.triggering_asset_events.changes()"
+            )
+        mark = (event_id, lsn_of(change))
         if change["op"] == "truncate":
             of_keys, emptied = {}, mark
             continue

@@ -16,6 +16,7 @@ from asset_job.tables.changes import Mark, NetChange, NetChanges, key_text
 
 MOST_KEYS: Final = 100_000
 """The keys that a table remembers, those that changed last."""
+_REMEDY: Final = "load a new table, and let a run that failed succeed before the next one is started"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +40,7 @@ class MergeMemory:
     def from_bytes(cls, content: bytes) -> MergeMemory:
         stored = json.loads(gzip.decompress(content))
         return cls(
-            keys={text: (lsn, event) for text, (lsn, event) in stored["keys"].items()},
+            keys={text: (event, lsn) for text, (event, lsn) in stored["keys"].items()},
             floor=_mark(stored["floor"]),
             emptied=_mark(stored["emptied"]),
             inheriting=_mark(stored["inheriting"]),
@@ -47,7 +48,19 @@ class MergeMemory:
 
     def is_forgotten(self, mark: Mark) -> bool:
         """Whether a key that is not among `keys` may have a newer change."""
-        return self.floor is not None and mark <= self.floor
+        return self.floor is not None and mark[0] <= self.floor[0]
+
+    def after_truncate(self, mark: Mark | None) -> MergeMemory:
+        """The memory after a TRUNCATE, if there is one that is newer than the last."""
+        if mark is None or (self.emptied is not None and mark <= self.emptied):
+            return self
+        return replace(self, keys={text: known for text, known in self.keys.items() if known > mark}, emptied=mark)
+
+    def has_newer(self, text: str, mark: Mark) -> bool:
+        """Whether the table has a newer change of a key than this one, or may have had one."""
+        known = self.keys.get(text)
+        is_gone = self.emptied is not None and mark < self.emptied
+        return is_gone or (self.is_forgotten(mark) if known is None else mark < known)
 
     def bounded(self, most: int) -> MergeMemory:
         """The memory with at most so many keys."""
@@ -85,28 +98,25 @@ def plan_merge(changes: NetChanges, memory: MergeMemory, *, recorded: bool, targ
     """
     if not recorded:
         _check_order(changes, memory, target)
-    empties = changes.emptied is not None and (memory.emptied is None or changes.emptied > memory.emptied)
-    emptied = changes.emptied if empties else memory.emptied
-    kept = {text: mark for text, mark in memory.keys.items() if not empties or emptied is None or mark > emptied}
+    rest = memory.after_truncate(changes.emptied)
     writes: dict[str, NetChange] = {}
     for text, change in changes.of_keys.items():
-        known = kept.get(text)
-        is_older = known is not None and change.mark < known
-        is_gone = emptied is not None and change.mark < emptied
-        if is_older or is_gone or (known is None and memory.is_forgotten(change.mark)):
+        known = rest.keys.get(text)
+        if rest.has_newer(text, change.mark):
             continue
         is_repeated = change.mark == known and change.row is not None  # a row that was given this key has it by now
         writes[text] = replace(change, base=change.key) if is_repeated else change
-    after = MergeMemory(
-        keys={**kept, **{text: change.mark for text, change in writes.items()}},
-        floor=memory.floor,
-        emptied=emptied,
-        inheriting=_latest(memory.inheriting, *(change.mark for change in writes.values() if change.inherited)),
+    inherited = (change.mark for change in writes.values() if change.inherited)
+    after = replace(
+        rest,
+        keys={**rest.keys, **{text: change.mark for text, change in writes.items()}},
+        inheriting=_latest(rest.inheriting, *inherited),
     )
+    empties = rest is not memory
     return MergePlan(
         writes=writes,
         empties=empties,
-        newer=frozenset(kept) if empties else frozenset(),
+        newer=frozenset(rest.keys) if empties else frozenset(),
         memory=after.bounded(MOST_KEYS),
     )
 
@@ -115,21 +125,36 @@ def _check_order(changes: NetChanges, memory: MergeMemory, target: str) -> None:
     """Raise `TargetFailed` if newer changes were merged before, and it is not known that these did not need the ones of this run."""
     marks = [change.mark for change in changes.of_keys.values()]
     marks += [changes.emptied] if changes.emptied else []
-    if memory.inheriting is not None and any(mark < memory.inheriting for mark in marks):
+    if memory.inheriting is not None and any(mark[0] < memory.inheriting[0] for mark in marks):
         raise TargetFailed(
             f"{target} has newer changes already, and one of them has kept a large value (TOAST) that the changes of this run may have "
-            "set: load the table anew, and let a run that failed succeed before the next one is started"
+            f"set: {_REMEDY}"
         )
-    for text, change in changes.of_keys.items():
-        if (text not in memory.keys and memory.is_forgotten(change.mark)) or _lacks_base(change, memory):
-            raise TargetFailed(
-                f"{target} has newer changes already, and it does not tell how the row with the key {text} was before them: load the "
-                "table anew, and let a run that failed succeed before the next one is started"
-            )
     if changes.emptied is not None and memory.is_forgotten(changes.emptied):
         raise TargetFailed(
-            f"{target} has more than {MOST_KEYS} changes already that are newer than the TRUNCATE in this run: load the table anew"
+            f"{target} has more than {MOST_KEYS} changes already that are newer than the TRUNCATE in this run: {_REMEDY}"
         )
+    for text, change in changes.of_keys.items():
+        _check_key(text, change, memory, target)
+
+
+def _check_key(text: str, change: NetChange, memory: MergeMemory, target: str) -> None:
+    known = memory.keys.get(text)
+    if (known is None and memory.is_forgotten(change.mark)) or _lacks_base(change, memory):
+        raise TargetFailed(
+            f"{target} has newer changes already, and it does not tell how the row with the key {text} was before them: {_REMEDY}"
+        )
+    if known is not None and _contradict(change.mark, known):
+        raise TargetFailed(
+            f"{target} has a change of the key {text} that is newer by its LSN or by its event, and older by the other: the source or "
+            "the metadata database was restored, so load a new table"
+        )
+
+
+def _contradict(mark: Mark, known: Mark) -> bool:
+    """Whether two changes of one key come in one order by their events, and in the other by their LSNs."""
+    by_event, by_lsn = mark[0] - known[0], mark[1] - known[1]
+    return 0 not in (mark[1], known[1]) and by_event * by_lsn < 0
 
 
 def _lacks_base(change: NetChange, memory: MergeMemory) -> bool:

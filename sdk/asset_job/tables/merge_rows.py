@@ -82,7 +82,7 @@ class ChangedRows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReadRows:
+class SourceRows:
     """The rows that were read from the source, as they are now."""
 
     changes: NetChanges

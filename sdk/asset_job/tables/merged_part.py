@@ -29,11 +29,11 @@ def arrow_types(spark: SparkSession, ddl: str) -> pa.Schema:
 def changed_rows(
     changes: Sequence[Mapping[str, Any]],
     merge_on: Sequence[str],
-    event_id: int,
+    event_ids: Mapping[str, int],
     types: Callable[[str], pa.Schema],
     schema: pa.Schema | None = None,
 ) -> ChangedRows:
-    """The changes of a run whose last event has this id, folded by key. Raises `AssetJobError` for what are no changes."""
+    """The changes of a run, folded by key; `event_ids` as `net_changes` takes them. Raises `AssetJobError` for what are no changes."""
     if not all("op" in each for each in changes):
         raise AssetJobError("merge_on takes changes: pass r.triggering_asset_events.changes()")
     if not merge_on:
@@ -41,7 +41,7 @@ def changed_rows(
             "changes are merged by key: name the key's columns, as in r.append(changes, …, merge_on=['id'])"
         )
     return ChangedRows(
-        changes=net_changes(changes, merge_on, event_id), merge_on=merge_on, schema=schema, types_by_ddl=types
+        changes=net_changes(changes, merge_on, event_ids), merge_on=merge_on, schema=schema, types_by_ddl=types
     )
 
 

@@ -79,7 +79,7 @@ class MergedFiles:
 
 
 @dataclass(kw_only=True)
-class _Scan:
+class _FileScan:
     """What reading the table's files finds."""
 
     removed: list[str] = field(default_factory=list)
@@ -165,7 +165,7 @@ class Merge:
             )
         return typed
 
-    def _scanned(self, plan: MergePlan) -> _Scan:
+    def _scanned(self, plan: MergePlan) -> _FileScan:
         """Read the table, and write the rows that stay of each file in which some do not."""
         changes = list(plan.writes.values())
         touched = {*self._typed_keys([change.key for change in changes])}
@@ -175,7 +175,7 @@ class Merge:
             )
         bases = {*self._typed_keys([change.base for change in changes if change.base is not None])}
         newer = {*self._typed_keys([tuple(json.loads(text)) for text in sorted(plan.newer)])}
-        scan, names = _Scan(), self._key_columns
+        scan, names = _FileScan(), self._key_columns
         for path, rows in self.table.rows_by_file(self.version):
             places = places_of(rows, names, touched | bases | newer)
             scan.bases.update({key: rows.slice(at[0], 1) for key, at in places.items() if key in bases})

@@ -125,7 +125,7 @@ class VersionedTable(TargetTable):
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema)  # using the frame itself would end its observation
         version = self.ready(arrow_schema(empty), partition_by)
-        columns = self._columns_in_files(frame.columns, version)
+        columns = _columns_in_files(self, frame.columns, version)
         folders = partition_aliases(frame.columns, partition_by)
         values = [_as_text(frame, name).alias(alias) for name, alias in zip(partition_by, folders, strict=True)]
         chosen = frame.select(*columns, *values)
@@ -142,16 +142,6 @@ class VersionedTable(TargetTable):
             schema=self.file_schema(version),
             result=self._result,
         )
-
-    def _columns_in_files(self, names: Sequence[str], version: Version) -> list[Column]:
-        """The frame's columns that the data files hold, under the table's names, and the run if the table has it."""
-        own = {name.lower(): name for name in version.columns.types}
-        columns = [
-            sql.col(quoted(name)).alias(own[name.lower()])
-            for name in names
-            if self.is_in_files(own[name.lower()], version)
-        ]
-        return [*columns, sql.lit(self.owner.run_id).alias(RUN)] if version.columns.has_run_column else columns
 
     def commit(self, rows: int) -> None:
         files = [DataFile.from_json(file) for file in json.loads(Path(self._result).read_text(encoding="utf-8"))]
@@ -226,6 +216,17 @@ class VersionedTable(TargetTable):
     def _result(self) -> str:
         """The file in which the tasks' writer lists what was written."""
         return str(Path(tempfile.gettempdir()) / f"asset_job-{self.attempt}.json")
+
+
+def _columns_in_files(table: VersionedTable, names: Sequence[str], version: Version) -> list[Column]:
+    """The frame's columns that the data files hold, under the table's names, and the run if the table has it."""
+    own = {name.lower(): name for name in version.columns.types}
+    columns = [
+        sql.col(quoted(name)).alias(own[name.lower()])
+        for name in names
+        if table.is_in_files(own[name.lower()], version)
+    ]
+    return [*columns, sql.lit(table.owner.run_id).alias(RUN)] if version.columns.has_run_column else columns
 
 
 def _as_text(frame: DataFrame, name: str) -> Column:

@@ -57,6 +57,11 @@ def source_of(random: Random, changes: int, *, keys: int = 3) -> Source:
     return source
 
 
+def of_event(number: int, changes: Sequence[Change]) -> dict[str, int]:
+    """All changes in one event with this id."""
+    return {each["lsn"]: number for each in changes if "lsn" in each}
+
+
 @dataclass
 class Target:
     """A table that does what plans say, as simply as possible."""
@@ -67,7 +72,10 @@ class Target:
 
     def merge(self, run: int, changes: Sequence[Change]) -> None:
         plan = plan_merge(
-            net_changes(changes, ["id"], run), self.memory, recorded=run in self.recorded, target="the table"
+            net_changes(changes, ["id"], of_event(run, changes)),
+            self.memory,
+            recorded=run in self.recorded,
+            target="the table",
         )
         before, after = self.rows, {k: row for k, row in self.rows.items() if not plan.empties or k in plan.newer}
         for text, change in plan.writes.items():
@@ -165,7 +173,7 @@ def change(**members: Any) -> Change:
 )
 def test_changes_that_cannot_be_merged_are_refused(given_change: Change, merge_on: list[str], sentence: str) -> None:
     with pytest.raises(NoRetry) as refused:
-        net_changes([given_change], merge_on, 1)
+        net_changes([given_change], merge_on, of_event(1, [given_change]))
     assert sentence in str(refused.value)
 
 
@@ -175,3 +183,21 @@ def test_lsns_are_ordered_as_numbers() -> None:
     late.merge(2, [second])
     late.merge(1, [first])
     assert late.by_id() == {}
+
+
+def test_overlapping_transactions_are_merged_in_the_order_of_their_events() -> None:
+    """A transaction that commits last has written its changes before that of another: its LSNs are lower."""
+    target = Target()
+    target.merge(1, [change(key=1, lsn="0/10", row={"id": 1, "a": 1, "big": 1})])
+    target.merge(2, [change(op="update", key=1, lsn="0/30", row={"id": 1, "a": 2}, unchanged=["big"])])
+    target.merge(3, [change(key=2, lsn="0/20", row={"id": 2, "a": 3, "big": 3})])
+    assert target.by_id() == {1: {"id": 1, "a": 2, "big": 1}, 2: {"id": 2, "a": 3, "big": 3}}
+
+
+@pytest.mark.parametrize(("event", "lsn"), [(9, "0/5"), (1, "0/20")])
+def test_a_restored_source_or_metadata_database_is_named(event: int, lsn: str) -> None:
+    target = Target(memory=MergeMemory(keys={"[1]": (5, 0x10)}))
+    with pytest.raises(
+        TargetFailed, match=r"the key \[1\] that is newer by its LSN or by its event, and older by the other"
+    ):
+        target.merge(event, [change(lsn=lsn)])
