@@ -84,6 +84,9 @@ class IngestConfig(Section, title="IngestOptions"):
     """Columns to partition by."""
     dedupe_key: str | tuple[str, ...] | None = None
     """Columns that identify a row. The table gets only one of several rows with the same values."""
+    merge: StrictBool = False
+    """Whether the table becomes what its source is: the run applies the changes of its events (`mode: log`), or the rows and
+    deletions of `mode: updated_at`, by `dedupe_key`. It needs `format: delta` or `iceberg`."""
     bad_records: Place | None = None
     """Folder for records that cannot be read as the schema says; null is `<target>_bad`."""
     max_bad_records: Annotated[StrictStr | StrictInt, AfterValidator(_check_share)] = "50%"
@@ -124,6 +127,15 @@ class IngestConfig(Section, title="IngestOptions"):
             if known and name.lower() not in lower:
                 raise ValueError(f"`{name}` is no column of the schema; {did_you_mean(name, known)}")
         return names
+
+    @field_validator("merge")
+    @classmethod
+    def _check_merge(cls, merge: bool, info: ValidationInfo) -> bool:
+        if merge and info.data.get("format") == "parquet":
+            raise ValueError("needs `format: delta` or `iceberg`: rows of a Parquet table cannot be changed or deleted")
+        if merge and not info.data.get("dedupe_key"):
+            raise ValueError("needs `dedupe_key`, the columns of the source's primary key in their order")
+        return merge
 
     @field_validator("input_options")
     @classmethod

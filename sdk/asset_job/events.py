@@ -90,13 +90,34 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         """The new rows themselves, oldest event first. Only events of watchers with `columns` have them."""
         return self._collect("rows", asset)
 
+    def changes(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
+        """The inserts, updates, deletes and truncates, in the order of their commits. Only events of `mode: log` have them.
+
+        Raises `AssetJobError` for an event that has none, because its rows are not changes.
+        """
+        for event in self.in_order(asset):
+            if "changes" not in event.extra:
+                raise AssetJobError(
+                    f"the event {event.id} of {event.asset} has no changes: watch the table in mode: log, or name the asset that "
+                    "has them, as in changes('customers')"
+                )
+        return self._collect("changes", asset)
+
+    @property
+    def ids_by_lsn(self) -> Mapping[str, int]:
+        """The LSN of each change -> the id of its event. Ids of one watcher's events grow in the order of the commits."""
+        return {change["lsn"]: event.id for event in self.in_order() for change in event.extra.get("changes", ())}
+
     def _name(self, asset: str | Asset) -> str:
         return asset_key(asset, {name: events[0].uri for name, events in self.items() if events})
 
-    def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
+    def in_order(self, asset: str | Asset | None = None) -> list[AssetEvent]:
+        """The events of all assets, or of one, oldest first."""
         lists = self.values() if asset is None else [self.get(self._name(asset), [])]
-        events = sorted((event for events in lists for event in events), key=_age)
-        return [item for event in events for item in event.extra.get(what, ())]
+        return sorted((event for events in lists for event in events), key=_age)
+
+    def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
+        return [item for event in self.in_order(asset) for item in event.extra.get(what, ())]
 
 
 class PastEvents(Sequence[AssetEvent]):

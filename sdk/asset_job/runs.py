@@ -165,13 +165,14 @@ class Run:
 
     def append(
         self,
-        frame: DataFrame,
+        frame: DataFrame | Sequence[Mapping[str, Any]],
         target: str,
         *,
         format: TableFormat = "parquet",  # noqa: A002 - as Spark's writers call it
         partition_by: str | Sequence[str] = (),
         schema_evolution: SchemaEvolution = "strict",
         connection: str | None = None,
+        merge_on: str | Sequence[str] = (),
     ) -> AppendedPart:
         """Make the frame this run's part of a table. A later try of the run replaces the whole part.
 
@@ -179,7 +180,9 @@ class Run:
         `<namespace>.<table>`. The part of a Parquet table is `<target>/run=<run_id>`, with dots for colons; in the other
         formats a run's rows are added by one commit. A frame with columns that such a table lacks is rejected, unless
         `schema_evolution` is `add_columns`. `connection` is needed only if there are several for S3, or several
-        catalogs. Raises `AssetJobError`, and `Fenced` before anything is changed if this try was superseded.
+        catalogs. With `merge_on`, the columns of the key, `frame` are changes of `r.triggering_asset_events.changes()`, which are
+        applied by key to a Delta or Iceberg table by one commit; a repetition changes nothing.
+        Raises `AssetJobError`, and `Fenced` before anything is changed if this try was superseded.
         """
         from asset_job.tables.parts import commit, stage  # noqa: PLC0415 - only jobs that write need it
         from asset_job.tables.targets import Target  # noqa: PLC0415
@@ -190,10 +193,26 @@ class Run:
                 f"{table.location} was appended to before, and a run has one part of a table: union the frames first"
             )
         columns = (partition_by,) if isinstance(partition_by, str) else tuple(partition_by)
-        appended = stage(table, frame, columns, self.check_not_superseded)
-        commit([appended], self.check_not_superseded)
+        if isinstance(frame, Sequence):
+            key = (merge_on,) if isinstance(merge_on, str) else tuple(merge_on)
+            appended = self._merge(table, frame, key, columns)
+        elif merge_on:
+            raise AssetJobError("merge_on takes changes, not a frame: pass r.triggering_asset_events.changes()")
+        else:
+            appended = stage(table, frame, columns, self.check_not_superseded)
+            commit([appended], self.check_not_superseded)
         self._appended.add(table.location)
         return appended
+
+    def _merge(
+        self, table: TargetTable, changes: Sequence[Mapping[str, Any]], key: Sequence[str], partition_by: Sequence[str]
+    ) -> AppendedPart:
+        from asset_job.tables.merged_part import arrow_types, changed_rows, merged_part  # noqa: PLC0415
+
+        rows = changed_rows(
+            changes, key, self.triggering_asset_events.ids_by_lsn, lambda ddl: arrow_types(self.spark, ddl)
+        )
+        return merged_part(table, rows, partition_by)
 
     def table(self, target: Target) -> TargetTable:
         """The table that a target names, for this try to write. Raises `AssetJobError`."""

@@ -67,6 +67,15 @@ class PrimaryKeys:
         return length_of(row["key"]) + 2
 
 
+class SoftDeletedKeys(PrimaryKeys):
+    """Mode `updated_at` with `soft_delete`: the keys of rows that count as deleted are listed by themselves."""
+
+    @staticmethod
+    def members(rows: Sequence[Any]) -> JsonObject:
+        living = [row["key"] for row in rows if not row["deleted"]]
+        return {"keys": parse_all(living), "deleted": parse_all([row["key"] for row in rows if row["deleted"]])}
+
+
 def events_of(
     names: type[RowNames],
     rows: Sequence[Any],

@@ -11,7 +11,7 @@ from typing import Any, Self
 from triggers.base import JsonValue, RejectedItem, StoredPosition, TriggerBatch
 from triggers.errors import SourceChanged, SourceUnavailable
 from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
-from triggers.postgres.batches import PrimaryKeys
+from triggers.postgres.batches import PrimaryKeys, SoftDeletedKeys
 from triggers.postgres.failures import STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.history_by_mode import HistoryByUpdate
 from triggers.postgres.ledger import LockSet
@@ -70,9 +70,8 @@ class RowsByUpdateReader(Reader[VersionMemory]):
 
     def __init__(self, table: WatchedTable, memory: VersionMemory) -> None:
         progress = ReadProgress(table, memory)
-        super().__init__(
-            table, progress, PartitionsByUpdate(table, progress), HistoryByUpdate(table, progress), PrimaryKeys
-        )
+        names = PrimaryKeys if table.options.soft_delete is None else SoftDeletedKeys
+        super().__init__(table, progress, PartitionsByUpdate(table, progress), HistoryByUpdate(table, progress), names)
         self._living = LivingTransactions(table)
         self._long_transactions = LongTransactions(table, table.options.gap_alarm)
         self._rows_are_below = memory.window.floor

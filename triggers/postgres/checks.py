@@ -89,12 +89,13 @@ def _policies(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
     cursor = () if options.mode == "log" else (options.column,)
-    missing = [name for name in (*cursor, *options.columns) if name not in facts.columns]
+    soft_delete = () if options.soft_delete is None else (options.soft_delete,)
+    missing = [name for name in (*cursor, *options.columns, *soft_delete) if name not in facts.columns]
     if missing:
         yield Finding.error(
             "columns",
             f"{options.table} has no column {', '.join(missing)}",
-            f"choose from {', '.join(facts.columns)}, with `column` and `columns`",
+            f"choose from {', '.join(facts.columns)}, with `column`, `columns` and `soft_delete`",
         )
 
 

@@ -89,6 +89,7 @@ class NewRowsOptions(BaseOptions):
     witness: str | None = Field(default=None, min_length=1)
     columns: tuple[str, ...] = ()
     where: str | None = Field(default=None, min_length=1)
+    soft_delete: str | None = None
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))
     start: Annotated[Place, BeforeValidator(parse_place)] = "now"
     batch: RowBatch = RowBatch()
@@ -121,12 +122,25 @@ class NewRowsOptions(BaseOptions):
             quoted(name)
         return value
 
+    @field_validator("soft_delete")
+    @classmethod
+    def _names_a_column(cls, value: str | None) -> str | None:
+        if value is not None:
+            quoted(value)
+        return value
+
     @field_validator("time_zone")
     @classmethod
     def _names_a_zone(cls, value: str | None) -> str | None:
         if value is not None and not re.fullmatch(r"[A-Za-z_]+(/[A-Za-z0-9_+-]+)*", value):
             raise ValueError("write UTC or the name of a time zone, such as Asia/Kolkata")
         return value
+
+    @model_validator(mode="after")
+    def _soft_delete_fits_the_mode(self) -> Self:
+        if self.soft_delete is not None and self.mode != "updated_at":
+            raise ValueError("soft_delete needs mode: updated_at, which finds the update that marks a row as deleted")
+        return self
 
     @model_validator(mode="after")
     def _time_zone_fits_the_mode(self) -> Self:

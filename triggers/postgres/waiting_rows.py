@@ -22,7 +22,7 @@ from triggers.postgres.bad_rows import (
 from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.kept_rows import NO_WITNESS
 from triggers.postgres.portions import length_of, size_of
-from triggers.postgres.sql import primary_key_as_json, row_as_json
+from triggers.postgres.sql import primary_key_as_json, quoted, row_as_json
 from triggers.postgres.update_statements import RowsByUpdate
 from triggers.postgres.values import parse_all
 from triggers.postgres.watched_table import WatchedTable
@@ -43,6 +43,8 @@ class WaitingRow:
     key: str
     size: int
     witness: bytes = NO_WITNESS
+    deleted: bool = False
+    """Whether the column `soft_delete` says so."""
 
     @property
     def json_key(self) -> JsonValue:
@@ -62,6 +64,7 @@ class WaitingRow:
             key=row["key"],
             size=row["size"],
             witness=row["witness"] or NO_WITNESS,
+            deleted=row["deleted"],
         )
 
 
@@ -92,7 +95,9 @@ class WaitingReader:
         """
         some = waiting[: self._fitting([row.size for row in waiting], self._table.max_batch_bytes // 4)]
         if not some or (not self._options.columns and self._options.where is None):
-            return HandledRows(count=len(some), rows=[{"key": row.key, "keep": True} for row in some])
+            return HandledRows(
+                count=len(some), rows=[{"key": row.key, "deleted": row.deleted, "keep": True} for row in some]
+            )
         return await (self._read_reporting(some) if reports else self._read_stopping(some))
 
     def keep(self, rows: Sequence[WaitingRow], handled: HandledRows, xmin: int) -> None:
@@ -144,7 +149,9 @@ class WaitingReader:
         self._refuse_huge(rest[0], sizes[0])
         count = self._fitting(sizes, self._table.max_batch_bytes // 2)
         kept = zip(rest[:count], rows, strict=False)
-        return count, [{**row, "key": waiting.key} for waiting, row in kept if row is not None]
+        return count, [
+            {**row, "key": waiting.key, "deleted": waiting.deleted} for waiting, row in kept if row is not None
+        ]
 
     async def _before_bad_row(self, some: Sequence[WaitingRow], error: UnreadableRows) -> Sequence[WaitingRow]:
         """Return the rows before the first bad one. Raises `BadRow` if that is the next row."""
@@ -221,6 +228,7 @@ def statements(
         where=where,
         row=row_as_json(columns, facts.types),
         size=size or size_of(columns, facts.columns),
+        deleted=_is_deleted(table),
         time_zone=options.time_zone,
         witness=facts.witness.sql,
     )
@@ -229,3 +237,12 @@ def statements(
 def key_as_object(columns: Sequence[str], key: Any) -> Mapping[str, JsonValue]:
     """Return a JSON key as a JSON object of the primary key's columns."""
     return dict(zip(columns, key if len(columns) > 1 else [key], strict=True))
+
+
+def _is_deleted(table: WatchedTable) -> str:
+    """Return an expression for whether a row counts as deleted: a boolean is true, any other column is not null."""
+    name = table.options.soft_delete
+    if name is None:
+        return "false"
+    column = f"{table.options.source.sql}.{quoted(name)}"
+    return f"{column} IS TRUE" if table.facts.columns[name] == "boolean" else f"{column} IS NOT NULL"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from asset_job.errors import StoreConflict
+from asset_job.ingest.merging import merge_rows
 from asset_job.ingest.plan import (
     BadRecordSummary,
     IngestDestination,
@@ -20,6 +21,7 @@ from asset_job.ingest.plan import (
 from asset_job.ingest.records import deduplicated, fields_of, inferred, joined, records, widened
 from asset_job.run_context import run
 from asset_job.runs import Run
+from asset_job.tables.merged_part import merged_part
 from asset_job.tables.parts import AppendedPart, commit, stage
 from asset_job.tables.targets import Target
 
@@ -45,6 +47,9 @@ class Ingest:
     def execute(self) -> None:
         """Load what the events name. Ends the run as skipped if they name nothing. Raises `AssetJobError`."""
         to = destination(self.options, self.run.outlets)
+        if self.options.merge:
+            self._merge(to)
+            return
         inputs = ingest_inputs(self.run.triggering_asset_events, self.options.input_format)
         if not inputs:
             self.run.skip("the events of this run name neither files nor rows")
@@ -70,6 +75,15 @@ class Ingest:
         if self.options.on_unrepresentable == "null":
             summary["nulled_values"] = counts.nulled
         self._report(to, summary)
+
+    def _merge(self, to: IngestDestination) -> None:
+        if not self.run.triggering_asset_events:
+            self.run.skip("no event started this run, so there is nothing to merge")
+        schema = self.options.schema or self.run.asset_store[to.outlet].get("schema")
+        rows = merge_rows(self.run, self.options, schema)
+        merged = merged_part(self.run.table(self._target(to)), rows, self.options.partition_by)
+        gone = sum(change.row is None for change in rows.changes.of_keys.values())
+        self._report(to, {"rows_loaded": merged.rows, "rows_deleted": gone})
 
     def _tell(self, summary: BadRecordSummary, to: IngestDestination) -> None:
         """Report the bad records with the run. Raises `NoRetry` if they are too many."""

@@ -26,6 +26,7 @@ class IngestJobOptions:
     schema: str | None = None
     partition_by: tuple[str, ...] = ()
     dedupe_key: tuple[str, ...] = ()
+    merge: bool = False
     bad_records: str | None = None
     max_bad_records: str | int = "50%"
     input_format: str | None = None
@@ -45,6 +46,7 @@ class IngestJobOptions:
             schema=content.get("schema"),
             partition_by=_names(content.get("partition_by")),
             dedupe_key=_names(content.get("dedupe_key")),
+            merge=bool(content.get("merge")),
             bad_records=content.get("bad_records"),
             max_bad_records=cls.max_bad_records if (most := content.get("max_bad_records")) is None else most,
             input_format=content.get("input_format"),

@@ -61,6 +61,21 @@ def _in_utc(kind: Any) -> Any:
     return kind
 
 
+def with_small_offsets(kind: pa.DataType) -> pa.DataType:
+    """The same type with offsets of 32 bits, as Spark exchanges it."""
+    if pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(with_small_offsets(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([each.with_type(with_small_offsets(each.type)) for each in kind])
+    if pa.types.is_map(kind):
+        return pa.map_(with_small_offsets(kind.key_type), kind.item_field.with_type(with_small_offsets(kind.item_type)))
+    return kind
+
+
 def lines_of_part(pieces: Iterable[bytes], begin: int, end: int) -> Iterator[bytes]:
     """The lines that begin at a byte from `begin` to before `end`, so that each line of a file is in one of its parts.
 

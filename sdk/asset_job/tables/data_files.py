@@ -61,6 +61,9 @@ class TableStorage:
     def put(self, name: str, content: Path | bytes, *, mode: str = "overwrite") -> None:
         obstore.put(self._store, self._key(name), content, mode=mode)  # type: ignore[arg-type]
 
+    def get(self, name: str) -> bytes:
+        return bytes(obstore.get(self._store, self._key(name)).bytes())
+
     def delete(self, name: str) -> None:
         obstore.delete(self._store, self._key(name))
 
@@ -107,7 +110,7 @@ class DataFileWriter(DataSourceArrowWriter):
     result: str
     """A file on the driver's machine; `commit` lists the written files there as JSON."""
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenDataFiles:
         context = TaskContext.get()
         first = _MOST_FILES * (context.taskAttemptId() if context else 0)
         files = parquet_files(iterator, self.columns, self.schema)

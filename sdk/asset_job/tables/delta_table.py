@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 from uuid import uuid4
 
 import obstore
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _KNOWN_FEATURES = {"appendOnly", "invariants", "timestampNtz", "changeDataFeed", "deletionVectors", "v2Checkpoint"}
 """The writer features that demand nothing of a writer that only adds and removes whole files. Invariants are checked for."""
+_MERGE = "asset_watcher.merge"
 _ALREADY_EXISTS = "already exists"
 
 
@@ -73,7 +74,9 @@ class DeltaLakeTable(VersionedTable):
                     required=frozenset(field["name"] for field in fields if not field["nullable"]),
                 ),
                 record=self._record(table),
-                live=_live(table),
+                live=(live := _live(table)),
+                is_whole=len(live) == len(table.file_uris()),
+                memory=table.transaction_version(_MERGE),
                 source=table,
             )
 
@@ -97,14 +100,33 @@ class DeltaLakeTable(VersionedTable):
                 Schema.from_arrow(nullable).fields, commit_properties=CommitProperties(max_commit_retries=0)
             )
 
-    def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
+    def row_schema(self, version: Version) -> pa.Schema:
+        return pa.schema(version.source.schema().to_arrow())
+
+    def rows_by_file(self, version: Version) -> Iterator[tuple[str, pa.Table]]:
+        with self._errors():
+            paths = pa.table(version.source.get_add_actions()).column("path").to_pylist()
+            fragments = {each.path: each for each in version.source.to_pyarrow_dataset().get_fragments()}
+        schema = self.row_schema(version)
+        for path in paths:
+            with self._errors():
+                rows = fragments[unquote(path)].to_table(schema=schema)
+            yield unquote(path), rows  # RemoveAction quotes it again
+
+    def publish(
+        self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
+    ) -> None:
         table, now = version.source, int(time.time() * 1000)
         columns = version.columns.partition_by
         actions = [
             *(RemoveAction(path, data_change=True, deletion_timestamp=now) for path in removed),
             *(_added(file, version.columns, now) for file in files),
         ]
-        recorded = [Transaction(self.writer.id, self.writer.try_number), Transaction(self._files_id, len(files))]
+        recorded = [
+            Transaction(self.writer.id, self.writer.try_number),
+            Transaction(self._files_id, len(files) if memory is None else 0),
+            *([] if memory is None else [Transaction(_MERGE, memory)]),
+        ]
         with self._errors():
             table.create_write_transaction(
                 actions,

@@ -28,6 +28,7 @@ from pyiceberg.typedef import Record as PartitionRecord
 from pyiceberg.types import DecimalType, ListType, MapType, StringType, StructType
 
 from asset_job.errors import AssetJobError, TargetFailed
+from asset_job.sources.arrow import with_small_offsets
 from asset_job.sources.s3_objects import S3Access, first_line
 from asset_job.tables.columns import Columns
 from asset_job.tables.data_files import DataFile, TableStorage
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 _FIRST_PARTITION_FIELD = 1000
 _TRY = "asset_watcher.try."
 _FILES = "asset_watcher.files."
+_MERGE = "asset_watcher.merge"
 _NO_RETRIES = {"commit.retry.num-retries": "0"}
 _S3_PROPERTIES = {
     "access_key_id": "s3.access-key-id",
@@ -92,7 +94,7 @@ class IcebergTable(VersionedTable):
                 table = self.catalog.load_table(self.name)
             except NoSuchTableError:
                 return None
-            schema = table.schema()
+            schema, tasks = table.schema(), list(table.scan().plan_files())
             return Version(
                 columns=Columns(
                     types={column.name: _text(column.field_type) for column in schema.fields},
@@ -100,7 +102,9 @@ class IcebergTable(VersionedTable):
                     required=frozenset(column.name for column in schema.fields if column.required),
                 ),
                 record=self._record(table),
-                live=frozenset(task.file.file_path for task in table.scan().plan_files() if not task.delete_files),
+                live=frozenset(task.file.file_path for task in tasks if not task.delete_files),
+                is_whole=not any(task.delete_files for task in tasks),
+                memory=None if (number := table.properties.get(_MERGE)) is None else int(number),
                 source=_without_retries(table),
             )
 
@@ -125,7 +129,23 @@ class IcebergTable(VersionedTable):
         with self._errors(), version.source.update_schema() as update:
             update.union_by_name(pa.schema([column.with_nullable(True) for column in columns]))
 
-    def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
+    def row_schema(self, version: Version) -> pa.Schema:
+        schema = schema_to_pyarrow(version.source.schema(), include_field_ids=False)
+        return pa.schema([column.with_type(with_small_offsets(column.type)) for column in schema])
+
+    def rows_by_file(self, version: Version) -> Iterator[tuple[str, pa.Table]]:
+        schema = self.row_schema(version)
+        with self._errors():
+            scan = version.source.scan()
+            tasks = list(scan.plan_files())
+        for task in tasks:
+            with self._errors():
+                rows = _rows(version.source, scan, [task]).select(schema.names).cast(schema)
+            yield task.file.file_path, rows
+
+    def publish(
+        self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
+    ) -> None:
         """Commit a new snapshot, also without files: another try that loaded the previous snapshot then meets a conflict."""
         table: Table = version.source
         digest = self.writer.digest
@@ -137,9 +157,11 @@ class IcebergTable(VersionedTable):
                         snapshot.delete_data_file(task.file)
                 for file in files:
                     snapshot.append_data_file(self._added(version, file))
-            transaction.set_properties(
-                {f"{_TRY}{digest}": str(self.writer.try_number), f"{_FILES}{digest}": str(len(files))}
-            )
+            recorded = {
+                f"{_TRY}{digest}": str(self.writer.try_number),
+                f"{_FILES}{digest}": str(len(files) if memory is None else 0),
+            }
+            transaction.set_properties(recorded if memory is None else {**recorded, _MERGE: str(memory)})
 
     def has_rows_of_run(self, version: Version) -> bool:
         with self._errors():

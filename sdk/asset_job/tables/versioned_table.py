@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,10 @@ class Version:
     """What the newest commit of the try's task instance recorded; None if there was none."""
     live: Collection[str]
     """The paths of the version's files."""
+    is_whole: bool
+    """Whether no file has rows that were deleted in place."""
+    memory: int | None
+    """The number of the file with what is remembered of merges; None: nothing was merged."""
     source: Any = field(repr=False)
     """The library's own object for this version."""
 
@@ -81,8 +85,21 @@ class VersionedTable(TargetTable):
         """Add columns to exactly this version. Raises `CommitConflict`."""
 
     @abstractmethod
-    def publish(self, version: Version, removed: Collection[str], files: Sequence[DataFile]) -> None:
-        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`."""
+    def row_schema(self, version: Version) -> pa.Schema:
+        """The columns of the table's rows, with the types in which Spark exchanges rows with Python."""
+
+    @abstractmethod
+    def rows_by_file(self, version: Version) -> Iterator[tuple[str, pa.Table]]:
+        """The path of each file, as `publish` removes it, and its rows in `row_schema`. Raises `TargetFailed`."""
+
+    @abstractmethod
+    def publish(
+        self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
+    ) -> None:
+        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`.
+
+        A merge has a `memory`, and its files are not counted as those of the try.
+        """
 
     @abstractmethod
     def has_rows_of_run(self, version: Version) -> bool:
@@ -108,7 +125,7 @@ class VersionedTable(TargetTable):
     def stage(self, frame: DataFrame, partition_by: Sequence[str]) -> None:
         empty = frame.sparkSession.createDataFrame([], frame.schema)  # using the frame itself would end its observation
         version = self.ready(arrow_schema(empty), partition_by)
-        columns = self._columns_in_files(frame.columns, version)
+        columns = _columns_in_files(self, frame.columns, version)
         folders = partition_aliases(frame.columns, partition_by)
         values = [_as_text(frame, name).alias(alias) for name, alias in zip(partition_by, folders, strict=True)]
         chosen = frame.select(*columns, *values)
@@ -126,16 +143,6 @@ class VersionedTable(TargetTable):
             result=self._result,
         )
 
-    def _columns_in_files(self, names: Sequence[str], version: Version) -> list[Column]:
-        """The frame's columns that the data files hold, under the table's names, and the run if the table has it."""
-        own = {name.lower(): name for name in version.columns.types}
-        columns = [
-            sql.col(quoted(name)).alias(own[name.lower()])
-            for name in names
-            if self.is_in_files(own[name.lower()], version)
-        ]
-        return [*columns, sql.lit(self.owner.run_id).alias(RUN)] if version.columns.has_run_column else columns
-
     def commit(self, rows: int) -> None:
         files = [DataFile.from_json(file) for file in json.loads(Path(self._result).read_text(encoding="utf-8"))]
         if sum(file.rows for file in files) != rows:
@@ -152,7 +159,7 @@ class VersionedTable(TargetTable):
 
     def replace(self, files: Sequence[DataFile]) -> None:
         """Make these files the rows of the task instance. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
-        for seconds in _pauses():
+        for seconds in pauses():
             version = self.load()
             if version is None and files:
                 raise TargetFailed(f"{self.location} was dropped while the run wrote to it: retry the run")
@@ -187,7 +194,7 @@ class VersionedTable(TargetTable):
 
     def ready(self, schema: pa.Schema, partition_by: Sequence[str]) -> Version:
         """Create the table, or add the columns that it lacks. Returns the version that has them all. Raises `TargetFailed`."""
-        for seconds in _pauses():
+        for seconds in pauses():
             version = self.load()
             try:
                 if version is None:
@@ -211,6 +218,17 @@ class VersionedTable(TargetTable):
         return str(Path(tempfile.gettempdir()) / f"asset_job-{self.attempt}.json")
 
 
+def _columns_in_files(table: VersionedTable, names: Sequence[str], version: Version) -> list[Column]:
+    """The frame's columns that the data files hold, under the table's names, and the run if the table has it."""
+    own = {name.lower(): name for name in version.columns.types}
+    columns = [
+        sql.col(quoted(name)).alias(own[name.lower()])
+        for name in names
+        if table.is_in_files(own[name.lower()], version)
+    ]
+    return [*columns, sql.lit(table.owner.run_id).alias(RUN)] if version.columns.has_run_column else columns
+
+
 def _as_text(frame: DataFrame, name: str) -> Column:
     """A column's values as texts. Moments are told apart by their microseconds, because a clock repeats an hour in autumn."""
     column = sql.col(quoted(name))
@@ -221,6 +239,10 @@ def _check_rewritten(table: VersionedTable, version: Version) -> None:
     """Raise `TargetFailed` unless the rewritten rows of the run were deleted: then there is nothing left to replace."""
     run = table.owner.run_id
     rewritten = f"rows of the run {run} in {table.location} were rewritten by others (OPTIMIZE, MERGE, DELETE)"
+    if version.memory is not None:
+        raise TargetFailed(
+            f"{rewritten}, and a merge may have updated or deleted some of them by their keys: start a new run instead of this one"
+        )
     if not version.columns.has_run_column:
         raise TargetFailed(
             f"{rewritten}, and the table has no column `{RUN}` that tells which they are: restore the version before "
@@ -250,5 +272,6 @@ def _check_required(table: VersionedTable, version: Version, files: Sequence[Dat
             raise TargetFailed(f"{table.location} requires the column {name}, which is null in some rows: fill it")
 
 
-def _pauses() -> list[float]:
+def pauses() -> list[float]:
+    """The seconds to wait after each attempt that met a conflict."""
     return [min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE) for attempt in range(_ATTEMPTS)]

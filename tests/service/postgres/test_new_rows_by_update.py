@@ -437,3 +437,37 @@ async def test_a_restart_ends_open_writers_and_keeps_prepared_ones(mortal_server
         await again.execute("COMMIT PREPARED 'waiting'")
         assert await host.catch_up() == [1]
         await again.close()
+
+
+@pytest.mark.parametrize(("kind", "mark"), [("timestamptz", "now()"), ("boolean", "true")])
+async def test_rows_that_are_marked_as_deleted_are_listed_apart(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection, kind: str, mark: str
+) -> None:
+    await customers.execute(f"ALTER TABLE customers ADD gone {kind}")
+    await insert(customers, 1, 2, 3)
+    async with hosted(postgres_database.dsn, **OPTIONS, soft_delete="gone") as host:
+        await customers.execute(f"UPDATE customers SET gone = {mark} WHERE id IN (1, 3)")
+        await customers.execute("UPDATE customers SET note = 'b' WHERE id = 2")
+        await host.catch_up()
+        await customers.execute("UPDATE customers SET gone = NULL WHERE id = 1")
+        await host.catch_up()
+    named = [
+        (sorted(event.payload["keys"]), sorted(event.payload["deleted"]), event.count)
+        for event in host.committed.events
+    ]
+    assert named == [([2], [1, 3], 3), ([1], [], 1)]
+
+
+async def test_marked_rows_have_their_columns(
+    postgres_database: PostgresDatabase, customers: asyncpg.Connection
+) -> None:
+    await customers.execute("ALTER TABLE customers ADD gone boolean")
+    async with hosted(postgres_database.dsn, **OPTIONS, columns=["id"], soft_delete="gone") as host:
+        await customers.execute("INSERT INTO customers (id, gone) VALUES (1, true), (2, false)")
+        await host.catch_up()
+    [event] = host.committed.events
+    assert (event.payload["keys"], event.payload["deleted"], event.payload["rows"]) == (
+        [2],
+        [1],
+        [{"id": 1}, {"id": 2}],
+    )

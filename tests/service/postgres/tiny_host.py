@@ -25,7 +25,8 @@ def ids_of(events: list[TriggerEvent]) -> list[int]:
     for event in events:
         payload: Any = event.payload
         ranges = payload.get("ranges", ())
-        numbers = payload.get("keys") or [number for low, high in ranges for number in range(low, high + 1)]
+        keys = [*payload.get("keys", ()), *payload.get("deleted", ())]
+        numbers = keys or [number for low, high in ranges for number in range(low, high + 1)]
         assert len(numbers) == event.count
         ids += numbers
     return ids

@@ -66,6 +66,11 @@ JOB = "jobs: {{j: {{schedule: landing, {}, spark: {{application: builtin:ingest,
                 f"spark.options.{sentence}",
             )
             for options, sentence in (
+                (
+                    "merge: true, dedupe_key: id",
+                    "merge: needs `format: delta` or `iceberg`: rows of a Parquet table cannot",
+                ),
+                ("format: delta, merge: true", "merge: needs `dedupe_key`, the columns of the source's primary key"),
                 ("max_bad_records: 101%", "max_bad_records: must be a share such as `50%`, or a number of records"),
                 ("max_bad_records: -1", "max_bad_records: must be a share such as `50%`"),
                 ("max_bad_records: some", "max_bad_records: must be a share such as `50%`"),

@@ -210,16 +210,34 @@ class Captured(Exception):
         self._origin = origin
 
 
-def test_the_rows_that_changes_leave_are_read_by_their_keys():
-    change = {"op": "insert", "key": 1, "lsn": "0/10", "xid": 7}
-    of_run = events(
-        customers={"table": "public.customers", "mode": "log", "changes": [change], "keys": [1], "deleted": [2]}
-    )
-    assert items_of(of_run, ()) == RowSelection(table="public.customers", column="", keys=(1,))
-
-
 def test_a_missing_package_is_named_with_the_remedies():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "obstore", None)
         with pytest.raises(SourceFailed, match=r"^obstore missing in the .*: install it there, or .*\(hadoop-aws"):
             require("pyarrow", "obstore")
+
+
+INSERT = {"op": "insert", "key": 1, "lsn": "0/10", "xid": 7, "row": {"id": 1}}
+DELETE = {"op": "delete", "key": 1, "lsn": "0/20", "xid": 8}
+
+
+def test_changes_come_in_the_order_of_their_events():
+    later = event(5, "customers", "2026-11-20T09:00:00Z", changes=[DELETE], keys=[], deleted=[1])
+    of_run = TriggeringAssetEvents(
+        {"customers": [later, event(4, "customers", "2026-11-20T09:00:00Z", changes=[INSERT])]}
+    )
+    assert of_run.changes() == of_run.changes("customers") == [INSERT, DELETE]
+
+
+def test_an_event_without_changes_is_refused_by_name():
+    of_run = events(customers={"changes": [INSERT]}, landing={"files": [A]})
+    with pytest.raises(AssetJobError, match="the event 1 of landing has no changes: watch the table in mode: log"):
+        of_run.changes()
+    assert of_run.changes("customers") == [INSERT]
+
+
+def test_the_rows_that_changes_leave_are_read_by_their_keys():
+    of_run = events(
+        customers={"table": "public.customers", "mode": "log", "changes": [INSERT], "keys": [1], "deleted": [2]}
+    )
+    assert items_of(of_run, ()) == RowSelection(table="public.customers", column="", keys=(1,))

@@ -81,6 +81,8 @@ def test_the_margin_for_clocks_depends_on_the_trigger_unless_it_is_configured(
         ({"interval": "0s"}, "greater than 0"),
         ({"columns": [""]}, "an SQL name is not empty"),
         ({"table": "public."}, "an SQL name is not empty"),
+        ({"soft_delete": "gone"}, "soft_delete needs mode: updated_at"),
+        ({"mode": "log", "soft_delete": "gone"}, "soft_delete"),
         ({"time_zone": "UTC"}, "time_zone needs mode: updated_at"),
         ({"mode": "updated_at", "time_zone": "UTC+3"}, "write UTC or the name of a time zone"),
         ({"mode": "updated_at", "time_zone": "UTC' OR '"}, "write UTC or the name of a time zone"),
