@@ -39,13 +39,17 @@ class Finding:
     """One result of a start-up check. `message` says what was found, `remedy` what to do about it ('' when ok)."""
 
     check: str
-    level: Literal["ok", "warning", "error"]
+    level: Literal["ok", "info", "warning", "error"]
     message: str
     remedy: str = ""
 
     @classmethod
     def ok(cls, check: str, message: str) -> Self:
         return cls(check=check, level="ok", message=message)
+
+    @classmethod
+    def info(cls, check: str, message: str, remedy: str) -> Self:
+        return cls(check=check, level="info", message=message, remedy=remedy)
 
     @classmethod
     def warning(cls, check: str, message: str, remedy: str) -> Self:

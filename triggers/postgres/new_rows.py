@@ -108,6 +108,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()
 
+    def recognizes(self, stored: JsonValue) -> bool:
+        return self._examiner.recognizes(stored)
+
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         unclosed = super().events(position)
         del position  # it may be large
@@ -168,23 +171,26 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             yield batch
         caught_up = False
         while not caught_up:
-            await self._examine_if_due()
+            if self._examiner.is_due(self._shared_rest.unchanged_at, self.check_again_every):
+                await self._examine()
             batch = await self._unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
 
     async def _unaltered(self, read: Callable[[], Awaitable[ReadT]]) -> ReadT:
         """Return what `read` returns while the table is as it was examined. If the table was altered, examine it and read again."""
+        refusal: ConfigurationError | None = None
         for _ in range(MOST_EXAMINATIONS):
             try:
                 return await read()
             except Altered:
-                await self._examine()
+                refusal = None
             except ConfigurationError as error:
                 if not (sqlstate_of(error) or "").startswith(NAMES_AND_RIGHTS):
                     raise
-                await self._examine()  # the statement may succeed with the names and rights that the table has by now
-        raise SourceUnavailable(f"{self.options.table} is being altered; the next poll tries again")
+                refusal = error  # the statement may succeed with the names and rights that the table has by now
+            await self._examine()
+        raise refusal or SourceUnavailable(f"{self.options.table} is being altered; the next poll tries again")
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         """Return the position at `start`, at `now`, at an id (exclusive) in mode `id`, or at a time in mode `updated_at`."""
@@ -199,15 +205,6 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
         return kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
-
-    async def _examine_if_due(self) -> None:
-        """Examine the table if that is due: another table may have its name by now, or an alteration may have made detection inexact."""
-        now, unchanged_at = anyio.current_time(), self._shared_rest.unchanged_at
-        if unchanged_at is None:
-            unchanged_at = self._examiner.examined_at
-        if now < self._examiner.due_at and now - unchanged_at < self.check_again_every.total_seconds():
-            return
-        await self._examine()
 
     async def _examine(self) -> None:
         """Examine the table and continue with it. Raises if detection is no longer exact."""

@@ -24,6 +24,7 @@ from triggers.postgres.failures import (
     driver_errors,
     sqlstate_of,
 )
+from triggers.postgres.functions import REFUSALS, FunctionRights
 from triggers.postgres.sql import SERVER, SET_LIMITS
 
 
@@ -31,7 +32,8 @@ from triggers.postgres.sql import SERVER, SET_LIMITS
 class Server:
     """The server that answers. `boot` changes when it is restarted, `timeline` after a failover."""
 
-    system_identifier: str
+    system_identifier: str | None
+    """None where the server refuses to tell it."""
     timeline: int
     boot: str
 
@@ -73,8 +75,11 @@ class Session:
     connection). A pool would do the same, and add more time to each statement than the statement takes.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[asyncpg.Connection]], functions: FunctionRights | None = None
+    ) -> None:
         self._connect = connect
+        self.functions = FunctionRights() if functions is None else functions
         self._connection: asyncpg.Connection | None = None
         self._server: Server
         self._limits: StatementLimits | None = None
@@ -93,13 +98,24 @@ class Session:
                     if limits is not None and limits != self._limits:
                         await connection.fetchrow(SET_LIMITS, *limits.settings)
                         self._limits = limits
-                    rows = await connection.fetch(statement, *arguments)
+                    rows = await self._rows(connection, statement, *arguments)
                     return StatementResult(rows=rows, server=self._server)
                 except asyncpg.PostgresError:
                     raise
                 except BaseException:  # cancelled, or lost, in the middle of a result
                     await self.close()
                     raise
+
+    async def _rows(self, connection: asyncpg.Connection, statement: str, *arguments: object) -> Sequence[Any]:
+        """Return a statement's rows; it is repeated without the functions that the server turns out to refuse."""
+        rows: Sequence[Any]
+        try:
+            rows = await connection.fetch(self.functions.usable(statement), *arguments)
+        except REFUSALS:
+            if not await self.functions.learn(connection, statement):
+                raise
+            rows = await connection.fetch(self.functions.usable(statement), *arguments)
+        return rows
 
     def reconnect(self) -> None:
         """Open a new connection for the next statement."""
@@ -116,7 +132,7 @@ class Session:
             self._may_lead_elsewhere = False
             self._connection, self._limits = await self._connect(), None
             try:
-                row = await self._connection.fetchrow(SERVER)
+                [row] = await self._rows(self._connection, SERVER)
                 self._server = Server(
                     system_identifier=row["system_identifier"], timeline=row["timeline"], boot=row["boot"]
                 )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
+from triggers.base import JsonObject
 from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
 from triggers.postgres.catalog import ANY_SEQUENCE, HOLDER, MARK_OF_ALL
@@ -19,6 +20,7 @@ from triggers.postgres.ledger import LockSet
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane, Server
 
+UNKNOWN_TIMELINE: Final = 0
 log = structlog.get_logger()
 
 
@@ -37,6 +39,11 @@ class WatchedTable:
     server: Server
     watcher: str = "NAME"
     max_batch_bytes: int = 16_000_000
+
+    @property
+    def place(self) -> JsonObject:
+        """The server and the database by their addresses, for a server that refuses to tell its identifier."""
+        return {"address": self.client.place, "database_name": self.facts.database}
 
     async def refuse_altered(self) -> None:
         """Raise `Altered` unless the table is as it was examined. Called before rows that were read count.
@@ -90,7 +97,8 @@ class WatchedTable:
         )
 
     def _recognize(self, server: Server) -> None:
-        if server.system_identifier != self.server.system_identifier:
+        known = server.system_identifier is not None and self.server.system_identifier is not None
+        if known and server.system_identifier != self.server.system_identifier:
             raise SourceChanged(
                 f"the connection leads to another server now (system identifier {server.system_identifier},"
                 f" before {self.server.system_identifier}); correct it, or begin again with `watcher rewind`"
@@ -100,7 +108,7 @@ class WatchedTable:
 
     def notice_timeline(self, *, since: int, now: int) -> None:
         """Warn about a failover: the promoted standby may lack the newest rows, and may hand out their ids again."""
-        if now != since:
+        if now != since and UNKNOWN_TIMELINE not in {now, since}:
             log.warning("postgres.timeline_changed", table=self.options.table, before=since, now=now)
 
 

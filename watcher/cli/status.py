@@ -52,6 +52,8 @@ class Answers:
             if watcher["state"] == "waiting":
                 yield f"the watcher {watcher['name']} is waiting: {watcher['error']}"
             for finding in watcher.get("findings", ()):
+                if finding["level"] == "info":
+                    continue
                 yield f"the watcher {watcher['name']}: {finding['message']}; {finding['remedy']}"
 
     def status_of(self, part: str) -> str | None:

@@ -106,6 +106,11 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
             raise ConfigurationError(f"the trigger returned no position for {to!r}")
         return rewound
 
+    async def ask_recognizes(self, stored: JsonValue) -> bool:
+        """Ask the child for `recognizes`."""
+        answer, _ = await self.client.ask({"do": "recognizes", "identity": stored}, "`recognizes`", within=self._within)
+        return answer.get("recognizes") is True
+
     async def keep(self, position: StoredPosition) -> None:
         """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.
 
