@@ -180,6 +180,11 @@ class JobDefinition:
     submitter: str = "spark-submit"
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def has_schedule(self) -> bool:
+        """Whether events or the clock start runs of it. If not, queued events wait for a person, or for a schedule."""
+        return self.schedule is not None or self.cron is not None
+
     @classmethod
     def from_json(cls, text: str) -> JobDefinition:
         """Return the definition that a stored text holds; what an older release did not store has its default."""

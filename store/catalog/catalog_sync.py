@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     Column,
     Insert,
     RowMapping,
+    Select,
     Table,
     Text,
     Update,
@@ -20,6 +21,7 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
+    func,
     insert,
     literal,
     or_,
@@ -105,10 +107,12 @@ class Declared:
 
 @dataclass(frozen=True, kw_only=True)
 class Applied:
-    """The result of applying a configuration: asset ids by name, and how many queue rows of removed edges went."""
+    """The result of applying a configuration: asset ids by name, and how many queued events of removed jobs were dropped."""
 
     asset_ids: Mapping[str, int]
     dequeued: int
+    kept: Mapping[str, int]
+    """How many queued events each job's schedule does not wait for, without jobs that have none. They go with the next run."""
 
 
 async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
@@ -129,10 +133,11 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
         await _apply_edges(connection, table, edges)
-    dequeued = await _drop_orphaned_queue_rows(connection)
+    dequeued = await _drop_queues_of_removed_jobs(connection)
+    kept = {row.dag_id: row.events for row in await connection.execute(_COUNT_KEPT)}
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
-    return Applied(asset_ids=asset_ids, dequeued=dequeued)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept)
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -273,11 +278,19 @@ async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterabl
         await connection.execute(insert(table), new)
 
 
-async def _drop_orphaned_queue_rows(connection: AsyncConnection) -> int:
+async def _drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
+    removed = queued_event.c.dag_id.in_(select(job.c.dag_id).where(~job.c.active))
+    dropped = await connection.execute(delete(queued_event).where(removed).returning(queued_event.c.event_id))
+    return len(dropped.all())
+
+
+def _count_kept() -> Select[Any]:
     q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    due = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-    dropped = await connection.execute(delete(queued_event).where(~due).returning(q.event_id))
-    return len(dropped.all())
+    is_waited_for = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
+    return select(q.dag_id, func.count().label("events")).where(~is_waited_for).group_by(q.dag_id).order_by(q.dag_id)
+
+
+_COUNT_KEPT: Final = _count_kept()

@@ -172,6 +172,26 @@ async def set_rest(connection: AsyncConnection, dag_id: str, rest: Rest | None) 
 
 
 @dataclass(frozen=True, kw_only=True)
+class CountedQueue:
+    """A job, an asset, and how many of its events are in the job's queue."""
+
+    dag_id: str
+    asset_id: int
+    name: str
+    uri: str
+    events: int
+
+
+async def counted(connection: AsyncConnection) -> Sequence[CountedQueue]:
+    """Count everything that is queued, by job and asset. It reads all queues."""
+    by_pair = (_q.dag_id, _q.asset_id)
+    pairs = select(*by_pair, func.count().label("events")).group_by(*by_pair).subquery()
+    columns = (pairs.c.dag_id, pairs.c.asset_id, asset.c.name, asset.c.uri, pairs.c.events)
+    query = select(*columns).join_from(pairs, asset, asset.c.id == pairs.c.asset_id)
+    return await all_of(connection, query.order_by(pairs.c.dag_id, asset.c.name), CountedQueue)
+
+
+@dataclass(frozen=True, kw_only=True)
 class QueueFilter:
     """Conditions on queued events; None means all. `before` is exclusive."""
 

@@ -35,24 +35,32 @@ _q = queued_event.c
 
 @dataclass(frozen=True, kw_only=True)
 class QueueOfAsset:
-    """An asset of a job's schedule, by itself or through an alias, and what the job's queue holds of it."""
+    """An asset of a job's schedule, by itself or through an alias, and what the job's queue holds of it.
+
+    `is_scheduled` False: the schedule does not wait for the asset, but an earlier one did, and its events are queued.
+    """
 
     dag_id: str
     asset_id: int
     asset: str
     queued: int
     oldest: datetime | None
+    is_scheduled: bool = True
 
 
 async def queues_of(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[QueueOfAsset]:
     """Return the queues by job and asset, also where nothing is queued."""
-    pair = _scheduled(dag_ids).subquery("pair")
+    queued, scheduled = _queued(dag_ids), _scheduled(dag_ids).subquery("scheduled")
+    pair = select(scheduled.c.dag_id, scheduled.c.asset_id).union(queued).subquery("pair")
     here = (_q.dag_id == pair.c.dag_id, _q.asset_id == pair.c.asset_id)
     first = select(_q.created_at).where(*here).order_by(_q.event_id).limit(1).correlate(pair).scalar_subquery()
     some = select(_q.event_id).where(*here).limit(MOST_COUNTED + 1).correlate(pair).subquery()
     counted = select(func.count()).select_from(some).scalar_subquery()
     columns = (pair.c.dag_id, pair.c.asset_id, asset.c.name.label("asset"), counted.label("queued"))
-    query = select(*columns, first.label("oldest")).join_from(pair, asset, asset.c.id == pair.c.asset_id)
+    same = (scheduled.c.dag_id == pair.c.dag_id, scheduled.c.asset_id == pair.c.asset_id)
+    is_scheduled = select(scheduled.c.dag_id).where(*same).correlate(pair).exists().label("is_scheduled")
+    query = select(*columns, first.label("oldest"), is_scheduled)
+    query = query.join_from(pair, asset, asset.c.id == pair.c.asset_id)
     return await all_of(connection, query.order_by(pair.c.dag_id, asset.c.name), QueueOfAsset)
 
 
@@ -61,6 +69,17 @@ def _scheduled(dag_ids: Collection[str]) -> Any:
     direct = select(s.dag_id, s.asset_id).where(s.dag_id.in_(dag_ids))
     through: Select[Any] = select(a.dag_id, r.asset_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     return union(direct, through.where(a.dag_id.in_(dag_ids)))
+
+
+def _queued(dag_ids: Collection[str]) -> Select[Any]:
+    """Select each job and queued asset, each by one probe behind the previous one."""
+    lowest = select(_q.asset_id).where(_q.dag_id == job.c.dag_id).order_by(_q.asset_id).limit(1)
+    first = select(job.c.dag_id, lowest.correlate(job).scalar_subquery().label("asset_id"))
+    pairs = first.where(job.c.dag_id.in_(dag_ids)).cte("queued_pair", recursive=True)
+    behind = (_q.dag_id == pairs.c.dag_id, _q.asset_id > pairs.c.asset_id)
+    following = select(_q.asset_id).where(*behind).order_by(_q.asset_id).limit(1).correlate(pairs).scalar_subquery()
+    pairs = pairs.union_all(select(pairs.c.dag_id, following).where(pairs.c.asset_id.is_not(None)))
+    return select(pairs.c.dag_id, pairs.c.asset_id).where(pairs.c.asset_id.is_not(None))
 
 
 async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Sequence[JobRow]:

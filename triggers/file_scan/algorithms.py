@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from triggers.errors import SourceChanged
-from triggers.file_scan.state import HandledVersions, ScanState
+from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
 
 
@@ -26,8 +27,8 @@ class Algorithm(ABC):
         """Return the selected versions of a page; versions may be missing that would be neither emitted nor remembered."""
 
     @abstractmethod
-    def end(self, state: ScanState, handled: HandledVersions) -> None:
-        """Drop from `handled` what cannot come again; the scan came to its end in `state`."""
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:
+        """Drop from `handled` what cannot come again, and note what is absent; the scan that began then came to its end in `state`."""
 
 
 def begun(state: ScanState, clock: Moment, *, next_horizon: Moment | None) -> ScanState:
@@ -73,13 +74,16 @@ class WindowAlgorithm(Algorithm):
             since = max(since or 0, min(state.baseline, state.next_horizon))
         return page.versions(since)
 
-    def end(self, state: ScanState, handled: HandledVersions) -> None:
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:  # noqa: ARG002 - the interface
         if state.horizon is not None:
             handled.forget_below(state.horizon)
 
 
 class StrictAlgorithm(Algorithm):
-    """Remembers every listed version, so that it does not matter how late a version becomes visible."""
+    """Remembers every listed version, so that it does not matter how late a version becomes visible.
+
+    A version that a complete scan lacks becomes absent: a listing may lie, and a mount may come back.
+    """
 
     def __init__(self) -> None:
         self._unmet: set[int] | None = None
@@ -106,7 +110,7 @@ class StrictAlgorithm(Algorithm):
             if fingerprint not in members and fingerprint != NOT_SELECTED
         ]
 
-    def end(self, state: ScanState, handled: HandledVersions) -> None:  # noqa: ARG002 - the interface
-        if self._unmet is not None:
-            handled.forget(self._unmet)
-            self._unmet = None
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:  # noqa: ARG002 - the interface
+        if self._unmet:
+            handled.miss(self._unmet, began)
+        self._unmet = None

@@ -12,12 +12,13 @@ from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
-from triggers.file_scan.state import HandledVersions, ScanState, Start, text_of
+from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
 QUIET_COMMIT_SECONDS: Final = 60.0
 """The least time between two writes that no new version causes: the progress of a scan that a crash would resume, and
-what is gone from the strict set. A clock that moved on (horizon, `up_to`) alone is never written."""
+what became absent, came back or was forgotten. A clock that moved on (horizon, `up_to`) alone is never written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,15 +64,16 @@ class Scanner:
         min_age: int,
         now: float,
         stops: bool = False,
+        forget_after: int = 0,
     ) -> None:
-        """`min_age` in microseconds; `now` on the same clock as in `advance`, in seconds.
+        """`min_age` and `forget_after` in microseconds; `now` on the same clock as in `advance`, in seconds.
 
         `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others.
         """
         self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
-        self._handled = HandledVersions({} if stored is None else stored.rows)
+        self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
         self._written_at = now
         self._nothing_stored = stored is None
@@ -119,7 +121,7 @@ class Scanner:
             self._state = replace(self._state, cursor=page.last)
             return is_due and self._unfinished
         self._end()
-        return self._unfinished or (is_due and self._handled.has_forgotten)
+        return self._unfinished or (is_due and self._handled.has_quiet_changes)
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits versions which were handled before, at the position as it is."""
@@ -135,7 +137,7 @@ class Scanner:
     def is_settled(self) -> bool:
         """Whether a scan of an unchanged source would yield nothing at any time, and nothing waits to be written."""
         return not (
-            self._nothing_stored or self._holds_back or self._handled.has_forgotten or self._state.began is not None
+            self._nothing_stored or self._holds_back or self._handled.has_quiet_changes or self._state.began is not None
         )
 
     @property
@@ -164,9 +166,13 @@ class Scanner:
     def _is_new(self, version: FileVersion, clock: Moment) -> bool:
         """Whether to emit the version. It is recorded when it is handled now and a later scan could meet it again."""
         state, modified = self._state, version.modified
-        if (state.horizon is not None and modified < state.horizon) or version.fingerprint in self._handled.members:
+        if state.horizon is not None and modified < state.horizon:
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
+        if self._handled.knows(version.fingerprint, modified, clock):
+            if is_met_again:
+                self._handled.take_back(version.fingerprint, modified)
+            return False
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
                 self._holds_back = True
@@ -178,9 +184,10 @@ class Scanner:
         return not is_old
 
     def _end(self) -> None:
-        state = self._state
+        state, began = self._state, self._state.began or 0
         self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
-        self._algorithm.end(self._state, self._handled)
+        self._algorithm.end(self._state, self._handled, began)
+        self._handled.forget_expired(began)
 
     def _reached(self) -> Moment | None:
         return None if self._state.began is None else self._state.began - self._min_age
@@ -190,7 +197,7 @@ class Scanner:
         self._nothing_stored = False
         self._unfinished = self._state.began is not None
         return Position(
-            watermark=self._state.watermark(len(self._handled.members)),
+            watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),
             rows=self._handled.take_changes(),
         )

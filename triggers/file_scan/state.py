@@ -1,12 +1,13 @@
-"""The memory of a scan between commits: its state, a small JSON document, and the set of versions already handled."""
+"""The state of a scan between commits: a small JSON document beside the set of handled versions."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
-from triggers.base import JsonObject, JsonValue, RowChanges
+from triggers.base import JsonObject, JsonValue
+from triggers.file_scan.handled import accounts_for
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
@@ -57,9 +58,9 @@ class ScanState:
         """Whether later scans consider a version modified then, so that it must be recorded."""
         return self.next_horizon is None or modified >= self.next_horizon
 
-    def accounts_for(self, version: FileVersion, handled: Collection[int]) -> bool:
-        """Whether a watcher that goes on from here, with these fingerprints `handled`, will never emit this version."""
-        if version.fingerprint in handled:
+    def accounts_for(self, version: FileVersion, rows: Mapping[int, int]) -> bool:
+        """Whether a watcher that goes on from here, with these `rows` of handled versions, will never emit this version."""
+        if accounts_for(rows, version.fingerprint, version.modified):
             return True
         passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
         return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
@@ -97,51 +98,3 @@ def _moment_from(value: JsonValue) -> Moment | None:
 def text_of(moment: Moment | None) -> str | None:
     """The moment as watermarks and states write it."""
     return None if moment is None else format_moment(moment)
-
-
-_NONE: Final[frozenset[int]] = frozenset()
-
-
-class HandledVersions:
-    """The fingerprints of the handled versions, each with the moment at which its version was modified.
-
-    Differences to the set that was last committed add up until `take_changes`.
-    """
-
-    __slots__ = ("_below", "_deleted", "_inserted", "members")
-
-    def __init__(self, rows: Mapping[int, Moment]) -> None:
-        self.members = dict(rows)
-        self._below: Moment | None = None
-        self._deleted = _NONE
-        self._inserted: dict[int, Moment] = {}
-
-    def add(self, member: int, modified: Moment) -> None:
-        self.members[member] = modified
-        self._inserted[member] = modified
-
-    def forget_below(self, horizon: Moment) -> None:
-        remaining = {member: modified for member, modified in self.members.items() if modified >= horizon}
-        if len(remaining) < len(self.members):
-            self.members = remaining
-            self._inserted = {member: modified for member, modified in self._inserted.items() if modified >= horizon}
-            self._below = horizon  # horizons never go back: the last one includes those before it
-
-    def forget(self, members: Collection[int]) -> None:
-        for member in members:
-            del self.members[member]
-            self._inserted.pop(member, None)
-        if members:
-            self._deleted |= {*members}
-
-    @property
-    def has_forgotten(self) -> bool:
-        """Whether single members are to be deleted. Members below a horizon are not counted: they are deleted together."""
-        return bool(self._deleted)
-
-    def take_changes(self) -> RowChanges:
-        """Return all differences since the last call; the caller must commit them."""
-        # A member that was deleted and added again is in both: `RowChanges` inserts last.
-        changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
-        self._below, self._deleted, self._inserted = None, _NONE, {}
-        return changes

@@ -60,6 +60,7 @@ class FileOptions(BaseOptions):
     start: Annotated[Literal["now", "all"] | datetime, BeforeValidator(_parse_start)] = "now"
     mode: Literal["window", "strict"] = "window"
     lateness: Duration = timedelta(hours=24)
+    forget_after: Duration = timedelta(days=7)
     min_age: Duration = timedelta(0)
     min_size: int = Field(default=0, ge=0)
     batch: FileBatch = FileBatch()
@@ -225,6 +226,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
                 min_age=length_of(self.options.min_age),
                 now=anyio.current_time(),
                 stops=self.options.on_bad_row == "stop",
+                forget_after=length_of(self.options.forget_after),
             )
         return self._scanner
 

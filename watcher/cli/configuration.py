@@ -100,6 +100,11 @@ async def _reload(api: ApiClient, show: Show) -> None:
         section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
         for section in SECTIONS
     }
+    if content["dequeued"]:
+        lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
+    if content["kept"]:
+        of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
+        lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
     changed = {section: line for section, line in lines.items() if line}
     show(content, lambda: properties({"result": content["result"], **changed}))
     if content["processes"]:

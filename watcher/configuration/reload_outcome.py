@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
 from config.errors import Problem
@@ -17,12 +17,17 @@ FOLLOWED_WITHIN: Final = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class ReloadOutcome:
-    """The configuration that this process runs now. `dequeued` counts the queue rows that were removed with their edges."""
+    """The configuration that this process runs now.
+
+    `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
+    schedule does not wait for.
+    """
 
     result: Result
     hash: str
     changes: ConfigurationChanges
     dequeued: int = 0
+    kept: Mapping[str, int] = field(default_factory=dict)
 
 
 class ReloadRefused(Exception):

@@ -83,7 +83,7 @@ async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, 
         return None
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
     if before not in {None, declaration.hash}:
-        detail = {"before": before, "dequeued": applied.dequeued}
+        detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept}
         await audit.record(connection, "start", "configuration.apply", declaration.hash, detail)
     return applied
 
@@ -227,8 +227,11 @@ class Reloader:
         applied = await self._apply(actor, new, changed)
         await self._adopt(new, changed, applied.asset_ids, submissions)
         self.announce(new.hash)
-        log.info("configuration.reloaded", actor=actor, hash=new.hash, dequeued=applied.dequeued, **changed.json)
-        return ReloadOutcome(result="applied", hash=new.hash, changes=changed, dequeued=applied.dequeued)
+        counts = {"dequeued": applied.dequeued, "kept": applied.kept}
+        log.info("configuration.reloaded", actor=actor, hash=new.hash, **counts, **changed.json)
+        return ReloadOutcome(
+            result="applied", hash=new.hash, changes=changed, dequeued=applied.dequeued, kept=applied.kept
+        )
 
     async def _read(self) -> Configuration:
         before = stamps(self.configuration.file, self._secrets)
@@ -247,7 +250,7 @@ class Reloader:
         async def apply() -> Applied:
             async with self.database.transaction() as connection:
                 applied = await catalog_sync.apply(connection, declared(new), self.database.dialect)
-                detail = {**changed.json, "dequeued": applied.dequeued, "hash": new.hash}
+                detail = {**changed.json, "dequeued": applied.dequeued, "kept": applied.kept, "hash": new.hash}
                 await audit.record(connection, actor, "configuration.reload", str(new.file), detail)
             return applied
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any, Final
 
@@ -13,12 +13,15 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
 from config.models.settings import AirflowSettings
+from store.catalog import aliases
 from store.database import migrations
 from store.detection import positions
 from store.errors import StoreError
+from store.runs import queues
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
 from watcher.host.metadata import connections_to_database, database_url
@@ -38,15 +41,15 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     Each has `watcher` (null for a `job`; both are null for Airflow), `check`, `level`, `message` and `remedy`.
     """
     of_watchers: dict[str, Sequence[Finding]] = {}
-    of_jobs: dict[str, Sequence[Finding]] = {}
+    of_jobs: dict[str, list[Finding]] = defaultdict(list)
     of_airflow: list[Finding] = []
-    with_position = await _positions(configuration)
+    stored = await _stored(configuration)
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
         async def check() -> Sequence[Finding]:
             poll_timeout = configuration.settings.triggerer.poll_timeout
-            known = hosted.name in with_position
+            known = hosted.name in stored.positions
             async with open_trigger(hosted, clients, poll_timeout, has_position=known, dry_run=True) as trigger:
                 return await trigger.check()
 
@@ -56,7 +59,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     async def judge_job(dag_id: str, job: JobToStart) -> None:
         check = partial(by_name[job.submitter].check, job.application)
         silence = "the submitter did not answer"
-        of_jobs[dag_id] = await _judged(check, silence, "check what it starts drivers with")
+        of_jobs[dag_id].extend(await _judged(check, silence, "check what it starts drivers with"))
 
     async def judge_airflow(settings: AirflowSettings) -> None:
         remedy = "check settings.airflow.base_url, and that the network leads there"
@@ -69,7 +72,9 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
             checks.start_soon(judge_watcher, hosted, clients)
         for dag_id, job in jobs_to_start(configuration).items():
             checks.start_soon(judge_job, dag_id, job)
-    for name in (name for name in with_position if name not in configuration.watchers):
+    for dag_id, findings in stored.queues.items():
+        of_jobs[dag_id].extend(findings)
+    for name in (name for name in stored.positions if name not in configuration.watchers):
         what = "has a position, and is not configured"
         remedy = f"configure it again, or let another go on there: `watcher watchers rename {name} NEW`"
         of_watchers[name] = [Finding.warning("position", what, remedy)]
@@ -81,19 +86,29 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
 
 
-async def _positions(configuration: Configuration) -> Sequence[str]:
-    """Return the watchers that have a position, if the metadata database answers and has this program's schema."""
+@dataclass(frozen=True, kw_only=True)
+class _Stored:
+    """What the metadata database has: the watchers with a position, and findings about the queue of each job."""
+
+    positions: Sequence[str] = ()
+    queues: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
+
+
+async def _stored(configuration: Configuration) -> _Stored:
+    """Read the metadata database, if it answers and has this program's schema."""
     settings = configuration.settings
     url = database_url(settings)
     if url.get_backend_name() == "sqlite" and not await anyio.Path(str(url.database)).exists():
-        return []
+        return _Stored()
     try:
         async with connections_to_database(settings) as database:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
-                return await positions.unowned(connection, ())
+                queued, resolved = await queues.counted(connection), await aliases.resolved_ids(connection)
+                known = await positions.unowned(connection, ())
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):
-        return []
+        return _Stored()
+    return _Stored(positions=known, queues=queue_findings(configuration, queued, resolved))
 
 
 async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:

@@ -39,10 +39,14 @@ class RunPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:
-    """What a job waits for: a condition on events (None: only a time), and what its aliases have resolved to."""
+    """What a job waits for: a condition on events (None: only a time), and what its aliases have resolved to.
+
+    `takes_each`: it takes each queued event by itself, which includes those that an earlier schedule waited for.
+    """
 
     condition: Condition | None
     aliases: Resolved = field(default_factory=dict)
+    takes_each: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +68,12 @@ MOST_RUNS: Final = 1_000
 
 
 def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
-    """Return the event that completes the condition, given the first queued event of each asset; None if none does yet."""
+    """Return the event that completes the condition, given the first queued event of each asset; None if none does yet.
+
+    Events of assets that the condition does not name, from before a change of the schedule, complete nothing.
+    """
+    if waits.takes_each:
+        return min(first_events.values(), default=None)
     assets: set[str] = set()
     for asset, event_id in sorted(first_events.items(), key=itemgetter(1)):
         assets.add(asset)

@@ -131,7 +131,9 @@ class Scheduler:
                 return replace(rest, has_rest=True)  # events that came meanwhile are checked afterwards
         ticks = await self._tick(connection, queue)
         resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
-        completed_by = completing(queue.first_events, Waits(condition=condition, aliases=resolved))
+        takes_each = batching.mode == "each" and queue.definition.has_schedule
+        waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
+        completed_by = completing(queue.first_events, waits)
         if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
             return RunPlan(runs=with_ticks([], ticks, batching))
         if collects(batching) and not ticks:

@@ -144,11 +144,16 @@ async def test_an_asset_that_was_configured_once_is_active_again(aliased: Api) -
     assert [a["name"] for a in (await aliased.get("/api/v2/assets", name_pattern="private"))["assets"]] == ["private"]
 
 
-async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_gone(aliased: Api) -> None:
+async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_removed(aliased: Api) -> None:
     await finished(aliased, through("s3://lake/x"))
     async with aliased.database.transaction() as session:
         assert (await catalog_sync.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
-        gone = replace(ALIASED, jobs=[job("consume"), *(j for j in ALIASED.jobs if j.dag_id != "consume")])
+        others = [j for j in ALIASED.jobs if j.dag_id != "consume"]
+        unscheduled = await catalog_sync.apply(
+            session, replace(ALIASED, jobs=[job("consume"), *others]), aliased.database.dialect
+        )
+        assert (unscheduled.dequeued, unscheduled.kept) == (0, {"consume": 1})
+        gone = replace(ALIASED, jobs=others)
         assert (await catalog_sync.apply(session, gone, aliased.database.dialect)).dequeued == 1
 
 

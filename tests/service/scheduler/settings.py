@@ -53,20 +53,24 @@ def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool
         definition=JobDefinition.from_json(json.dumps(definition)),
         paused=False,
         assets={"schedule": frozenset(names_in(schedule))},
+        aliases={"schedule": frozenset({"alias"} if '"alias"' in json.dumps(schedule) else ())},
     )
 
 
-async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str = "abc") -> dict[str, int]:
-    """The ids of the assets."""
-    wanted = Declared(
+def configuration(jobs: Iterable[DeclaredJob], names: str = "abc") -> Declared:
+    return Declared(
         hash="",
         assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in names],
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
     )
+
+
+async def configure(database: Database, jobs: Iterable[DeclaredJob], names: str = "abc") -> dict[str, int]:
+    """The ids of the assets."""
     async with database.transaction() as session:
-        return dict((await catalog_sync.apply(session, wanted, database.dialect)).asset_ids)
+        return dict((await catalog_sync.apply(session, configuration(jobs, names), database.dialect)).asset_ids)
 
 
 async def leading_scheduler(database: Database) -> Scheduler:

@@ -12,7 +12,7 @@ from structlog.testing import capture_logs
 
 from store.catalog import aliases
 from store.database.paging import PageRequest
-from store.database.schema import asset_alias, job_schedule_alias, leader, queued_event, run
+from store.database.schema import asset_alias, leader, queued_event, run
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.errors import NotLeading
@@ -264,7 +264,6 @@ async def test_an_alias_completes_a_condition_with_any_asset_it_resolved_to(data
     assert await made(database, "load") == []
     async with database.transaction() as session:
         alias_id = (await session.execute(select(asset_alias.c.id))).scalar_one()
-        await session.execute(job_schedule_alias.insert().values(dag_id="load", alias_id=alias_id))
         await aliases.associate(session, [(ids["b"], alias_id)], database.dialect)
     await tell(database, ids["b"])
     await scheduler.check()

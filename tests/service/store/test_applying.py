@@ -142,15 +142,26 @@ async def test_what_is_no_longer_configured_becomes_inactive_and_comes_back_as_i
     assert [(row["active"], row["paused"]) for row in stored["job"]] == [(True, True)]
 
 
-async def test_only_the_queue_rows_of_the_removed_edge_are_dropped(database: Database) -> None:
+async def test_a_removed_edge_drops_no_queued_event(database: Database) -> None:
     jobs = {"load": ["a", "b"], "report": ["a"]}
     names = {"a": "test://a", "b": "test://b"}
     ids = (await apply(database, declared(assets=names, jobs=jobs))).asset_ids
     await append(database, [event(ids["a"]), event(ids["b"])])
     applied = await apply(database, declared(assets=names, jobs=jobs | {"load": ["b"]}))
-    assert applied.dequeued == 1
+    assert (applied.dequeued, applied.kept) == (0, {"load": 1})
     kept = [(row["dag_id"], row["asset_id"]) for row in await rows(database, queued_event)]
-    assert kept == [("load", ids["b"]), ("report", ids["a"])]
+    assert kept == [("load", ids["a"]), ("load", ids["b"]), ("report", ids["a"])]
+    back = await apply(database, declared(assets=names, jobs=jobs))
+    assert (back.dequeued, back.kept) == (0, {})
+
+
+async def test_a_removed_job_drops_its_queue_and_no_other(database: Database) -> None:
+    names = {"a": "test://a"}
+    ids = (await apply(database, declared(assets=names, jobs={"load": ["a"], "report": ["a"]}))).asset_ids
+    await append(database, [event(ids["a"]), event(ids["a"])])
+    applied = await apply(database, declared(assets=names, jobs={"report": ["a"]}))
+    assert (applied.dequeued, applied.kept) == (2, {})
+    assert {row["dag_id"] for row in await rows(database, queued_event)} == {"report"}
 
 
 async def test_pausing_in_the_configuration_counts_only_when_the_job_is_new(database: Database) -> None:

@@ -156,6 +156,28 @@ async def test_deleted_things_are_named_without_a_link_and_their_writes_are_stil
     assert ("The last lines" in landed.text) is is_kept
 
 
+async def test_the_page_of_a_job_shows_queued_events_that_its_schedule_no_longer_waits_for(browser: Browser) -> None:
+    api = browser.api
+    asset_id = api.asset_ids["landing"]
+    await api.client.post("/api/v2/assets/events", json={"asset_id": asset_id})
+    (load, report) = CONFIGURED.jobs
+    for schedule, reason, queue in (
+        ("customers", "waits for customers", "they go with the next run"),
+        (None, "the job has no schedule", "the schedule no longer waits for it"),
+    ):
+        names = frozenset() if schedule is None else frozenset({schedule})
+        changed = replace(load, definition=replace(load.definition, schedule=schedule), assets={"schedule": names})
+        async with api.database.transaction() as connection:
+            new = replace(CONFIGURED, jobs=[changed, report])
+            assert (await catalog_sync.apply(connection, new, api.database.dialect)).kept == {"load_orders": 1}
+        page = await browser.open("/jobs/load_orders")
+        assert reason in page.text
+        assert "landing 1 queued: the schedule no longer waits for it" in page.text
+        assert queue in page.text
+    await api.client.delete(f"/api/v2/dags/load_orders/assets/{asset_id}/queuedEvents")
+    assert "nothing is queued" in (await browser.open("/jobs/load_orders")).text
+
+
 async def test_errors_are_pages_too(browser: Browser) -> None:
     for path in (
         "/assets/999",

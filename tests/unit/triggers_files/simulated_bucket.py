@@ -63,6 +63,8 @@ class SimulatedBucket:
     uploads: list[tuple[str, Moment, Moment]] = field(default_factory=list)
     """Key, begin, latest end."""
     versions: int = 0
+    lists_below: str | None = None
+    """Listings are cut without a sign: they end before this key. None: they are whole."""
 
     def happen(self) -> None:
         """Let a client do something that takes time; every upload completes in time."""
@@ -86,8 +88,13 @@ class SimulatedBucket:
             self.time = max(self.time, upload[2])
             self._complete(upload, at=self.time)
 
+    def lie(self) -> None:
+        """Begin to list nothing, or only some of the objects, or stop to."""
+        self.lists_below = self.dice.choice([None, "", self.dice.choice(KEYS)])
+
     def page(self, after: str | None, size: int) -> SimulatedPage:
-        keys = sorted(key for key in self.objects if after is None or key > after)
+        listed_keys = (key for key in self.objects if self.lists_below is None or key < self.lists_below)
+        keys = sorted(key for key in listed_keys if after is None or key > after)
         listed = [self.objects[key] for key in keys[:size]]
         last = listed[-1].key if len(keys) > size else None
         return SimulatedPage(clock=(self.time + self.skew) // SECOND * SECOND, last=last, listed=listed)

@@ -43,6 +43,8 @@ class History:
     restart: Restart
     longest_upload: int = LATENESS - SKEW
     min_age: int = 0
+    lies: bool = False
+    """After the baseline, listings are cut or empty now and then."""
     host: DictHost = field(default_factory=DictHost)
     emitted: Counter[SimulatedVersion] = field(default_factory=Counter)
     began: Moment | None = None
@@ -68,11 +70,14 @@ class History:
                     self.bucket.happen()
                 case 4 if self.dice.random() < 0.3:
                     watcher = self._restart()
+                case 4 if self.lies and self.baseline_over is not None:
+                    self.bucket.lie()
                 case 5 if isinstance(watcher, Scanner) and watcher.takes_hints:
                     watcher = self._hint(watcher, crash=self.dice.random() < 0.03)
                 case _:
                     watcher = self._advance(watcher, crash=self.dice.random() < 0.03)
         self.bucket.settle()
+        self.bucket.lists_below = None
         self.bucket.time += self.min_age + SKEW + 10 * SECOND
         for _ in range(80):  # several whole scans, more than a minute
             self.bucket.time += 2 * SECOND
@@ -103,7 +108,9 @@ class History:
             self._commit(step.position, page)
             self.emitted.update(cast("list[SimulatedVersion]", step.versions))
             if isinstance(watcher, Scanner):
-                assert self.host.rows == watcher._handled.members, "differences add up to the set"
+                assert self.host.rows == {**watcher._handled.members, **watcher._handled.absent}, (
+                    "differences add up to the set"
+                )
         else:
             assert not step.versions
         return watcher
@@ -156,15 +163,21 @@ def histories(
     *,
     min_age: int = 0,
     longest_upload: int = LATENESS - SKEW,
+    forget_after: int | None = None,
     count: int,
 ) -> Iterator[History]:
+    """`forget_after`: listings lie, and what is absent is kept for so long."""
+
     def restart(history: History, stored: StoredPosition | None) -> AnyScanner:
         now = history.bucket.time / SECOND
-        return Scanner(algorithm(history.dice), stored, start=history.start, min_age=min_age, now=now)
+        made, kept_for = algorithm(history.dice), forget_after or 0
+        return Scanner(made, stored, start=history.start, min_age=min_age, now=now, forget_after=kept_for)
 
     for seed in range(count):
-        wanted: Start = 0 if start == "time" else start
-        yield History(seed=seed, start=wanted, restart=restart, min_age=min_age, longest_upload=longest_upload).play()
+        begin: Start = 0 if start == "time" else start
+        history = History(seed=seed, start=begin, restart=restart, min_age=min_age, longest_upload=longest_upload)
+        history.lies = forget_after is not None
+        yield history.play()
 
 
 def window(_: random.Random) -> Algorithm:
@@ -199,6 +212,28 @@ def test_no_version_is_lost_or_comes_twice(
 def test_strict_knows_no_lateness(start: Literal["now", "all"]) -> None:
     for history in histories(start, strict, longest_upload=5 * LATENESS, count=MANY):
         assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+@pytest.mark.parametrize("start", ["now", "all", "time"])
+@pytest.mark.parametrize("min_age", [0, 20 * SECOND])
+def test_strict_repeats_nothing_that_a_listing_lacked_for_a_while(
+    start: Literal["now", "all", "time"], min_age: int
+) -> None:
+    for history in histories(start, strict, min_age=min_age, forget_after=100_000 * SECOND, count=MANY):
+        assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+def test_the_simulation_detects_a_watcher_that_forgets_what_a_listing_lacks() -> None:
+    repeats = [history.repeated for history in histories("all", strict, forget_after=0, count=SOME)]
+    assert all(repeats)
+
+
+@pytest.mark.parametrize("start", ["now", "all"])
+def test_strict_keeps_what_is_absent_for_as_long_as_it_should_and_no_longer(start: Literal["now", "all"]) -> None:
+    for history in histories(start, strict, forget_after=30 * SECOND, count=SOME):
+        listed = {version.fingerprint: version.modified for version in history.bucket.objects.values()}
+        assert history.host.rows == listed, "the last scans take longer"
+        assert history.lost == []
 
 
 @pytest.mark.parametrize("start", ["now", "all"])

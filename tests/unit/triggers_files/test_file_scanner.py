@@ -37,7 +37,8 @@ class Watcher:
         self.now = 0.0
         self.restart(algorithm or WindowAlgorithm(HOUR))
 
-    def restart(self, algorithm: Algorithm) -> None:
+    def restart(self, algorithm: Algorithm, **changed: int) -> None:
+        self.wanted |= changed
         self.scanner = Scanner(algorithm, self.host.stored, now=self.now, **self.wanted)
 
     def look(self, shown: SimulatedPage, *, after: float = 1.0) -> list[str]:
@@ -288,6 +289,122 @@ def test_a_strict_scan_forgets_what_is_gone_and_emits_it_when_it_comes_back() ->
     assert (watcher.host.rows, watcher.host.commits) == ({}, 2)
     assert watcher.look(page(here)) == ["a"]
     assert len(watcher.host.rows) == 1
+
+
+DAY = 24 * HOUR
+
+
+def strict_watcher(*versions: SimulatedVersion, **options: Any) -> Watcher:
+    """A watcher in mode `strict` that keeps what is absent for a week, and has handled these."""
+    watcher = Watcher(StrictAlgorithm(), start="all")
+    watcher.restart(StrictAlgorithm(), **{"forget_after": 7 * DAY, **options})
+    watcher.look(page(*versions))
+    return watcher
+
+
+def restarted(watcher: Watcher) -> None:
+    watcher.restart(StrictAlgorithm())
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_what_comes_back_as_it_was_is_no_news(kill: bool) -> None:
+    a, b, c = version("a", T), version("b", T + 1), version("c", T + 2)
+    watcher = strict_watcher(a, b, c)
+    for scan, listed in enumerate([(), (a,), (), (a, b, c), (c,), (a, b, c)]):
+        assert watcher.look(page(*listed, clock=T + scan * HOUR), after=QUIET_COMMIT_SECONDS) == []
+        if kill:
+            restarted(watcher)
+    assert watcher.host.rows == {each.fingerprint: each.modified for each in (a, b, c)}
+
+
+def test_what_is_absent_is_kept_from_the_first_scan_that_lacked_it_and_then_forgotten() -> None:
+    a, b = version("a", T), version("b", T)
+    for days, expected in ((6.999, []), (7, ["a"])):
+        watcher = strict_watcher(a, b)
+        watcher.look(page(b, clock=T + HOUR))
+        watcher.look(page(b, clock=T + 3 * DAY), after=QUIET_COMMIT_SECONDS)
+        assert len(watcher.host.rows) == 2
+        restarted(watcher)
+        watcher.look(page(b, clock=T + 5 * DAY))
+        assert watcher.look(page(a, b, clock=T + HOUR + round(days * DAY))) == expected
+    watcher = strict_watcher(a, b)
+    watcher.look(page(b, clock=T + HOUR))
+    watcher.look(page(b, clock=T + HOUR + 7 * DAY - SECOND), after=QUIET_COMMIT_SECONDS)
+    assert len(watcher.host.rows) == 2
+    watcher.look(page(b, clock=T + HOUR + 7 * DAY), after=QUIET_COMMIT_SECONDS)
+    assert watcher.host.rows == {b.fingerprint: T}
+
+
+def test_a_shorter_time_to_forget_holds_for_what_is_absent_already() -> None:
+    a = version("a", T)
+    watcher = strict_watcher(a)
+    watcher.look(page(clock=T + HOUR), after=QUIET_COMMIT_SECONDS)
+    watcher.restart(StrictAlgorithm(), forget_after=2 * HOUR)
+    assert watcher.look(page(a, clock=T + 3 * HOUR)) == ["a"]
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_a_file_that_was_moved_out_and_in_again_is_new(kill: bool) -> None:
+    """Its fingerprint is the same, and its time of change is later."""
+    a = version("a", T)
+    watcher = strict_watcher(a)
+    watcher.look(page(clock=T + HOUR), after=QUIET_COMMIT_SECONDS)
+    if kill:
+        restarted(watcher)
+    moved_in = replace(a, modified=T + HOUR + SECOND)
+    assert watcher.look(page(moved_in, clock=T + 2 * HOUR)) == ["a"]
+    assert watcher.look(page(moved_in, clock=T + 3 * HOUR)) == []
+    assert watcher.look(page(replace(moved_in, modified=T + 4 * HOUR), clock=T + 5 * HOUR)) == [], (
+        "a change of its mode"
+    )
+
+
+def test_absence_is_written_once_a_minute_and_whatever_waits_keeps_it_from_resting() -> None:
+    a, b = version("a", T), version("b", T)
+    watcher = strict_watcher(a, b)
+    assert watcher.scanner.is_settled
+    for listed in ((a,), (a, b)):
+        before = watcher.host.commits
+        watcher.look(page(*listed, clock=T + SECOND), after=QUIET_COMMIT_SECONDS - 1)
+        assert (watcher.host.commits, watcher.scanner.is_settled) == (before, False)
+        watcher.look(page(*listed, clock=T + 2 * SECOND), after=1)
+        assert (watcher.host.commits, watcher.scanner.is_settled) == (before + 1, True)
+
+
+def test_absence_that_stays_is_not_written_again() -> None:
+    a, b = version("a", T), version("b", T)
+    watcher = strict_watcher(a, b)
+    for minute in range(1, 9):
+        watcher.look(page(b, clock=T + minute * 60 * SECOND), after=QUIET_COMMIT_SECONDS)
+    assert watcher.host.commits == 2
+
+
+def test_a_scan_that_was_resumed_says_of_nothing_that_it_is_absent() -> None:
+    a, b, c = version("a", T), version("b", T), version("c", T)
+    watcher = strict_watcher(a, b)
+    assert watcher.look(page(a, b, c, clock=T + HOUR, last="c")) == ["c"]
+    restarted(watcher)
+    watcher.look(page(clock=T + HOUR), after=QUIET_COMMIT_SECONDS)
+    assert watcher.host.rows == {each.fingerprint: T for each in (a, b, c)}
+
+
+def test_a_hint_at_what_is_absent_is_no_news_if_it_is_as_it_was() -> None:
+    a = version("a", T)
+    watcher = strict_watcher(a)
+    watcher.look(page(clock=T + HOUR))
+    assert hint(watcher, a, clock=T + 2 * HOUR) == []
+    assert watcher.look(page(a, clock=T + 3 * HOUR)) == []
+
+
+def test_what_is_absent_is_no_news_either_after_the_mode_has_changed() -> None:
+    a, b = version("a", T), version("b", T)
+    watcher = strict_watcher(a, b)
+    watcher.look(page(clock=T + SECOND), after=QUIET_COMMIT_SECONDS)
+    watcher.restart(WindowAlgorithm(HOUR))
+    assert watcher.look(page(clock=T + 2 * SECOND)) == []
+    assert watcher.look(page(a, b, clock=T + 3 * SECOND)) == []
+    watcher.look(page(version("c", T + 9 * DAY), clock=T + 9 * DAY), after=QUIET_COMMIT_SECONDS)
+    assert len(watcher.host.rows) == 1, "absent or not, what lies below the horizon is forgotten in the end"
 
 
 def test_the_watermark_shows_up_to_and_the_scan_under_way() -> None:

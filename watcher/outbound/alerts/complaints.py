@@ -120,7 +120,7 @@ def of_waiting_job(
     resolved: Resolved,
     now: datetime,
 ) -> Complaint | None:
-    """Return None for a job whose condition is met, is not met even in part, or has not waited for its deadline yet."""
+    """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
     condition = definition.schedule
     queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
     if condition is None or not queued or is_met(condition, queued.keys(), resolved):

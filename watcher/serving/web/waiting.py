@@ -10,7 +10,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.keys import Condition
+from store.keys import Condition, JobDefinition
 from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
@@ -58,10 +58,21 @@ def _waiting_job(job: JobRow, queues: Sequence[QueueOfAsset], resolved: Resolved
 def reason(job: JobRow, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
     """Return the reason as one sentence. `queued` are the assets whose events are in the job's queue."""
     definition = job.definition
-    if definition.schedule is None or not queued:
+    if not queued:
         return "nothing is queued"
+    if not definition.has_schedule:
+        return "the job has no schedule, so nothing starts a run of what is queued; give it one, or delete the events"
     if job.paused:
         return "the job is paused; resume it"
+    return (
+        "a run is about to start" if definition.batch.mode == "each" else _lacking(definition, queued, resolved, active)
+    )
+
+
+def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
+    """Return what one run of all queued events waits for."""
+    if definition.schedule is None:
+        return "waits for the next tick"
     if not is_met(definition.schedule, queued, resolved):
         return f"waits for {missing(definition.schedule, queued, resolved)}"
     if active >= definition.max_active_runs:

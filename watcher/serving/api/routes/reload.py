@@ -40,7 +40,11 @@ class RunningProcess(Shape):
 
 
 class ReloadResponse(Shape):
-    """The changes of this reload, which are none if another reload was faster. `dequeued`: queue rows removed with their edges."""
+    """The changes of this reload, which are none if another reload was faster.
+
+    `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
+    schedule does not wait for: they go with its next run.
+    """
 
     result: Result
     hash: str
@@ -50,6 +54,7 @@ class ReloadResponse(Shape):
     aliases: Names
     jobs: Names
     dequeued: int
+    kept: Mapping[str, int]
     processes: Sequence[RunningProcess]
 
 
@@ -66,7 +71,8 @@ async def reload(context: Context, actor: Admin) -> Any:
         RunningProcess.of(each, roles=sorted(each.roles), is_current=each.configuration == outcome.hash)
         for each in await _processes(context, outcome.hash)
     ]
-    content = {"result": outcome.result, "hash": outcome.hash, "dequeued": outcome.dequeued}
+    counts = {"dequeued": outcome.dequeued, "kept": outcome.kept}
+    content = {"result": outcome.result, "hash": outcome.hash, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
 
 

@@ -1,0 +1,218 @@
+"""A reference model of scheduling, which shares no code with the scheduler: what is queued, what a check makes into runs.
+
+It plays histories of events, reloads, checks, pauses, ends of runs, ticks and deletions, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any, TypeAlias
+
+Action: TypeAlias = tuple[str, Any]
+JOBS = ("one", "two", "three")
+ASSETS = "abcd"
+SCHEDULES: tuple[Any, ...] = (
+    "a",
+    "b",
+    {"alias": "alias"},
+    {"all": ["a", "b"]},
+    {"all": ["b", "c"]},
+    {"any": ["a", "d"]},
+    {"all": ["a", {"any": ["c", {"alias": "alias"}]}]},
+    {"any": [{"all": ["a", "b"]}, {"all": ["c", "d"]}]},
+)
+WITH_EACH = (*SCHEDULES[:3], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelJob:
+    """A job as one configuration has it. `month`: it has a tick a year, in that month; None: no cron."""
+
+    schedule: Any
+    month: int | None
+    each: bool
+    max_events: int
+    max_active_runs: int
+
+
+def names(condition: Any) -> Iterator[tuple[str, str]]:
+    """Yield the kind and the name of each reference."""
+    if isinstance(condition, str):
+        yield "asset", condition
+    elif condition is not None:
+        for word, parts in condition.items():
+            if word == "alias":
+                yield "alias", parts
+            else:
+                for part in parts:
+                    yield from names(part)
+
+
+@dataclass
+class JobState:
+    """What the model knows of a job, over all configurations."""
+
+    now: ModelJob | None = None
+    paused: bool = False
+    queue: dict[int, str] = field(default_factory=dict)
+    """The asset of each queued event."""
+    runs: list[tuple[int, ...]] = field(default_factory=list)
+    """The events of each run, in the order of the runs."""
+    active: int = 0
+    clock: int | None = None
+    """The month by which the next tick was computed."""
+    tick_is_due: bool = False
+    ticked: set[int] = field(default_factory=set)
+    dropped: set[int] = field(default_factory=set)
+    owed: set[int] = field(default_factory=set)
+
+
+class ScheduleModel:
+    """Predicts the queue and the runs of every job."""
+
+    def __init__(self) -> None:
+        self.jobs = {dag_id: JobState() for dag_id in JOBS}
+        self.resolved: set[str] = set()
+        """The assets that the alias has resolved to."""
+
+    def is_waited_for(self, asset: str, condition: Any) -> bool:
+        return any(asset == name if kind == "asset" else asset in self.resolved for kind, name in names(condition))
+
+    def is_met(self, condition: Any, queued: set[str]) -> bool:
+        match condition:
+            case str():
+                return condition in queued
+            case {"alias": _}:
+                return bool(queued & self.resolved)
+            case {"all": parts}:
+                return all(self.is_met(part, queued) for part in parts)
+            case {"any": parts}:
+                return any(self.is_met(part, queued) for part in parts)
+        return False
+
+    def add_event(self, event_id: int, asset: str) -> None:
+        for job in self.jobs.values():
+            if job.now is not None and self.is_waited_for(asset, job.now.schedule):
+                job.queue[event_id] = asset
+                job.owed.add(event_id)
+
+    def reload(self, configuration: Mapping[str, ModelJob]) -> int:
+        """Return how many queued events went with jobs that were removed."""
+        dropped = 0
+        for dag_id, job in self.jobs.items():
+            job.now = configuration.get(dag_id)
+            if job.now is None:
+                dropped += len(job.queue)
+                self.drop(dag_id)
+            elif job.now.month is None:
+                job.clock, job.tick_is_due = None, False
+        return dropped
+
+    def drop(self, dag_id: str) -> None:
+        job = self.jobs[dag_id]
+        job.dropped.update(job.queue)
+        job.queue.clear()
+
+    def kept(self) -> Mapping[str, int]:
+        """Return how many queued events each job's schedule does not wait for."""
+        counted: Counter[str] = Counter()
+        for dag_id, job in self.jobs.items():
+            for asset in job.queue.values():
+                counted[dag_id] += job.now is not None and not self.is_waited_for(asset, job.now.schedule)
+        return {dag_id: number for dag_id, number in counted.items() if number}
+
+    def wind(self, dag_id: str) -> bool:
+        """Let a year pass on the job's clock; return whether it has one."""
+        job = self.jobs[dag_id]
+        job.tick_is_due |= job.clock is not None
+        return job.clock is not None
+
+    def check(self) -> None:
+        for job in self.jobs.values():
+            if job.now is not None and not job.paused:
+                self._check(job, job.now)
+
+    def _check(self, job: JobState, now: ModelJob) -> None:
+        is_used = job.active >= now.max_active_runs
+        ticks = self._tick(job, now, is_used=is_used)
+        events = sorted(job.queue)
+        if now.each:
+            has_schedule = now.schedule is not None or now.month is not None
+            runs = [(event,) for event in events] if has_schedule else []
+            runs += [()] * ticks
+        elif ticks or (not is_used and self.is_met(now.schedule, set(job.queue.values()))):
+            pieces = [tuple(events[at : at + now.max_events]) for at in range(0, len(events), now.max_events)]
+            runs = pieces or [()]
+        else:
+            return
+        for run in runs:
+            for event in run:
+                del job.queue[event]
+        job.runs += runs
+        job.active += len(runs)
+
+    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
+        if now.month is None:
+            return 0
+        if job.clock != now.month:
+            job.clock, job.tick_is_due = now.month, False
+            return 0
+        if not job.tick_is_due or is_used:
+            return 0
+        job.tick_is_due = False
+        is_new = now.month not in job.ticked
+        job.ticked.add(now.month)
+        return int(is_new)
+
+
+def random_job(random: Random) -> ModelJob:
+    each = random.random() < 0.25
+    schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
+    return ModelJob(
+        schedule=schedule,
+        month=random.randint(1, 12) if random.random() < 0.3 else None,
+        each=each,
+        max_events=random.choice((1, 2, 1000)),
+        max_active_runs=random.choice((1, 2)),
+    )
+
+
+def random_configuration(random: Random) -> dict[str, ModelJob]:
+    return {dag_id: random_job(random) for dag_id in JOBS if random.random() < 0.9}
+
+
+def random_history(random: Random) -> Iterator[Action]:
+    """Yield a history of up to 30 actions that ends with everything due."""
+    configuration = random_configuration(random)
+    yield "reload", configuration
+    for _ in range(random.randint(5, 30)):
+        kinds = (
+            "event",
+            "check",
+            "reload",
+            "pause",
+            "resume",
+            "end",
+            "tick",
+            "drop",
+            "resolve",
+            "restart",
+            "remove run",
+        )
+        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2))[0]
+        match kind:
+            case "event" | "resolve":
+                yield kind, random.choice(ASSETS)
+            case "reload":
+                changed = random.sample(JOBS, random.randint(1, len(JOBS)))
+                fresh = random_configuration(random)
+                both = {dag_id: (fresh if dag_id in changed else configuration) for dag_id in JOBS}
+                configuration = {dag_id: source[dag_id] for dag_id, source in both.items() if dag_id in source}
+                yield kind, configuration
+            case "check" | "restart":
+                yield kind, None
+            case _:
+                yield kind, random.choice(JOBS)

@@ -1,0 +1,165 @@
+"""Schedules that change while events wait: random histories against a reference model, and each rule by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import timedelta
+from random import Random
+from typing import TypeAlias
+
+import pytest
+from sqlalchemy import and_, delete, select, update
+
+from store.catalog import aliases, catalog_sync
+from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
+from store.database import Database
+from store.database.schema import asset, asset_alias, job, queued_event, run, run_asset_event
+from store.runs import queues
+from store.runs.queues import QueueFilter
+from tests.databases import emptied, on_both
+from tests.effort import SEED, effort
+from tests.service.scheduler.schedule_model import ASSETS, Action, ModelJob, ScheduleModel, names, random_history
+from tests.service.scheduler.settings import (
+    configuration,
+    end_runs,
+    job_on,
+    leading_scheduler,
+    set_paused,
+    tell,
+)
+
+pytestmark = pytest.mark.service
+HISTORIES = effort(40, 5_000)
+FOUND_WITHIN = 500
+A_YEAR = timedelta(days=366)
+Apply: TypeAlias = Callable[[Database, Declared], Awaitable[Applied]]
+
+
+async def apply(database: Database, new: Declared) -> Applied:
+    async with database.transaction() as connection:
+        return await catalog_sync.apply(connection, new, database.dialect)
+
+
+def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
+    return job_on(
+        dag_id,
+        model.schedule,
+        cron=None if model.month is None else f"0 0 1 {model.month} *",
+        mode="each" if model.each else "coalesce",
+        max_events=model.max_events,
+        max_active_runs=model.max_active_runs,
+    )
+
+
+async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
+    """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
+    model = ScheduleModel()
+    ids = dict((await apply(database, configuration([], ASSETS))).asset_ids)
+    scheduler = await leading_scheduler(database)
+    for kind, what in history:
+        match kind:
+            case "event":
+                [event_id] = await tell(database, ids[what])
+                model.add_event(event_id, what)
+            case "check":
+                await scheduler.check()
+                model.check()
+            case "restart":
+                scheduler = await leading_scheduler(database)
+            case "reload":
+                jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
+                applied = await apply(database, configuration(jobs, ASSETS))
+                assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
+            case "resolve":
+                await _resolve(database, ids[what])
+                model.resolved.add(what)
+            case _:
+                await _act(database, model, kind, what)
+        await _agrees(database, model)
+
+
+async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+    """Do what concerns one job."""
+    state = model.jobs[dag_id]
+    match kind:
+        case "pause" | "resume" if state.now is not None:
+            await set_paused(database, dag_id, paused=kind == "pause")
+            state.paused = kind == "pause"
+        case "end":
+            await end_runs(database, dag_id)
+            state.active = 0
+        case "remove run":
+            await end_runs(database, dag_id, "deleted")
+            state.active = 0
+        case "tick" if model.wind(dag_id):
+            async with database.transaction() as connection:
+                this = update(job).where(job.c.dag_id == dag_id)
+                tick = (await connection.execute(select(job.c.next_tick).where(job.c.dag_id == dag_id))).scalar_one()
+                now = (await connection.execute(select(asset.c.created_at).limit(1))).scalar_one()
+                await connection.execute(this.values(next_tick=tick if tick < now else tick - A_YEAR))
+        case "drop":
+            async with database.transaction() as connection:
+                await queues.remove(connection, QueueFilter(dag_id=dag_id))
+            model.drop(dag_id)
+
+
+async def _resolve(database: Database, asset_id: int) -> None:
+    async with database.transaction() as connection:
+        alias_id = (await connection.execute(select(asset_alias.c.id))).scalar_one()
+        await aliases.associate(connection, [(asset_id, alias_id)], database.dialect)
+
+
+async def _agrees(database: Database, model: ScheduleModel) -> None:
+    q, r = queued_event.c, run_asset_event.c
+    waiting: dict[str, list[int]] = {dag_id: [] for dag_id in model.jobs}
+    runs: dict[str, dict[str, list[int]]] = {dag_id: {} for dag_id in model.jobs}
+    of_run = and_(r.dag_id == run.c.dag_id, r.run_id == run.c.run_id)
+    of_runs = select(run.c.dag_id, run.c.run_id, r.event_id).outerjoin(run_asset_event, of_run)
+    async with database.reading() as connection:
+        for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
+            waiting[dag_id].append(event)
+        for dag_id, run_id, event in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
+    for dag_id, state in model.jobs.items():
+        assert waiting[dag_id] == sorted(state.queue), dag_id
+        assert [tuple(events) for events in runs[dag_id].values()] == state.runs, dag_id
+        used = [event for events in state.runs for event in events]
+        assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
+
+
+def history(number: int) -> list[Action]:
+    return list(random_history(Random(f"{SEED}/{number}")))
+
+
+@on_both
+async def test_histories_of_changed_schedules_agree_with_the_model(database: Database) -> None:
+    for number in range(HISTORIES):
+        await emptied(database)
+        try:
+            await play(database, history(number))
+        except AssertionError as error:
+            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {history(number)}")
+            raise
+
+
+async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Database) -> None:
+    async def losing(database: Database, new: Declared) -> Applied:
+        applied = await apply(database, new)
+        q = queued_event.c
+        async with database.transaction() as connection:
+            references = {j.dag_id: {name for kind, name in names(j.definition.schedule)} for j in new.jobs}
+            rows = (await connection.execute(select(q.dag_id, q.event_id, asset.c.name).join(asset))).all()
+            for row in rows:
+                if row.name not in references[row.dag_id] and "alias" not in references[row.dag_id]:
+                    this = delete(queued_event).where(q.dag_id == row.dag_id, q.event_id == row.event_id)
+                    await connection.execute(this)
+                    break
+        return applied
+
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, history(number), losing)
+        except AssertionError:
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")

@@ -1,0 +1,54 @@
+"""What `watcher check --connect` says about queued events that a new configuration does not wait for."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from config.reading.loader import load
+from store.runs.queues import CountedQueue
+from watcher.configuration.queue_checks import queue_findings
+from watcher.configuration.vocabulary import vocabulary
+
+TEXT = """
+version: 1
+assets: {{orders: {{uri: "x-shop:orders"}}, customers: {{uri: "x-shop:customers"}}}}
+aliases: {{daily: {{}}}}
+jobs: {{load: {{schedule: {schedule}, spark: {{application: load.py}}}}}}
+"""
+
+
+def queued(name: str, dag_id: str = "load") -> CountedQueue:
+    ids = {"orders": 1, "customers": 2, "old_name": 3}
+    uri = "x-shop:orders" if name == "old_name" else f"x-shop:{name}"
+    return CountedQueue(dag_id=dag_id, asset_id=ids[name], name=name, uri=uri, events=4)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "queue", "message"),
+    [
+        ("orders", queued("orders"), None),
+        ("orders", queued("old_name"), None),
+        ("[orders, customers]", queued("customers"), None),
+        ("{alias: daily}", queued("customers"), None),
+        ("{alias: daily}", queued("orders"), "go with the next run, although the schedule does not wait for them"),
+        ("customers", queued("orders"), "go with the next run, although the schedule does not wait for them"),
+        ('{cron: "@daily"}', queued("orders"), "go with the next run, although the schedule does not wait for them"),
+        ("null", queued("orders"), "wait, and the job has no schedule that would start a run of them"),
+        ("orders", queued("orders", "gone"), "go when the job is removed"),
+    ],
+)
+def test_each_queue_that_a_new_schedule_does_not_wait_for_is_a_finding(
+    tmp_path: Path, schedule: str, queue: CountedQueue, message: str | None
+) -> None:
+    (tmp_path / "load.py").touch()
+    (tmp_path / "watchers.yaml").write_text(TEXT.format(schedule=schedule))
+    configuration = load(tmp_path / "watchers.yaml", vocabulary(), os.environ)
+    findings = queue_findings(configuration, [queue], {"daily": frozenset({2})})
+    messages = [(dag_id, each.check, each.message) for dag_id, of_job in findings.items() for each in of_job]
+    if message is None:
+        assert messages == []
+    else:
+        assert messages == [(queue.dag_id, "queue", f"4 queued events of {queue.name} {message}")]

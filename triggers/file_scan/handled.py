@@ -1,0 +1,142 @@
+"""The versions that a watcher has handled: those that its source lists, and those absent since some time, in one set."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from triggers.base import RowChanges
+from triggers.file_scan.versions import SECOND, Moment
+
+_ABSENT: Final = 1 << 62
+"""The lowest value of an absent version: later than every moment, so that `RowChanges.delete_below` keeps it."""
+_SECONDS_AT: Final = 30
+_LOW_BITS: Final = (1 << _SECONDS_AT) - 1
+
+
+def absent_since(moment: Moment, modified: Moment) -> int:
+    """The value of an absent version: the second since when it is absent, and what tells its time of modification from others.
+
+    Two times of modification look alike with a probability of 1e-9.
+    """
+    return _ABSENT | (max(0, moment // SECOND) & 0xFFFFFFFF) << _SECONDS_AT | modified & _LOW_BITS
+
+
+def is_absent(value: int) -> bool:
+    """Whether the value of a version says that it is absent. Otherwise it is the moment at which it was modified."""
+    return value >= _ABSENT
+
+
+def is_unchanged(value: int, modified: Moment) -> bool:
+    """Whether a version that was recorded with this value would be no news if it is listed as modified at this moment."""
+    return not is_absent(value) or (value ^ modified) & _LOW_BITS == 0
+
+
+def _second(value: int) -> Moment:
+    return ((value - _ABSENT) >> _SECONDS_AT) * SECOND
+
+
+class HandledVersions:
+    """The fingerprints of the handled versions, each with the moment at which its version was modified.
+
+    A version that a complete scan lacks is absent. It is kept for `forget_after` microseconds: if it comes back as it was, it
+    is no news. Differences to the set that was last committed add up until `take_changes`.
+    """
+
+    __slots__ = (
+        "_below",
+        "_deleted",
+        "_expires",
+        "_forget_after",
+        "_inserted",
+        "absent",
+        "has_quiet_changes",
+        "members",
+    )
+
+    def __init__(self, rows: Mapping[int, int], *, forget_after: int = 0) -> None:
+        self.members: dict[int, Moment] = dict(rows)
+        """The versions that are there, as far as the watcher knows."""
+        self.absent: dict[int, int] = {member: value for member, value in rows.items() if is_absent(value)}
+        for member in self.absent:
+            del self.members[member]
+        self._forget_after = forget_after
+        self._expires = self._next_expiry()
+        self._below: Moment | None = None
+        self._deleted: set[int] = set()
+        self._inserted: dict[int, int] = {}
+        self.has_quiet_changes = False
+        """Whether versions became absent, came back or are to be deleted. Members below a horizon are not counted: they are
+        deleted together."""
+
+    def __len__(self) -> int:
+        return len(self.members) + len(self.absent)
+
+    def add(self, member: int, modified: Moment) -> None:
+        self.absent.pop(member, None)
+        self.members[member] = modified
+        self._inserted[member] = modified
+
+    def knows(self, member: int, modified: Moment, clock: Moment) -> bool:
+        """Whether a version is no news at this time of the source's clock: it is there, or it has come back as it was."""
+        if member in self.members:
+            return True
+        value = self.absent.get(member)
+        return value is not None and is_unchanged(value, modified) and not self._is_expired(value, clock)
+
+    def take_back(self, member: int, modified: Moment) -> None:
+        """Record that an absent version is there again."""
+        if member in self.absent:
+            self.add(member, modified)
+            self.has_quiet_changes = True
+
+    def miss(self, members: Iterable[int], clock: Moment) -> None:
+        """Record that a complete scan, which began at this time of the source's clock, lacked these members."""
+        for member in members:
+            value = absent_since(clock, self.members.pop(member))
+            self.absent[member] = self._inserted[member] = value
+            self._expires = min(self._expires, _second(value) + self._forget_after)
+            self.has_quiet_changes = True
+
+    def forget_expired(self, clock: Moment) -> None:
+        """Forget the versions that are absent for too long by now."""
+        if clock < self._expires:
+            return
+        expired = {member for member, value in self.absent.items() if self._is_expired(value, clock)}
+        for member in expired:
+            del self.absent[member]
+            self._inserted.pop(member, None)
+        if expired:
+            self._deleted |= expired
+            self.has_quiet_changes = True
+        self._expires = self._next_expiry()
+
+    def forget_below(self, horizon: Moment) -> None:
+        """Forget the members modified before a horizon; those that are absent expire by themselves."""
+        remaining = {member: modified for member, modified in self.members.items() if modified >= horizon}
+        if len(remaining) < len(self.members):
+            self.members = remaining
+            inserted = {member: value for member, value in self._inserted.items() if value >= horizon}
+            self._deleted |= self._inserted.keys() - inserted.keys()  # stored as absent, perhaps
+            self._inserted = inserted
+            self._below = horizon  # horizons never go back: the last one includes those before it
+
+    def take_changes(self) -> RowChanges:
+        """Return all differences since the last call; the caller must commit them."""
+        # A member that was deleted and added again is in both: `RowChanges` inserts last.
+        changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
+        self._below, self._deleted, self._inserted, self.has_quiet_changes = None, set(), {}, False
+        return changes
+
+    def _is_expired(self, value: int, clock: Moment) -> bool:
+        return clock - _second(value) >= self._forget_after
+
+    def _next_expiry(self) -> Moment:
+        """The time of the source's clock at which the first absent version is forgotten; without one, never."""
+        return _second(min(self.absent.values())) + self._forget_after if self.absent else _ABSENT
+
+
+def accounts_for(rows: Mapping[int, int], member: int, modified: Moment) -> bool:
+    """Whether a watcher with these stored rows would not report a version, as far as they tell."""
+    value = rows.get(member)
+    return value is not None and is_unchanged(value, modified)
