@@ -100,7 +100,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return [*self._examiner.warnings, *(self._reader.findings() if self._reader is not None else ())]
+        of_reader = () if self._reader is None else self._reader.findings()
+        of_listening = self.client.notifications.findings if self.options.listen else ()
+        return [*self._examiner.warnings, *of_reader, *of_listening]
 
     async def check(self) -> list[Finding]:
         return await self._examiner.check(self.examine_every)
