@@ -27,6 +27,15 @@ from triggers.postgres.failures import (
 from triggers.postgres.functions import REFUSALS, FunctionRights
 from triggers.postgres.sql import SERVER, SET_LIMITS
 
+LOST: Final = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    ConnectionError,
+)
+"""Errors of a connection that somebody ended, or that broke."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
@@ -89,22 +98,35 @@ class Session:
     async def fetch(self, statement: str, *arguments: object, limits: StatementLimits | None = None) -> StatementResult:
         """Run one statement in one snapshot. Raises ConfigurationError or SourceUnavailable, never an error of the driver.
 
-        Without `limits` the limits of the previous statement stay in force, or those of the connection's settings.
+        Without `limits` the limits of the previous statement stay in force, or those of the connection's settings. If a
+        connection that was open before is lost, the statement is run once more on a new one: it returned nothing.
         """
         with driver_errors():
             async with self._turn:
-                connection = await self._connected()
+                was_open = self._connection is not None
                 try:
-                    if limits is not None and limits != self._limits:
-                        await connection.fetchrow(SET_LIMITS, *limits.settings)
-                        self._limits = limits
-                    rows = await self._rows(connection, statement, *arguments)
-                    return StatementResult(rows=rows, server=self._server)
-                except asyncpg.PostgresError:
-                    raise
-                except BaseException:  # cancelled, or lost, in the middle of a result
+                    return await self._fetch(statement, arguments, limits)
+                except LOST:
                     await self.close()
-                    raise
+                    if not was_open:
+                        raise
+                return await self._fetch(statement, arguments, limits)
+
+    async def _fetch(
+        self, statement: str, arguments: Sequence[object], limits: StatementLimits | None
+    ) -> StatementResult:
+        connection = await self._connected()
+        try:
+            if limits is not None and limits != self._limits:
+                await connection.fetchrow(SET_LIMITS, *limits.settings)
+                self._limits = limits
+            rows = await self._rows(connection, statement, *arguments)
+            return StatementResult(rows=rows, server=self._server)
+        except asyncpg.PostgresError:
+            raise
+        except BaseException:  # cancelled, or lost, in the middle of a result
+            await self.close()
+            raise
 
     async def _rows(self, connection: asyncpg.Connection, statement: str, *arguments: object) -> Sequence[Any]:
         """Return a statement's rows; it is repeated without the functions that the server turns out to refuse."""
