@@ -32,9 +32,10 @@ LOST: Final = (
     asyncpg.CrashShutdownError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     ConnectionError,
 )
-"""Errors of a connection that somebody ended, or that broke."""
+"""Errors of a connection that somebody ended, or that broke. The driver's internal one is its refusal to send anything on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
