@@ -49,6 +49,13 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         """What the watermark's `up_to` would be now, after that shared poll; None: what the watermark says."""
         return None
 
+    def recognizes(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
+        """Whether `stored`, the identity of a position, means this source although `source_identity` differs from it.
+
+        Then the position keeps it. Called after `check`.
+        """
+        return False
+
     def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
         """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
 

@@ -20,8 +20,9 @@ from store.errors import ConnectionLost
 
 LONGEST: Final = 7_900
 """The most bytes of a text: PostgreSQL takes less than 8,000."""
-PROBE_EVERY: Final = 30.0
+PROBE_EVERY: Final = 20.0
 """Seconds between two probes, because a network that is gone reports nothing by itself."""
+PROBE_TIMEOUT: Final = 10.0
 
 _LEFT: Final = "SELECT pg_is_in_recovery() OR current_setting('default_transaction_read_only')::bool"
 
@@ -69,7 +70,7 @@ class NotificationListener:
             with anyio.move_on_after(PROBE_EVERY):
                 await self._lost.wait()
             try:
-                with anyio.fail_after(PROBE_EVERY):
+                with anyio.fail_after(PROBE_TIMEOUT):
                     if await self._driver.fetchval(_LEFT):
                         return
             except (OSError, InterfaceError, PostgresError):

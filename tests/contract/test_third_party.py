@@ -33,7 +33,7 @@ from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.host.metrics import Metrics
-from watcher.triggerer.clients import Hosted
+from watcher.triggerer.clients import Hosted, open_trigger, recognizes
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import Inquirer
@@ -173,6 +173,18 @@ async def test_a_watcher_of_it_finds_each_notice_once_over_restarts(
     assert {event["watcher"] for event in events} == {"new_notices"}
     assert await watermark(database) == {"up_to": number, "posted": number}
     assert ("notice_board" in sys.modules) == (imported or configuration.watchers["new_notices"].isolation == "none")
+
+
+@pytest.mark.parametrize("isolation", ["process", "none"], indirect=True)
+async def test_it_recognizes_its_source_in_the_identity_of_an_older_position(configuration: Configuration) -> None:
+    watcher = hosted(configuration, {"notices": 1})["new_notices"]
+    async with (
+        open_sources(configuration) as clients,
+        open_trigger(watcher, clients, timedelta(seconds=30), has_position=True) as trigger,
+    ):
+        await trigger.check()
+        assert await recognizes(trigger, {"topic": "sales"})
+        assert not await recognizes(trigger, {"topic": "others"})
 
 
 async def notices_of(database: Database) -> int:

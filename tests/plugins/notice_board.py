@@ -96,6 +96,10 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, Board]):
     def source_identity(self) -> JsonObject:
         return {"board": self.client.url, "topic": self.options.topic}
 
+    def recognizes(self, stored: JsonValue) -> bool:
+        """Whether it is an identity of the first release, which did not name the board."""
+        return stored == {"topic": self.options.topic}
+
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         if self._seen is None:
             stored: Any = None if position is None else position.state

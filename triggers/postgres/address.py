@@ -25,7 +25,7 @@ from pydantic import (
 from triggers.base import BaseConnection, JsonObject
 from triggers.hosting import ChangingSecrets, revealed
 from triggers.options import Duration
-from triggers.postgres.passwords import PasswordSupply, password_supply, rds_tokens
+from triggers.postgres.passwords import POSTGRES_PORT, PasswordSupply, password_supply, rds_tokens
 
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
@@ -161,6 +161,14 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
         if self.dsn is not None:
             return {**shown, "dsn": _with_password(self.dsn.get_secret_value(), password)}
         return {**shown, "password": password}
+
+    @property
+    def place(self) -> str:
+        """Host and port, as configured."""
+        if self.dsn is None:
+            return f"{self.host}:{self.port or POSTGRES_PORT}"
+        where = urlsplit(self.dsn.get_secret_value()).netloc.rpartition("@")[2]
+        return where if ":" in where.rpartition("]")[2] else f"{where}:{POSTGRES_PORT}"
 
     def _dsn_with_tls(self) -> str | None:
         """Return the dsn with what this connection says about TLS; asyncpg takes files from there alone."""

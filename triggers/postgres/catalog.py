@@ -111,6 +111,7 @@ indexes AS (SELECT i.*, (i.indkey::int2[])[0] = k.attnum AS leads, i.indnkeyatts
             JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am m ON m.oid = c.relam
             WHERE m.amname = 'btree' AND i.indisvalid AND i.indpred IS NULL)
 SELECT w.oid::int8 AS table_oid, (SELECT oid::int8 FROM pg_database WHERE datname = current_database()) AS database_oid,
+       current_database()::text AS database,
        current_setting('server_version_num')::int AS server_version, session_user AS role,
        least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
                  - coalesce(current_setting('reserved_connections', true)::int, 0),

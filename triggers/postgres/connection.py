@@ -25,6 +25,7 @@ from pydantic import Field
 
 from triggers.postgres.address import PostgresAddress
 from triggers.postgres.catalog import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
+from triggers.postgres.functions import FunctionRights
 from triggers.postgres.ledger import LockSet
 from triggers.postgres.notifications import Notifications
 from triggers.postgres.opener import SessionOpener
@@ -71,16 +72,17 @@ class PostgresConnection(PostgresAddress):
     @asynccontextmanager
     async def open(self) -> AsyncIterator[PostgresClient]:
         async with AsyncExitStack() as stack:
-            quick = [Session(self.connect) for _ in range(max(1, self.pool_size - 1))]
-            patient = Session(self.connect)
-            locks = Session(self.connect) if self.pool_size > 1 else quick[0]
-            probing = Session(partial(self.connect, **PROBING))
+            functions = FunctionRights()
+            quick = [Session(self.connect, functions) for _ in range(max(1, self.pool_size - 1))]
+            patient = Session(self.connect, functions)
+            locks = Session(self.connect, functions) if self.pool_size > 1 else quick[0]
+            probing = Session(partial(self.connect, **PROBING), functions)
             for session in (*quick, patient, locks, probing):
                 stack.push_async_callback(session.close)
             tasks = await stack.enter_async_context(_tasks_beside())
             notifications = Notifications(self.connect)
             tasks.start_soon(notifications.run)
-            yield PostgresClient(quick, patient, locks, Probes(probing, tasks), notifications)
+            yield PostgresClient(quick, patient, locks, Probes(probing, tasks), notifications, self.place)
 
     async def connect(self, **settings: str) -> asyncpg.Connection:
         """Open a connection to the primary; `settings` override the usual ones. Raises the driver's errors and `SourceUnavailable`."""
@@ -101,9 +103,18 @@ class PostgresClient:
     """The sessions that the triggers of one connection share."""
 
     def __init__(
-        self, quick: Sequence[Session], patient: Session, locks: Session, probes: Probes, notifications: Notifications
+        self,
+        quick: Sequence[Session],
+        patient: Session,
+        locks: Session,
+        probes: Probes,
+        notifications: Notifications,
+        place: str = "",
     ) -> None:
         self.patient = patient
+        self.functions = patient.functions
+        self.place = place
+        """The server's host and port as configured."""
         self.locks = LockHolders(locks)
         self.probes = probes
         self.notifications = notifications

@@ -6,13 +6,13 @@ import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 
-from triggers.base import Finding, JsonObject, TriggerContext, refuse_errors
+from triggers.base import Finding, JsonObject, JsonValue, TriggerContext, refuse_errors
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
-from triggers.postgres.catalog import CHANGING, FACTS, OFFSETS, RELATIONS, TYPES
+from triggers.postgres.catalog import CHANGING, FACTS, LOCKS, OFFSETS, RELATIONS, TYPES
 from triggers.postgres.checks import judge, judge_sessions
 from triggers.postgres.conditions import Expressions
 from triggers.postgres.connection import PostgresClient
@@ -21,10 +21,13 @@ from triggers.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
 from triggers.postgres.kept_rows import Witness
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane
-from triggers.postgres.sql import plan_of_condition, quoted, trial_of_condition
+from triggers.postgres.sql import ALIVE, plan_of_condition, quoted, trial_of_condition
 from triggers.postgres.values import ValueType, type_of
 from triggers.postgres.watched_table import WatchedTable, busy
 from triggers.postgres.witnesses import COLUMNS, witness_by_id, witness_by_update
+
+_WHO_WRITES: Final[Mapping[str, tuple[str, Sequence[object]]]] = {"id": (LOCKS, [[]]), "updated_at": (ALIVE, [])}
+"""The statement that lists the transactions a poll may have to wait for, by mode, with arguments for a trial."""
 
 Trial: TypeAlias = Callable[[WatchedTable], tuple[str, Sequence[object]]]
 """Returns a statement without `where`, and its arguments, that needs every right a poll needs."""
@@ -96,7 +99,7 @@ class Examiner:
         """Examine the table again. Raises if detection is no longer exact, or if the name means another table now."""
         identity = self.identity()
         refuse_errors(await self.check(every))
-        if self.identity() != identity:
+        if self.identity() != identity and not self.recognizes(identity):
             raise SourceChanged(
                 f"{self._options.table} is another table now; choose where to begin with `watcher rewind`"
             )
@@ -108,10 +111,23 @@ class Examiner:
 
     def identity(self) -> JsonObject:
         """Return what a position of this watcher belongs to."""
+        identifier = self.table.server.system_identifier
+        return self._identity(self.table.place if identifier is None else {"system_identifier": identifier})
+
+    def recognizes(self, stored: JsonValue) -> bool:
+        """Whether a stored identity means this source, though the server tells its identifier only now, or told it only then."""
+        if not isinstance(stored, Mapping):
+            return False
+        if "address" in stored:
+            return stored == self._identity(self.table.place)
+        is_unknown = self.table.server.system_identifier is None
+        return is_unknown and stored == self._identity({"system_identifier": stored.get("system_identifier")})
+
+    def _identity(self, server: JsonObject) -> JsonObject:
         table, options = self.table, self._options
         return {
             "trigger": "postgres.new_rows",
-            "system_identifier": table.server.system_identifier,
+            **server,
             "database": table.facts.database_oid,
             "table": table.facts.table_oid,
             "mode": options.mode,
@@ -152,14 +168,14 @@ async def _examined(
     except NotPrimary as refused:
         return [Finding.error("primary", str(refused), "name the primary in the connection")], None
     except ConfigurationError as refused:
-        remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
+        remedy = "correct the connection; its user must be allowed to sign in, and to execute any function that is named here"
         return [Finding.error("connection", str(refused), remedy)], None
     facts = TableFacts.from_row(result.rows[0]) if result.rows else None
     findings = [Finding.ok("primary", "the server is not a standby"), *judge(facts, options)]
     if facts is None or _failed(findings):
         return findings, None
     lane.one_plan = facts.one_plan
-    findings.append(judge_sessions(facts, client.most_sessions))
+    findings += [judge_sessions(facts, client.most_sessions), *client.functions.judge()]
     if options.columns or options.mode != "id":
         columns = {*options.columns, *facts.primary_key}
         facts = replace(facts, types=await _types_of(columns, lane, facts))
@@ -208,6 +224,11 @@ async def _try_statements(table: WatchedTable, trial: Trial) -> list[Finding]:
         grant += f"; GRANT SELECT ON SEQUENCE {table.facts.sequences[0].name} TO {quoted(role)}"
     statement, arguments = trial(table)
     findings = [await _try(table, "select", statement, arguments, remedy=grant)]
+    if not _failed(findings):
+        who_writes, given = _WHO_WRITES[table.options.mode]
+        remedy = "GRANT EXECUTE ON FUNCTION … TO " + quoted(role) + ", because rows could be lost without it"
+        refused = await _try(table, "functions", who_writes, given, remedy=remedy)
+        findings += [refused] if refused.level == "error" else []
     if where is not None and not _failed(findings):
         remedy = "write a condition on one row of the table, as it may stand after WHERE"
         findings.append(await _try(table, "where", trial_of_condition(name, where), (), remedy=remedy))

@@ -106,6 +106,8 @@ class TableFacts:
     """The table, its partitions and its sequences, by oid."""
     files: int = 0
     """A number that changes when the table or a partition is rewritten or emptied."""
+    database: str = ""
+    """The name of the database."""
     mark: int = 0
     """A number that changes when the table, a partition, an index or a sequence is altered."""
     types: Mapping[str, ValueType] = field(default_factory=dict)
@@ -125,6 +127,7 @@ class TableFacts:
         return cls(
             table_oid=row["table_oid"],
             database_oid=row["database_oid"],
+            database=sys.intern(row["database"]),
             server_version=row["server_version"],
             role=sys.intern(row["role"]),
             kind=row["kind"],

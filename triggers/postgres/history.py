@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from triggers.postgres.kept_rows import Chunk, Key, Milestone, ServerMarks, Witness, WitnessKind
+from triggers.postgres.kept_rows import UNKNOWN_TIMELINE, Chunk, Key, Milestone, ServerMarks, Witness, WitnessKind
 
 
 class RowFate(Enum):
@@ -90,7 +90,7 @@ def judge(
     """Judge the rows of the chunks, which ascend, by what the server shows now. `is_back`: its sequence stands below ours."""
     records, kept = _Records.of(chunks, present, witness), chunks[-1].marks
     is_back = is_back or bool(records.taken_back) or shows_a_loss(kept, now)
-    if kept.timeline == now.timeline and not is_back:
+    if kept.timeline == now.timeline != UNKNOWN_TIMELINE and not is_back:
         return Judgement(decision=Decision.SAME, fates=records.fates)
     fork = fork_of(kept, now)
     if fork is not None and any(_is_below(chunks[place], fork) for place in records.taken_back):
@@ -119,7 +119,11 @@ def fork_of(kept: ServerMarks, now: ServerMarks) -> int | None:
     of the same server: then the end lies between what was flushed and what was inserted when it was last seen.
     """
     end = now.replayed
-    if end is None or (end, now.boot) == (kept.replayed, kept.boot):
+    if (
+        end is None
+        or UNKNOWN_TIMELINE in {kept.timeline, now.timeline}
+        or (end, now.boot) == (kept.replayed, kept.boot)
+    ):
         return None
     if now.timeline == kept.timeline + 1:
         return end if now.received is not None else None

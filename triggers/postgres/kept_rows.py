@@ -68,6 +68,10 @@ NO_RECOGNITION: Final = Witness(kind=WitnessKind.ROW, sql="NULL::bytea")
 """The witness of a table that was not examined yet."""
 
 
+UNKNOWN_TIMELINE: Final = 0
+"""The timeline of a server that refuses to tell it."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerMarks:
     """What distinguishes the histories that a server may have had. None: the server refuses the function.
@@ -78,7 +82,7 @@ class ServerMarks:
     """
 
     boot: str = ""
-    timeline: int = 0
+    timeline: int = UNKNOWN_TIMELINE
     inserted: int | None = None
     flushed: int | None = None
     replayed: int | None = None

@@ -108,8 +108,10 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     @property
     def findings(self) -> Sequence[Finding]:
-        changes = () if self._log is None else self._log.findings
-        return [*self._examiner.warnings, *changes, *(self._reader.findings() if self._reader is not None else ())]
+        of_log = () if self._log is None else self._log.findings
+        of_reader = () if self._reader is None else self._reader.findings()
+        of_listening = self.client.notifications.findings if self.options.listen else ()
+        return [*self._examiner.warnings, *of_log, *of_reader, *of_listening]
 
     async def check(self) -> list[Finding]:
         findings = await self._examiner.check(self.examine_every)
@@ -119,6 +121,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def source_identity(self) -> JsonObject:
         return self._examiner.identity()
+
+    def recognizes(self, stored: JsonValue) -> bool:
+        return self._examiner.recognizes(stored)
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
         if self._log is not None:

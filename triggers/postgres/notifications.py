@@ -7,20 +7,24 @@ interval and no row.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, Protocol
 
 import anyio
 import structlog
 
+from triggers.errors import Finding, TriggerError
 from triggers.hosting import listen_for_ever
 from triggers.postgres.failures import close_connection, driver_errors
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
 
-PROBE_EVERY: Final = 30.0
+PROBE_EVERY: Final = 20.0
 """Seconds between two statements that find out whether the connection is still alive: a network that is gone reports nothing."""
+
+PROBE_TIMEOUT: Final = 10.0
+"""Seconds for such a statement. With the time to close the connection, a dead one is noticed within 40 s."""
 
 log = structlog.get_logger()
 
@@ -31,6 +35,8 @@ class Notifications:
     def __init__(self, connect: Callable[[], Awaitable[Any]]) -> None:
         """`connect` returns an asyncpg connection whose commands time out."""
         self._connect = connect
+        self._fault: str | None = None
+        """Why no notification arrives now."""
         self._needed = anyio.Event()
         self._wakes: defaultdict[str, set[Callable[[], None]]] = defaultdict(set)
 
@@ -50,24 +56,46 @@ class Notifications:
         await self._needed.wait()
         await listen_for_ever(self._listen, log, "postgres.listen_lost")
 
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """What a person should know while no notification arrives."""
+        if self._fault is None:
+            return ()
+        message = f"no notifications arrive ({self._fault}), so polls wait for the interval"
+        remedy = "check the server and the network to it; the watcher connects again by itself, and finds rows without notifications"
+        return [Finding.warning("listen", message, remedy)]
+
     async def _listen(self, works: Callable[[], None]) -> None:
-        """Listen until the connection is lost, then raise a TriggerError."""
-        with driver_errors():
-            connection = await self._connect()
-            try:
-                lost = anyio.Event()
-                connection.add_termination_listener(lambda _: lost.set())
-                await connection.add_listener(NOTIFY_CHANNEL, self._notified)
-                log.info("postgres.listening", channel=NOTIFY_CHANNEL)
-                works()
-                for table_oid in self._wakes:
-                    self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
-                while True:
-                    with anyio.move_on_after(PROBE_EVERY):
-                        await lost.wait()
-                    await connection.execute("SELECT 1")
-            finally:
-                await close_connection(connection)
+        """Listen until the connection is lost, then raise a TriggerError. All watchers poll then, and show the finding."""
+        try:
+            with driver_errors():
+                await self._listen_on_one_connection(works)
+        except TriggerError as error:
+            is_news, self._fault = self._fault is None, str(error)
+            if is_news:
+                self._wake_all()
+            raise
+
+    async def _listen_on_one_connection(self, works: Callable[[], None]) -> None:
+        connection = await self._connect()
+        try:
+            lost = anyio.Event()
+            connection.add_termination_listener(lambda _: lost.set())
+            await connection.add_listener(NOTIFY_CHANNEL, self._notified)
+            log.info("postgres.listening", channel=NOTIFY_CHANNEL)
+            works()
+            self._fault = None
+            self._wake_all()
+            while True:
+                with anyio.move_on_after(PROBE_EVERY):
+                    await lost.wait()
+                await connection.execute("SELECT 1", timeout=PROBE_TIMEOUT)
+        finally:
+            await close_connection(connection)
+
+    def _wake_all(self) -> None:
+        for table_oid in self._wakes:
+            self._notified(None, 0, NOTIFY_CHANNEL, table_oid)
 
     def _notified(self, _connection: object, _pid: int, _channel: str, table_oid: str) -> None:
         for wake in tuple(self._wakes.get(table_oid, ())):

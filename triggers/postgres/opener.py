@@ -23,6 +23,8 @@ from triggers.postgres.passwords import PasswordSupply
 
 _NEVER_AFTERWARDS: Final = "default_transaction_read_only"
 """Left behind on a session that another client gets next, it would refuse that client's writes."""
+BETWEEN_PASSWORDS: Final = 0.5
+"""Seconds between two attempts to sign in: a password is changed at the server and at its place one after the other."""
 _KNOWN_TO_POOLERS: Final = "application_name"
 _QUESTIONS: Final = 40
 """How often two sessions are asked for their process, in no order: a pooler that deals out servers in turn may give each its own."""
@@ -75,6 +77,7 @@ class SessionOpener:
             return await asyncpg.connect(**{**address, "password": password})
         except asyncpg.InvalidAuthorizationSpecificationError:  # 28000, and 28P01 below it
             self.passwords.forget(password)
+        await anyio.sleep(BETWEEN_PASSWORDS)
         try:
             return await asyncpg.connect(**{**address, "password": await self.passwords.current()})
         except asyncpg.InvalidAuthorizationSpecificationError as error:  # the next password may be right

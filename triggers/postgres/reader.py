@@ -10,7 +10,6 @@ from triggers.base import Finding, JsonValue, Position, RejectedItem, StoredPosi
 from triggers.postgres.batches import BatchBuilder, RowNames
 from triggers.postgres.facts import TableFacts
 from triggers.postgres.history_examination import HistoryExamination, history_findings
-from triggers.postgres.marks import refusal
 from triggers.postgres.options import Place
 from triggers.postgres.partitions import Partitions
 from triggers.postgres.probed_tables import Arguments
@@ -94,7 +93,7 @@ class Reader(ABC, Generic[MemoryT]):
         """Return what a person should know, in addition to the findings of `check`."""
         table = self.table
         changes = history_findings(table.history.changes, table.watcher)
-        return [*self.partitions.findings(), *changes, *refusal(table.server.refused, table.facts.role)]
+        return [*self.partitions.findings(), *changes]
 
     @abstractmethod
     async def poll(self) -> TriggerBatch:

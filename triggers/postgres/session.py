@@ -24,24 +24,35 @@ from triggers.postgres.failures import (
     driver_errors,
     sqlstate_of,
 )
+from triggers.postgres.functions import REFUSALS, FunctionRights
 from triggers.postgres.kept_rows import ServerMarks
-from triggers.postgres.marks import first_marks
-from triggers.postgres.sql import SERVER, SET_LIMITS
+from triggers.postgres.marks import SERVER, marks_of
+from triggers.postgres.sql import SET_LIMITS
+
+LOST: Final = (
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    ConnectionError,
+)
+"""Errors of a connection that somebody ended, or that broke. The driver's internal one is its refusal to send anything on it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
     """The server that answers. `boot` changes when it is restarted, `timeline` after a failover, `replayed` after a crash.
 
-    `marks` were read when this connection was opened, at the moment `at` by anyio's clock; it refuses the functions `refused`.
+    `marks` were read when this connection was opened, at the moment `at` by anyio's clock.
     """
 
-    system_identifier: str
+    system_identifier: str | None
+    """None where the server refuses to tell it."""
     timeline: int
     boot: str
     replayed: int | None = None
     marks: ServerMarks = field(default=ServerMarks(), compare=False)
-    refused: frozenset[str] = field(default=frozenset(), compare=False)
     at: float = field(default=0.0, compare=False)
 
 
@@ -86,8 +97,11 @@ class Session:
     connection). A pool would do the same, and add more time to each statement than the statement takes.
     """
 
-    def __init__(self, connect: Callable[[], Awaitable[asyncpg.Connection]]) -> None:
+    def __init__(
+        self, connect: Callable[[], Awaitable[asyncpg.Connection]], functions: FunctionRights | None = None
+    ) -> None:
         self.connect = connect
+        self.functions = FunctionRights() if functions is None else functions
         self._connection: asyncpg.Connection | None = None
         self._server = NO_SERVER
         self._limits: StatementLimits | None = None
@@ -97,22 +111,46 @@ class Session:
     async def fetch(self, statement: str, *arguments: object, limits: StatementLimits | None = None) -> StatementResult:
         """Run one statement in one snapshot. Raises ConfigurationError or SourceUnavailable, never an error of the driver.
 
-        Without `limits` the limits of the previous statement stay in force, or those of the connection's settings.
+        Without `limits` the limits of the previous statement stay in force, or those of the connection's settings. If a
+        connection that was open before is lost, the statement is run once more on a new one: it returned nothing.
         """
         with driver_errors():
             async with self._turn:
-                connection = await self._connected()
+                was_open = self._connection is not None
                 try:
-                    if limits is not None and limits != self._limits:
-                        await connection.fetchrow(SET_LIMITS, *limits.settings)
-                        self._limits = limits
-                    rows = await connection.fetch(statement, *arguments)
-                    return StatementResult(rows=rows, server=self._server)
-                except asyncpg.PostgresError:
-                    raise
-                except BaseException:  # cancelled, or lost, in the middle of a result
+                    return await self._fetch(statement, arguments, limits)
+                except LOST:
                     await self.close()
-                    raise
+                    if not was_open:
+                        raise
+                return await self._fetch(statement, arguments, limits)
+
+    async def _fetch(
+        self, statement: str, arguments: Sequence[object], limits: StatementLimits | None
+    ) -> StatementResult:
+        connection = await self._connected()
+        try:
+            if limits is not None and limits != self._limits:
+                await connection.fetchrow(SET_LIMITS, *limits.settings)
+                self._limits = limits
+            rows = await self._rows(connection, statement, *arguments)
+            return StatementResult(rows=rows, server=self._server)
+        except asyncpg.PostgresError:
+            raise
+        except BaseException:  # cancelled, or lost, in the middle of a result
+            await self.close()
+            raise
+
+    async def _rows(self, connection: asyncpg.Connection, statement: str, *arguments: object) -> Sequence[Any]:
+        """Return a statement's rows; it is repeated without the functions that the server turns out to refuse."""
+        rows: Sequence[Any]
+        try:
+            rows = await connection.fetch(self.functions.usable(statement), *arguments)
+        except REFUSALS:
+            if not await self.functions.learn(connection, statement):
+                raise
+            rows = await connection.fetch(self.functions.usable(statement), *arguments)
+        return rows
 
     def reconnect(self, *, opened_by: float) -> None:
         """Open a new connection for the next statement, if this one was opened by that moment."""
@@ -129,25 +167,23 @@ class Session:
             self._may_lead_elsewhere = False
             self._connection, self._limits = await self.connect(), None
             try:
-                self._server = await _server_of(self._connection)
+                self._server = await self._server_of(self._connection)
             except BaseException:
                 await self.close()
                 raise
         return self._connection
 
-
-async def _server_of(connection: asyncpg.Connection) -> Server:
-    at, row = anyio.current_time(), await connection.fetchrow(SERVER)
-    marks, refused = await first_marks(connection, boot=row["boot"], timeline=row["timeline"])
-    return Server(
-        system_identifier=row["system_identifier"],
-        timeline=marks.timeline,
-        boot=marks.boot,
-        replayed=marks.replayed,
-        marks=marks,
-        refused=refused,
-        at=at,
-    )
+    async def _server_of(self, connection: asyncpg.Connection) -> Server:
+        at, [row] = anyio.current_time(), await self._rows(connection, SERVER)
+        marks = marks_of(row, self.functions.refused)
+        return Server(
+            system_identifier=row["system_identifier"],
+            timeline=marks.timeline,
+            boot=marks.boot,
+            replayed=marks.replayed,
+            marks=marks,
+            at=at,
+        )
 
 
 @dataclass(kw_only=True, eq=False, slots=True)

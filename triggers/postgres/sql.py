@@ -17,12 +17,6 @@ from triggers.postgres.values import ValueType
 NOTIFY_CHANNEL: Final = "asset_watcher"
 """The channel of all notifications; the payload is the oid of the table that was written to."""
 
-SERVER: Final = """
-SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
-       ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline, pg_postmaster_start_time()::text AS boot
-"""
-"""Which server a connection leads to: its identity, its timeline, and when it was started. The statement fails on a standby."""
-
 SET_LIMITS: Final = """
 SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false), set_config('plan_cache_mode', $3, false)
 """

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 
+from triggers.base import JsonObject
 from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
 from triggers.options import format_duration
 from triggers.postgres.catalog import ANY_SEQUENCE, HOLDER
@@ -19,7 +20,7 @@ from triggers.postgres.history import needs_examination
 from triggers.postgres.kept_history import KeptHistory
 from triggers.postgres.kept_rows import ServerMarks
 from triggers.postgres.ledger import LockSet
-from triggers.postgres.marks import mark_and_marks, moved, moving_marks
+from triggers.postgres.marks import MARK_AND_MARKS, MOVING_MARKS, moved
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.session import Lane, Server
 
@@ -42,6 +43,11 @@ class WatchedTable:
     history: KeptHistory = field(default_factory=KeptHistory)
     """What the reader of the table keeps of its last batches."""
 
+    @property
+    def place(self) -> JsonObject:
+        """The server and the database by their addresses, for a server that refuses to tell its identifier."""
+        return {"address": self.client.place, "database_name": self.facts.database}
+
     async def refuse_altered(self, *, gives_up: bool = False) -> None:
         """Raise `Altered` unless the table is as it was examined. Called before rows that were read count.
 
@@ -49,14 +55,14 @@ class WatchedTable:
         position in the WAL behind their commits: the next position keeps it, and whether missing ids are given up.
         """
         at = anyio.current_time()
-        [row] = await self.fetch(mark_and_marks(self.server.refused), self.facts.locked_relations, repeated=True)
+        [row] = await self.fetch(MARK_AND_MARKS, self.facts.locked_relations, repeated=True)
         if row["mark"] != self.facts.mark:
             raise Altered
         self.history.note(moved(self.server.marks, row), at, gave_up=gives_up)
 
     async def marks(self) -> ServerMarks:
         """Return the server's marks of now."""
-        [row] = await self.fetch(moving_marks(self.server.refused))
+        [row] = await self.fetch(MOVING_MARKS)
         return moved(self.server.marks, row)
 
     async def fetch(
@@ -103,7 +109,8 @@ class WatchedTable:
         )
 
     def _recognize(self, server: Server) -> None:
-        if server.system_identifier != self.server.system_identifier:
+        known = server.system_identifier is not None and self.server.system_identifier is not None
+        if known and server.system_identifier != self.server.system_identifier:
             raise SourceChanged(
                 f"the connection leads to another server now (system identifier {server.system_identifier},"
                 f" before {self.server.system_identifier}); correct it, or begin again with `watcher rewind`"

@@ -121,7 +121,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             findings += await uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
-        self._warnings = [finding for finding in findings if finding.level == "warning"]
+        self._warnings = [finding for finding in findings if finding.level in {"info", "warning"}]
         return findings
 
     async def survey(self) -> Finding | None:

@@ -48,7 +48,7 @@ class Answers:
         """Yield what may become a problem."""
         if self.listed is None:
             yield from self.readiness.get("warnings", ())
-        yield from (_sentence(each) for each in self.listed or () if each["level"] != "error")
+        yield from (_sentence(each) for each in self.listed or () if each["level"] == "warning")
 
     def status_of(self, part: str) -> str | None:
         """Return the status of a part from the daemon's health. None: nothing is known about it."""

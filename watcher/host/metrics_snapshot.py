@@ -95,7 +95,12 @@ class MetricsSnapshot(Collector):
         text = "1: no triggerer hosts the watcher although one should"
         yield _gauge("left_out", text, WATCHER_LABELS, ((labels, row.is_unassigned) for labels, row in rows.items()))
         text = "Findings: what breaks, or may break, a condition of exact detection, or keeps an asset's events from Airflow"
-        checks = [(*labels, finding["check"]) for labels, row in rows.items() for finding in row.findings_now]
+        checks = [
+            (*labels, finding["check"])
+            for labels, row in rows.items()
+            for finding in row.findings_now
+            if finding["level"] != "info"
+        ]
         checks += [("", lane.asset, "forward") for lane in self.stuck if lane.refused and lane.asset is not None]
         yield _gauge("findings", text, (*WATCHER_LABELS, "check"), collections.Counter(checks).items())
         text = "Seconds since the start of a watcher's last whole poll that was committed or found nothing"

@@ -20,6 +20,7 @@ from triggers.base import (
     BaseConnection,
     BaseEventTrigger,
     IncrementalTrigger,
+    JsonValue,
     Position,
     StoredPosition,
     TriggerBatch,
@@ -245,6 +246,13 @@ async def rewound(trigger: BaseEventTrigger[Any, Any], position: StoredPosition 
     if isinstance(trigger, IsolatedTrigger):
         return await trigger.ask_rewound(position, to)
     return trigger.rewound(position, to)
+
+
+async def recognizes(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> bool:
+    """Return whether a checked trigger recognizes its source in the stored identity of a position."""
+    if isinstance(trigger, IsolatedTrigger):
+        return await trigger.ask_recognizes(stored)
+    return trigger.recognizes(stored)
 
 
 def one_poll(

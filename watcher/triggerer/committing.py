@@ -23,7 +23,7 @@ from store.values import to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.host.metrics import Metrics
-from watcher.triggerer.clients import Hosted
+from watcher.triggerer.clients import Hosted, recognizes
 from watcher.triggerer.group_commit import GroupCommit, traces_of
 from watcher.triggerer.rejected_items import as_items, as_rejections
 
@@ -176,6 +176,13 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         sketch_high=sketch.high,
         sketch_bits=sketch.bits,
     )
+
+
+async def identity_of(trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition | None) -> str:
+    """Return the identity of a trigger's source: the position's, if the trigger recognizes its source there."""
+    own = identity_json(trigger.source_identity())
+    before = own if loaded is None or loaded.source_identity is None else loaded.source_identity
+    return before if before == own or await recognizes(trigger, json.loads(before)) else own
 
 
 def identity_json(identity: JsonValue) -> str:

@@ -34,7 +34,7 @@ from triggers.explanations import Explanation
 from triggers.hosting import UNRESOLVED
 from watcher.host.loops import Hint
 from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
-from watcher.triggerer.committing import identity_json, new_position, stored
+from watcher.triggerer.committing import identity_of, new_position, stored
 from watcher.triggerer.explaining import explain, name_item
 
 MOST_SHOWN: Final = 100
@@ -216,7 +216,7 @@ class Control:
                 refuse_errors(await trigger.check())
                 async with self.database.reading() as connection:
                     loaded = await positions.read(connection, name)
-                yield trigger, loaded, identity_json(trigger.source_identity())
+                yield trigger, loaded, await identity_of(trigger, loaded)
         if scope.cancelled_caught:
             raise SourceUnavailable(
                 f"{name} did not answer within {seconds:g} s; find out why the source is slow or how much it has to report, "

@@ -22,7 +22,7 @@ from anyio.lowlevel import checkpoint, checkpoint_if_cancelled
 from store.database import Database
 from store.detection import detections
 from store.detection.detections import Committed, Detection
-from store.errors import CommitUnknown, DatabaseUnavailable, DatabaseUnusable
+from store.errors import CommitUnknown, ConnectionLost, DatabaseUnavailable, DatabaseUnusable
 
 MOST_BATCHES: Final = 500
 HALVED_FROM: Final = 16
@@ -49,6 +49,8 @@ class _Member:
     """The watcher's context: its log records belong to it, whichever member leads."""
     turn: anyio.Event = field(default_factory=anyio.Event)
     leads: bool = False
+    may_repeat: bool = True
+    """Whether it is committed once more if the connection is lost and nothing was written."""
     answer: Committed | Exception | None = None
 
 
@@ -73,7 +75,7 @@ class GroupCommit:
         with anyio.CancelScope(shield=True):
             if detection.size <= MOST_CHARACTERS:
                 await self._commit_with_others(member)
-            if member.answer is None:
+            while member.answer is None:
                 async with self._alone:
                     await self._transact([member], skip_locked=False)
         if not isinstance(member.answer, Committed):
@@ -136,7 +138,8 @@ class GroupCommit:
                         self._announce(member, answer)
         except Exception as error:  # noqa: BLE001  each member raises it, or is retried alone
             for member in begun:
-                member.answer = _outcome(error, alone=len(group) == 1)
+                member.answer = _outcome(error, alone=len(group) == 1, may_repeat=member.may_repeat)
+                member.may_repeat = False
             for member in announced:
                 _withdraw(member, error)
         return begun
@@ -168,12 +171,14 @@ async def _wake(members: Sequence[_Member]) -> None:
             member.turn.set()
 
 
-def _outcome(error: Exception, *, alone: bool) -> Exception | None:
+def _outcome(error: Exception, *, alone: bool, may_repeat: bool) -> Exception | None:
     """Return what a member's `commit` raises after its transaction failed.
 
     None: nothing was written; retry this member in a transaction of its own. If the database itself is at fault, that
-    would not help, so each member raises an error of its own.
+    would not help, so each member raises an error of its own; but a lost connection may be the session's own end.
     """
+    if isinstance(error, ConnectionLost) and may_repeat:
+        return None
     if isinstance(error, (CommitUnknown, DatabaseUnavailable, DatabaseUnusable)):
         return type(error)(*error.args)
     return error if alone else None

@@ -44,7 +44,8 @@ class WatcherStatus:
             return
         for finding in shown:
             if (finding.check, finding.message) not in known:
-                log.warning("watcher.finding", **vars(finding))
+                log_finding = log.info if finding.level == "info" else log.warning
+                log_finding("watcher.finding", **vars(finding))
         self.record()
 
     def record(self) -> None:

@@ -35,7 +35,7 @@ from watcher.host.containment import is_cancelled, sentence
 from watcher.host.health import WatcherReport
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
-from watcher.triggerer.committing import Committer, end_of_undo, identity_json, kept, stored, what_changed
+from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored, what_changed
 from watcher.triggerer.failures import WatcherFailures
 from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.rejected_items import RejectedItems
@@ -215,7 +215,7 @@ class Supervisor:
         findings = await trigger.check()
         self._status.note(findings)
         refuse_errors(findings)
-        identity = identity_json(trigger.source_identity())
+        identity = await identity_of(trigger, loaded)
         if loaded.source_identity is not None and loaded.source_identity != identity:
             raise SourceChanged(what_changed(self.hosted.name, loaded.source_identity, identity))
         return identity

@@ -519,7 +519,9 @@ async def test_a_role_without_select_gets_the_grant_it_needs(
 async def test_an_unknown_database_or_role_is_a_configuration_error(
     postgres_database: PostgresDatabase,
 ) -> None:
-    remedy = "correct the connection; its user must be allowed to sign in and to execute pg_control_system()"
+    remedy = (
+        "correct the connection; its user must be allowed to sign in, and to execute any function that is named here"
+    )
 
     [finding] = await findings_of(postgres_database.dsn.replace(postgres_database.name, "nowhere"))
     assert spelled(finding) == (

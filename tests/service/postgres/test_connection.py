@@ -47,23 +47,33 @@ async def test_no_session_is_opened_before_the_first_statement(
         assert await admin.fetchval(others) == 0
 
 
-async def test_a_terminated_session_is_replaced(connect: Connect, postgres_database: PostgresDatabase) -> None:
+async def test_a_statement_of_a_terminated_session_is_repeated_once_on_a_new_one(
+    connect: Connect, postgres_database: PostgresDatabase
+) -> None:
     admin = await connect()
     async with connection_to(postgres_database, pool_size=1).open() as client:
         session = client.session("any")
         [row] = (await session.fetch("SELECT pg_backend_pid()")).rows
         async with anyio.create_task_group() as group:
             group.start_soon(end_once_busy, admin)
-            with pytest.raises(SourceUnavailable):
-                await session.fetch("SELECT pg_sleep(60)")
-        [other] = (await session.fetch("SELECT pg_backend_pid()")).rows
+            [other] = (await session.fetch("SELECT pg_backend_pid(), pg_sleep(3)")).rows
         assert other[0] != row[0]
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_twice, admin)
+            with pytest.raises(SourceUnavailable):
+                await session.fetch("SELECT pg_backend_pid(), pg_sleep(3)")
 
 
 async def end_once_busy(admin: asyncpg.Connection) -> None:
-    busy = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query = 'SELECT pg_sleep(60)'"
-    while not await admin.fetchval(busy):
+    busy = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep(3)' AND pid <> $1"
+    while not await admin.fetchval(busy, admin.get_server_pid()):
         pass
+
+
+async def end_twice(admin: asyncpg.Connection) -> None:
+    await end_once_busy(admin)
+    await anyio.sleep(1)
+    await end_once_busy(admin)
 
 
 async def test_a_cancelled_statement_leaves_the_session_usable(postgres_database: PostgresDatabase) -> None:

@@ -10,12 +10,16 @@ import pytest
 from structlog.testing import capture_logs
 
 from tests.effort import PATIENCE
+from tests.postgres_proxy import proxied
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted, options
+from triggers.base import Finding
 from triggers.errors import ConfigurationError
+from triggers.postgres import notifications
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.notifications import definition, install
+from triggers.postgres.failures import CLOSE_TIMEOUT
+from triggers.postgres.notifications import Notifications, definition, install
 from triggers.postgres.options import NewRowsOptions
 
 pytestmark = pytest.mark.service
@@ -157,3 +161,40 @@ async def test_only_the_owner_may_install_the_trigger(
             await installed(postgres_database.dsn.replace("postgres@", f"{role}@"), options())
     finally:
         await orders.execute(f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def about_listening(host: TinyHost) -> list[Finding]:
+    assert host.trigger is not None
+    return [finding for finding in host.trigger.findings if finding.check == "listen"]
+
+
+async def test_a_connection_that_died_silently_is_noticed_and_named(
+    postgres_database: PostgresDatabase, orders: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert notifications.PROBE_EVERY + notifications.PROBE_TIMEOUT + CLOSE_TIMEOUT <= 40
+    monkeypatch.setattr(notifications, "PROBE_EVERY", 0.2)
+    monkeypatch.setattr(notifications, "PROBE_TIMEOUT", 0.2)
+    monkeypatch.setattr("triggers.postgres.failures.CLOSE_TIMEOUT", 0.2)
+    await orders.execute(definition(options()))
+    async with proxied(postgres_database.dsn) as proxy:
+        real = PostgresConnection.model_validate({"dsn": postgres_database.dsn})
+        async with real.open() as client, anyio.create_task_group() as tasks:
+            through = PostgresConnection.model_validate({"dsn": proxy.url.replace("ssl=disable", "sslmode=disable")})
+            client.notifications = Notifications(through.connect)
+            tasks.start_soon(client.notifications.run)
+            host = TinyHost(client, options(**NEVER))
+            await host.start()
+            await connected(host)
+            assert about_listening(host) == []
+            proxy.swallows = True
+            with anyio.fail_after(PATIENCE):
+                await host.poll()
+            [finding] = about_listening(host)
+            assert finding.level == "warning"
+            assert finding.message.startswith("no notifications arrive (PostgreSQL did not answer: timeout)")
+            await orders.execute("INSERT INTO orders DEFAULT VALUES")
+            proxy.swallows = False
+            await found(host, 1)
+            assert about_listening(host) == []
+            await host.stop()
+            tasks.cancel_scope.cancel()

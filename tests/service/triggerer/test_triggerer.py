@@ -70,6 +70,7 @@ class Source:
         self.name = name
         self.items: list[str] = []
         self.identity = "one"
+        self.recognized = None
         self.break_after: int | None = None
         self.polls = 0
         self.stall: anyio.Event | None = None
@@ -124,6 +125,9 @@ class TapeTrigger(IncrementalTrigger[TapeOptions, None]):
 
     def source_identity(self):
         return {"tape": self.options.tape, "edition": self.source.identity}
+
+    def recognizes(self, stored):
+        return stored == {"tape": self.options.tape, "edition": self.source.recognized}
 
     async def events(self, position):
         try:
@@ -335,6 +339,24 @@ async def test_another_source_under_the_same_name_is_blocked_and_emits_nothing(d
     assert "edition was 'one' and is 'two'" in error
     assert "watcher rewind tape_items" in error
     assert await items(database) == ["a"]
+
+
+async def test_a_source_that_is_recognized_goes_on_and_the_position_keeps_its_identity(database, source):
+    source.items = ["a"]
+    tapes = {"tape": source.name}
+    async with triggerer(database, tapes):
+        await seen(database, 1)
+    source.identity, source.recognized = "two", "one"
+    source.items.append("b")
+    async with triggerer(database, tapes):
+        await seen(database, 2)
+    async with controlled(database, tapes) as control:
+        await control.rewind("tape_items", "1", "maria")
+    async with triggerer(database, tapes):
+        await seen(database, 3)
+    [row] = await rows(database, select(watcher_position))
+    assert json.loads(row.source_identity) == {"tape": source.name, "edition": "one"}
+    assert await items(database) == ["a", "b", "b"]
 
 
 async def test_a_paused_watcher_emits_nothing_and_catches_up_after_resume(database, source):

@@ -117,6 +117,7 @@ class Conversation:
             "rewound": self._rewound,
             "explain": self._explain,
             "keep": self._keep,
+            "recognizes": self._recognizes,
             "events": self._events,
             "poll": self._poll,
             "next": self._next,
@@ -227,6 +228,9 @@ class Conversation:
         has_errors = any(finding.level == "error" for finding in findings)
         identity = None if has_errors else self._trigger.source_identity()
         return {"findings": [asdict(finding) for finding in findings], "identity": identity}
+
+    async def _recognizes(self, request: Frame) -> Frame:
+        return {"recognizes": self._trigger.recognizes(request["identity"])}
 
     async def _rewound(self, request: Frame) -> Iterator[bytes]:
         position = self._trigger.rewound(self._stored_position(request), request["to"])

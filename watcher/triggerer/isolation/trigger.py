@@ -116,6 +116,11 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         except (KeyError, TypeError) as error:
             raise _broken(error) from error
 
+    async def ask_recognizes(self, stored: JsonValue) -> bool:
+        """Ask the child for `recognizes`."""
+        answer, _ = await self.client.ask({"do": "recognizes", "identity": stored}, "`recognizes`", within=self._within)
+        return answer.get("recognizes") is True
+
     async def keep(self, position: StoredPosition) -> None:
         """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.
 

@@ -61,7 +61,7 @@ class Watcher(Shape):
     error: str | None
     error_count: int
     findings: Sequence[WatcherFinding]
-    """The findings that break, or may break, a condition of exact detection."""
+    """The findings that break, or may break, a condition of exact detection; those of level `info` do neither."""
     paused: bool
 
 
