@@ -42,6 +42,15 @@ def test_a_deleted_pod_is_not_over_before_its_container_is() -> None:
     assert status_of(pod(terminated(143), stopped=True)).stopped
 
 
+def test_a_pod_that_is_deleted_before_a_node_has_it_never_runs() -> None:
+    waiting = pod(None, phase="Pending", stopped=True)
+    waiting["metadata"]["deletionTimestamp"] = "2026-11-26T12:00:00Z"
+    status = status_of(waiting)
+    assert (status.phase, status.exit_code, status.stopped, status.restarted) == ("exited", None, True, False)
+    waiting["spec"]["nodeName"] = "n1"
+    assert status_of(waiting).phase == "starting"
+
+
 def test_a_disruption_excuses_a_failure_and_never_undoes_a_success() -> None:
     evicted = status_of(pod(terminated(143), phase="Failed", conditions=[DISRUPTED]))
     assert (evicted.restarted, evicted.exit_code) == (True, None)

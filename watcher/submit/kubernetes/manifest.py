@@ -25,6 +25,7 @@ WORK: Final = PurePosixPath("/asset-watcher/work")
 """An empty folder on the node's disk: the start marker, and Spark's scratch files."""
 PRIVATE: Final = PurePosixPath("/asset-watcher/private")
 """An empty folder in memory, to which the wrapper copies the context (0600): a Secret's files belong to root."""
+_VOLUME: Final = "asset-watcher-secret"
 WRAPPER: Final = "wrapper.py"
 ORDER: Final = "order.json"
 CONTEXT: Final = "context.json"
@@ -102,7 +103,7 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
         },
         "securityContext": _RESTRICTED,
         "volumeMounts": [
-            {"name": "asset-watcher-secret", "mountPath": str(SECRET), "readOnly": True},
+            {"name": _VOLUME, "mountPath": str(SECRET), "readOnly": True},
             {"name": "asset-watcher-work", "mountPath": str(WORK)},
             {"name": "asset-watcher-private", "mountPath": str(PRIVATE)},
         ],
@@ -129,13 +130,19 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [driver],
             "volumes": [
-                {"name": "asset-watcher-secret", "secret": {"secretName": _secret_of(submission), "optional": False}},
+                {"name": _VOLUME, "secret": {"secretName": _secret_of(submission), "optional": False}},
                 {"name": "asset-watcher-work", "emptyDir": {}},
                 {"name": "asset-watcher-private", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
             ],
         },
     }
     return merged(job.template, own)
+
+
+def secret_of(pod: Mapping[str, Any]) -> str:
+    """The name of the Secret that a try's pod names."""
+    named = (each["secret"]["secretName"] for each in pod["spec"]["volumes"] if each["name"] == _VOLUME)
+    return str(next(named))
 
 
 def _secret_of(submission: Submission) -> str:

@@ -39,9 +39,13 @@ def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -
         return _ended(pod, ended, stopped=stopped)
     if "running" in state:
         return Status(phase="running", stopped=stopped, reason=_silent_node(pod))
-    if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not _has_started(pod):
+    if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not has_started(pod):
         message = pod["status"].get("message") or reason
         return Status(phase="exited", restarted=True, stopped=stopped, reason=f"its node refused the pod: {message}")
+    if pod["metadata"].get("deletionTimestamp") and not pod["spec"].get("nodeName"):
+        # The API server binds no pod that is being deleted.
+        sentence = "the pod was deleted before a node had it"
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state, events or {}), ""))
 
 
@@ -57,9 +61,11 @@ def _driver(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((each for each in statuses if each["name"] == DRIVER), {})
 
 
-def _has_started(pod: Mapping[str, Any]) -> bool:
+def has_started(pod: Mapping[str, Any]) -> bool:
+    """Whether the driver's container has started, as far as its node has reported it."""
     driver = _driver(pod)
-    return bool(driver.get("started") or driver.get("containerID") or driver.get("lastState"))
+    past = driver.get("started") or driver.get("containerID") or driver.get("lastState")
+    return bool(past or (driver.get("state") or {}).keys() & {"running", "terminated"})
 
 
 def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -> Status:
