@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -46,13 +46,16 @@ class DriverCommand:
 
     argv: Sequence[str]
     environment: Mapping[str, str]
+    renew_every: float = 10.0
+    """Seconds between two renewals of the try's lease."""
+    lease: float = 60.0
+    """Seconds without an answer of the API after which the wrapper ends the driver."""
 
 
 def secret(submission: Submission, place: Place, command: DriverCommand, files: Mapping[str, bytes]) -> dict[str, Any]:
     """The try's Secret, with the files for the driver by name. Raises `SubmitError` if they are too large."""
     pod = names.pod_name(submission.tag)
-    order = json.dumps({"argv": list(command.argv), "environment": dict(command.environment)})
-    contents = {**files, ORDER: order.encode(), CONTEXT: json.dumps(submission.context).encode()}
+    contents = {**files, ORDER: json.dumps(asdict(command)).encode(), CONTEXT: json.dumps(submission.context).encode()}
     size = sum(map(len, contents.values()))
     if size > MOST_BYTES:
         largest = max(files, key=lambda name: len(files[name]), default="")

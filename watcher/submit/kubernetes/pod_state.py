@@ -12,8 +12,8 @@ from watcher.submit.kubernetes.pod_template import DRIVER
 
 STARTED_TWICE: Final = 76
 """The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
-STARTED_TWICE_MESSAGE: Final = "asset-watcher: started twice"
-"""What the wrapper leaves as the container's message with it: a job may exit with the same code by itself."""
+_OF_WRAPPER: Final = "asset-watcher: "
+"""What the container's message begins with if it is the wrapper's. A job may exit with the wrapper's codes by itself."""
 _REFUSED_BY_NODE: Final = frozenset(
     {
         *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodeAffinity", "NodeName", "NodePorts"),
@@ -70,11 +70,12 @@ def has_started(pod: Mapping[str, Any]) -> bool:
 
 def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -> Status:
     code: int = ended["exitCode"]
+    message = _wrappers_message(ended)
     if code == 0:
         return Status(phase="exited", exit_code=0, stopped=stopped)
     if ended.get("reason") == "OOMKilled":
         return Status(phase="exited", exit_code=code, stopped=stopped, reason=_out_of_memory(pod))
-    if code == STARTED_TWICE and ended.get("message") == STARTED_TWICE_MESSAGE:
+    if code == STARTED_TWICE and message == "started twice":
         sentence = "its node started the driver's container a second time, and what the first one did is not known"
         return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
     if ended.get("reason") == "ContainerStatusUnknown":
@@ -83,7 +84,12 @@ def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -
     if (disruption := _condition(pod, "DisruptionTarget", "True")) is not None:
         message = disruption.get("message") or disruption.get("reason") or "the cluster removed it"
         return Status(phase="exited", restarted=True, stopped=stopped, reason=f"the pod was disrupted: {message}")
-    return Status(phase="exited", exit_code=code, stopped=stopped)
+    return Status(phase="exited", exit_code=code, stopped=stopped, reason=message)
+
+
+def _wrappers_message(ended: Mapping[str, Any]) -> str:
+    message: str = ended.get("message") or ""
+    return message.removeprefix(_OF_WRAPPER) if message.startswith(_OF_WRAPPER) else ""
 
 
 def _out_of_memory(pod: Mapping[str, Any]) -> str:
