@@ -140,6 +140,25 @@ def test_kills_in_the_middle_of_transactions_lose_and_repeat_nothing(
 
 
 @on_both
+def test_a_key_is_explained_by_the_events_of_its_changes(tmp_path: Path, database_url: str, shop: str) -> None:
+    with Daemons(tmp_path, document(shop), database_url) as daemons, psycopg.connect(shop, autocommit=True) as admin:
+        daemons.start()
+        until(partial(are_running, daemons))
+        admin.execute("INSERT INTO plain (note) VALUES ('a'), ('b')")
+        until(lambda: len(events_of(daemons, "plain")) == 1)
+        admin.execute("DELETE FROM plain WHERE id = 1")
+        until(lambda: len(events_of(daemons, "plain")) == 2)
+        explained = {
+            key: daemons.get(f"/api/v2/explain?watcher=plain_log&item={key}")["answers"][0]
+            for key in ("[1,0]", "[3,0]")
+        }
+        assert [each["state"] for each in explained.values()] == ["reported", "unknown"]
+        assert len(explained["[1,0]"]["events"]) == 2
+        assert "mode: log reads changes and remembers no rows" in explained["[3,0]"]["sentence"]
+        assert daemons.stop() == 0
+
+
+@on_both
 def test_a_lost_slot_blocks_until_a_person_rewinds_to_now(tmp_path: Path, database_url: str, shop: str) -> None:
     with Daemons(tmp_path, document(shop), database_url) as daemons, psycopg.connect(shop, autocommit=True) as admin:
         daemons.start()
