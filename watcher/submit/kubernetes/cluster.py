@@ -136,7 +136,7 @@ def _content(entry: Mapping[str, Any], key: str, folder: Path) -> bytes | None:
         return base64.b64decode(data)
     if not entry.get(key):
         return None
-    path = folder / entry[key]
+    path = folder / str(entry[key])
     try:
         return path.read_bytes()
     except OSError as error:
