@@ -27,7 +27,7 @@ class PlannedRun:
     completed_by: int | None = None
     tick: datetime | None = None
     partition_key: str | None = None
-    """The key that all its events have."""
+    """The one that all its events have."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,24 +114,25 @@ def most_at_once(batching: Batching) -> int:
     return max(1, min(MOST_RUNS, MOST_EVENTS // per_run)) * per_run
 
 
-def runs_of(
-    events: Sequence[tuple[int, str | None]], completed_by: int | None, batching: Batching
-) -> Sequence[PlannedRun]:
-    """The runs of these events, given in order, each with its partition key.
-
-    With `completed_by` None a tick takes them before the condition is met.
-    """
+def runs_of(event_ids: Sequence[int], completed_by: int | None, batching: Batching) -> Sequence[PlannedRun]:
+    """The runs of these events, given in order. With `completed_by` None a tick takes them before the condition is met."""
     per_run = _events_per_run(batching)
-    return [_run_of(events[start : start + per_run], completed_by) for start in range(0, len(events), per_run)]
+    pieces = (event_ids[start : start + per_run] for start in range(0, len(event_ids), per_run))
+    if completed_by is None:
+        return [PlannedRun(event_ids=piece) for piece in pieces]
+    return [
+        PlannedRun(event_ids=piece, completed_by=completed_by if completed_by in piece else piece[-1])
+        for piece in pieces
+    ]
 
 
-def _run_of(events: Sequence[tuple[int, str | None]], completed_by: int | None) -> PlannedRun:
-    event_ids, keys = [event_id for event_id, _ in events], {key for _, key in events}
-    if completed_by is not None and completed_by not in event_ids:
-        completed_by = event_ids[-1]
-    return PlannedRun(
-        event_ids=event_ids, completed_by=completed_by, partition_key=keys.pop() if len(keys) == 1 else None
-    )
+def with_keys(runs: Sequence[PlannedRun], keys: Mapping[int, str | None]) -> Sequence[PlannedRun]:
+    """The runs, each with the partition key that all its events have: None where they have none, or several."""
+    return [replace(run, partition_key=_common({keys[event_id] for event_id in run.event_ids})) for run in runs]
+
+
+def _common(keys: set[str | None]) -> str | None:
+    return keys.pop() if len(keys) == 1 else None
 
 
 def with_ticks(runs: Sequence[PlannedRun], ticks: Sequence[datetime], batching: Batching) -> Sequence[PlannedRun]:

@@ -47,7 +47,7 @@ async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1
         queue = await lock_queue(session, dag_id)
         if queue is None or not queue.first_events:
             return []
-        taken = await queues.oldest(session, dag_id, at_most, None)
+        taken = list(await queues.oldest(session, dag_id, at_most, None))
         await consume_events(session, queue, run_id, taken, completed_by=taken[-1])
     return taken
 
