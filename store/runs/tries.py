@@ -74,6 +74,13 @@ async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: s
     return True
 
 
+async def show_reason(connection: AsyncConnection, key: TryKey, sentence: str | None) -> None:
+    """Show what the submitter says of a try that has not ended, such as what its driver waits for; None: nothing."""
+    t = task_instance.c
+    this = and_(t.id == key.task_instance_id, t.try_number == key.try_number, t.state == "running")
+    await connection.execute(update(task_instance).where(this).values(detail=sentence))
+
+
 async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str) -> OpenTry | None:
     """Give a try of a silent home to another one; return None if it is not that home's any more, or has ended."""
     await lock_instance(connection, open_try.key.task_instance_id)

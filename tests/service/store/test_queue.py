@@ -65,8 +65,8 @@ async def test_a_queue_has_the_lowest_event_of_each_asset_and_is_read_oldest_fir
     assert (queue.first_events, other.first_events) == ({"b": events[0], "a": events[1]}, {"a": events[1]})
     assert (queue.task_id, queue.definition, queue.active_runs) == ("load", JobDefinition(), 0)
     async with database.reading() as session:
-        assert await queues.oldest(session, "load", 3, None) == events[:3]
-        assert await queues.oldest(session, "load", 9, events[1]) == events[:2]
+        assert list(await queues.oldest(session, "load", 3, None)) == events[:3]
+        assert list(await queues.oldest(session, "load", 9, events[1])) == events[:2]
         assert await queues.newest(session, "report") == events[3]
         span = await queues.span(session, "load")
     assert span.oldest <= span.newest <= span.now
