@@ -99,7 +99,7 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 await connection.execute(this.values(next_tick=tick if tick < now else tick - A_YEAR))
         case "drop":
             async with database.transaction() as connection:
-                await queues.remove(connection, QueueFilter(dag_id=dag_id))
+                await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
 
 
