@@ -7,15 +7,18 @@ from datetime import timedelta
 from random import Random
 from typing import TypeAlias
 
+import anyio
 import pytest
 from sqlalchemy import and_, delete, select, update
 
-from store.catalog import aliases, catalog_sync
+from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
-from store.database.schema import asset, asset_alias, job, queued_event, run, run_asset_event
-from store.runs import queues
+from store.database.lifecycle import delete_whole
+from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
+from store.runs import queues, replays
 from store.runs.queues import QueueFilter
+from store.runs.replays import ReplayRange
 from tests.databases import emptied, on_both
 from tests.effort import SEED, effort
 from tests.service.scheduler.schedule_model import ASSETS, Action, ModelJob, ScheduleModel, names, random_history
@@ -27,6 +30,7 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
+from watcher.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 HISTORIES = effort(40, 5_000)
@@ -70,6 +74,8 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
                 jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
                 applied = await apply(database, configuration(jobs, ASSETS))
                 assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
+            case "replay":
+                await _replay(database, model, scheduler, *what)
             case "resolve":
                 await _resolve(database, ids[what])
                 model.resolved.add(what)
@@ -87,10 +93,10 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             state.paused = kind == "pause"
         case "end":
             await end_runs(database, dag_id)
-            state.active = 0
+            state.end("over")
         case "remove run":
             await end_runs(database, dag_id, "deleted")
-            state.active = 0
+            state.end("deleted")
         case "tick" if model.wind(dag_id):
             async with database.transaction() as connection:
                 this = update(job).where(job.c.dag_id == dag_id)
@@ -101,6 +107,54 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
+        case "forget":
+            async with database.transaction() as connection:
+                over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
+                ids = (await connection.execute(over)).scalars().all()
+                await dropped_events.record_of_runs(connection, ids)
+                await delete_whole(connection, run, run.c.id.in_(ids))
+            model.forget(dag_id)
+
+
+async def _replay(
+    database: Database,
+    model: ScheduleModel,
+    scheduler: Scheduler,
+    dag_id: str,
+    since: float,
+    until: float,
+    include_dropped: bool,
+    killed: bool,
+) -> None:
+    """Replay a part of the stored events, as far as the job has any; with `killed` the first check is cancelled somewhere."""
+    now = model.jobs[dag_id].now
+    if not model.events or now is None or now.schedule is None or ("alias" in str(now.schedule) and not model.resolved):
+        return
+    first, last = sorted(int(each * len(model.events)) for each in (since, until))
+    async with database.reading() as connection:
+        times = (await connection.execute(select(asset_event.c.timestamp).order_by(asset_event.c.id))).scalars().all()
+    last = max(place for place, time in enumerate(times) if time == times[last])  # times of SQLite are coarse
+    first = times.index(times[first])
+    which = ReplayRange(
+        dag_id=dag_id,
+        since=times[first],
+        until=times[last] + timedelta(microseconds=1),
+        include_dropped=include_dropped,
+    )
+    async with database.transaction() as connection:
+        _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+    counted = model.replay(dag_id, first, last, include_dropped=include_dropped)
+    dropped = counted["dropped"]
+    assert counts.queued == counted["new"] + (dropped if include_dropped else 0)
+    assert (counts.cleared, counts.cleared_runs) == (counted["over"], counted["cleared_runs"])
+    assert counts.outside_range == counted["outside"]
+    assert (counts.waiting, counts.running) == (counted["waiting"], counted["running"])
+    assert counts.dropped == (0 if include_dropped else dropped)
+    if killed:
+        with anyio.move_on_after(Random(last).random() / 50):
+            await scheduler.check()
+    await scheduler.check()
+    model.check()
 
 
 async def _resolve(database: Database, asset_id: int) -> None:
@@ -122,7 +176,8 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
-        assert [tuple(events) for events in runs[dag_id].values()] == state.runs, dag_id
+        there = [events for number, events in enumerate(state.runs) if number not in state.forgotten]
+        assert [tuple(events) for events in runs[dag_id].values()] == there, dag_id
         used = [event for events in state.runs for event in events]
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
