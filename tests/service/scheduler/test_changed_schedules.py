@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
+import anyio.lowlevel
 import pytest
 from sqlalchemy import and_, delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
-from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
+from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
+from store.detection import events
+from store.detection.events import NewEvent
 from store.runs import queues, replays
 from store.runs.queues import QueueFilter
-from store.runs.replays import ReplayRange
+from store.runs.replays import ReplayCounts, ReplayRange
 from tests.databases import emptied, on_both
 from tests.effort import SEED, effort
 from tests.service.scheduler.schedule_model import ASSETS, Action, ModelJob, ScheduleModel, names, random_history
 from tests.service.scheduler.settings import (
     configuration,
+    consumed,
     end_runs,
     job_on,
     leading_scheduler,
@@ -35,6 +41,7 @@ from watcher.scheduling.scheduler import Scheduler
 pytestmark = pytest.mark.service
 HISTORIES = effort(40, 5_000)
 FOUND_WITHIN = 500
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 A_YEAR = timedelta(days=366)
 Apply: TypeAlias = Callable[[Database, Declared], Awaitable[Applied]]
 
@@ -182,6 +189,13 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
 
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a replay need several transactions."""
+    monkeypatch.setattr(replays, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
+
+
 def history(number: int) -> list[Action]:
     return list(random_history(Random(f"{SEED}/{number}")))
 
@@ -218,3 +232,75 @@ async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Data
         except AssertionError:
             return
     pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+def keeping_no_record(patch: pytest.MonkeyPatch) -> None:
+    """Plant: the clean-up of a run forgets what the run consumed."""
+
+    async def forget(connection: AsyncConnection, ids: Sequence[int]) -> None: ...
+
+    patch.setattr(dropped_events, "record_of_runs", forget)
+
+
+def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a replay misses the event that was committed last."""
+    begin = replays.begin
+
+    async def early(connection: AsyncConnection, which: ReplayRange, **more: Any) -> tuple[int, ReplayCounts]:
+        made = await begin(connection, which, **more)
+        await connection.execute(update(replay).values(last_event=replay.c.last_event - 1))
+        return made
+
+    patch.setattr(replays, "begin", early)
+
+
+def clearing_twice(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a replay also clears the runs that are made of what it has queued, and those of later events."""
+
+    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: int) -> tuple[Sequence[int], int]:
+        runs = and_(run.c.dag_id == which.dag_id, run.c.state == "success")
+        await connection.execute(update(run).where(runs).values(state="queued"))
+        return [], 0
+
+    patch.setattr(replays, "_clear", no_place)
+
+
+PLANTS = (keeping_no_record, missing_the_newest, clearing_twice)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
+async def test_the_model_finds_what_is_wrong_with_a_replay(
+    database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, history(number))
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+@on_both
+async def test_a_replay_waits_for_events_that_are_being_committed(database: Database) -> None:
+    ids = dict((await apply(database, configuration([job_on("one", "a")], "ab"))).asset_ids)
+    scheduler = await leading_scheduler(database)
+    committed = anyio.Event()
+
+    async def commit() -> None:
+        async with database.transaction() as connection:
+            new = NewEvent(asset_id=ids["a"], extra="{}", trace_id="0" * 32)
+            await events.append(connection, [new])
+            committed.set()
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(commit)
+        await committed.wait()
+        async with database.transaction() as connection:
+            which = ReplayRange(dag_id="one", since=LONG_AGO, until=datetime.max.replace(tzinfo=UTC))
+            _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+    assert (counts.waiting, counts.queued) == (1, 0)
+    await scheduler.check()
+    assert [len(events) for events in (await consumed(database, "one")).values()] == [1]
