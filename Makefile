@@ -24,7 +24,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-header --no-annotate
 # The order is that of tests/conftest.py. Bytecode is always kept, because the tests start hundreds of programs.
 TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-reorder
-MORE := spark or slow or browser or airflow or maven or container or go
+MORE := spark or slow or browser or airflow or maven or container or go or kubernetes
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements release

@@ -31,6 +31,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import configuration_lock
+from store.database.paging import equal
 from store.database.schema import (
     asset_alias_asset,
     asset_event,
@@ -62,12 +63,16 @@ _RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
 
 @dataclass(frozen=True, kw_only=True)
 class ReplayRange:
-    """The stored events of a job's assets from a moment on, before another. `asset_id` None: all assets of its schedule."""
+    """The stored events of a job's assets from a moment on, before another.
+
+    `asset_id` None: all assets of its schedule. `partition` None: events of any partition key, or without one.
+    """
 
     dag_id: str
     since: datetime
     until: datetime
     asset_id: int | None = None
+    partition: str | None = None
     include_dropped: bool = False
 
 
@@ -143,6 +148,7 @@ async def begin(
     new = insert(replay).values(
         dag_id=which.dag_id,
         asset_id=which.asset_id,
+        partition_key=which.partition,
         from_at=which.since,
         to_at=which.until,
         include_dropped=which.include_dropped,
@@ -165,6 +171,7 @@ async def advance(connection: AsyncConnection, replay_id: int) -> int:
         since=row.from_at,
         until=row.to_at,
         asset_id=row.asset_id,
+        partition=row.partition_key,
         include_dropped=row.include_dropped,
     )
     this = update(replay).where(_p.id == replay_id)
@@ -184,10 +191,10 @@ async def _queue(connection: AsyncConnection, which: ReplayRange, after: int, la
     """Queue the next events that the job never consumed; a dropped one that is included is dropped no more."""
     kind = _kinds(which).subquery()
     kinds = ("new", "dropped") if which.include_dropped else ("new",)
-    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now())
+    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now(), kind.c.partition_key)
     some = some.where(kind.c.kind.in_(kinds), kind.c.id > after, kind.c.id <= last)
     some = some.order_by(kind.c.id).limit(EVENTS_AT_ONCE)
-    names = ["dag_id", "event_id", "asset_id", "created_at"]
+    names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(_q.event_id))
     events = sorted(rows.scalars())
     if events and which.include_dropped:
@@ -243,7 +250,8 @@ def _assets_of(which: ReplayRange) -> Any:
 
 
 def _in_range(which: ReplayRange) -> ColumnElement[bool]:
-    return and_(_e.asset_id.in_(_assets_of(which)), _e.timestamp >= which.since, _e.timestamp < which.until)
+    times = and_(_e.timestamp >= which.since, _e.timestamp < which.until)
+    return and_(_e.asset_id.in_(_assets_of(which)), times, equal(_e.partition_key, which.partition))
 
 
 def _kinds(which: ReplayRange) -> Select[Any]:
@@ -259,7 +267,7 @@ def _kinds(which: ReplayRange) -> Select[Any]:
         else_="new",
     )
     tables = tables.outerjoin(run, _RUN_OF)
-    return select(_e.id, _e.asset_id, kind.label("kind")).select_from(tables).where(_in_range(which))
+    return select(_e.id, _e.asset_id, _e.partition_key, kind.label("kind")).select_from(tables).where(_in_range(which))
 
 
 def _counting(which: ReplayRange) -> Select[Any]:

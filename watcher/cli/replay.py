@@ -33,7 +33,7 @@ async def replay(
     since: Annotated[str, typer.Option("--from", help="Events from this time on, such as 2026-01-31T00:00:00Z.")],
     until: Annotated[str, typer.Option("--to", help="Events before this time.")],
     asset: Annotated[str | None, typer.Option(help="Only events of this asset.")] = None,
-    partition: Annotated[str | None, typer.Option(help="Only events of this partition; not built yet.")] = None,
+    partition: Annotated[str | None, typer.Option(help="Only events with this partition key.")] = None,
     include_dropped: Annotated[
         bool,
         typer.Option("--include-dropped", help="Also what was taken off the queue, or consumed by a forgotten run."),

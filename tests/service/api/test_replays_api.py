@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from sqlalchemy import select
+
+from store.database.schema import queued_event
 from store.runs import runs
 from tests.service.scheduler.settings import consumed, end_runs, leading_scheduler, queued, tell
 
@@ -56,10 +59,22 @@ async def test_deleted_queued_events_are_dropped_and_come_only_when_asked_for(ap
 
 
 async def test_what_cannot_be_replayed_is_refused_by_a_sentence(api):
-    partition = await api.client.post(PATH, json={**EVER, "partition": "2026-01-31"})
-    assert (partition.status_code, "not built" in partition.json()["detail"]) == (400, True)
     assert (await api.client.post(PATH, json={"from": EVER["to"], "to": EVER["from"]})).status_code == 422
     assert (await api.client.post("/api/v2/dags/nobody/replay", json=EVER)).status_code == 404
     assert (await api.client.post(PATH, json={**EVER, "asset": "nothing"})).status_code == 404
     other = await api.client.post(PATH, json={**EVER, "asset": "orders"})
     assert (other.status_code, "does not wait" in other.json()["detail"]) == (409, True)
+
+
+async def test_a_partition_narrows_a_replay_to_its_key(api):
+    for key in ("2026-01-31", None):
+        body = {"asset_id": api.asset_ids["landing"], "extra": {}, "partition_key": key}
+        (await api.client.post("/api/v2/assets/events", json=body)).raise_for_status()
+    (await api.client.delete("/api/v2/dags/load_orders/assets/queuedEvents")).raise_for_status()
+    body = {**EVER, "include_dropped": True, "partition": "2026-01-31", "dry_run": False, "expected_count": 1}
+    (await api.client.post(PATH, json=body)).raise_for_status()
+    await (await leading_scheduler(api.database)).check()
+    (event_id,) = await queued(api.database, "load_orders")
+    async with api.database.reading() as connection:
+        key = await connection.scalar(select(queued_event.c.partition_key).where(queued_event.c.event_id == event_id))
+    assert key == "2026-01-31"

@@ -16,6 +16,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from store.database.paging import PageRequest
 from store.database.schema import in_utc
 from store.errors import no_asset, no_event
+from store.keys import LONGEST_PARTITION_KEY
 from store.values import check_key
 
 BIGGEST: Final = 2**63 - 1
@@ -66,6 +67,12 @@ def _iso_text(moment: Any) -> Any:
     return moment
 
 
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("is blank; give a key of 1 to 250 characters, or null")
+    return text
+
+
 async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     if not 0 <= asset_id <= BIGGEST:
         raise no_asset(asset_id)
@@ -92,6 +99,7 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
 
 Text = Annotated[str, AfterValidator(storable)]
 Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(in_utc)]
+PartitionKey = Annotated[Text, AfterValidator(_not_blank), Field(max_length=LONGEST_PARTITION_KEY)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from fastapi import APIRouter, HTTPException
+from fastapi import APIRouter
 from pydantic import ConfigDict, Field, model_validator
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -26,10 +26,7 @@ router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 
 
 class ReplayBody(Body):
-    """A request to replay the events from `from` on, before `to`. Without `dry_run: false` it only returns what would follow.
-
-    Assets have no partitions here, so only null is accepted for `partition`.
-    """
+    """A request to replay the events from `from` on, before `to`. Without `dry_run: false` it only returns what would follow."""
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -86,9 +83,7 @@ async def replay(context: Context, actor: Operator, dag_id: str, body: ReplayBod
 
 
 async def carry_out(context: ApiContext, actor: Actor, dag_id: str, body: ReplayBody) -> ReplayResponse:
-    """Begin a replay, or count what it would do. Raises `NotFound`, `Conflict`, or 400 for a partition."""
-    if body.partition is not None:
-        raise HTTPException(400, "assets have no partitions yet, so a replay by partition is not built; leave it out")
+    """Begin a replay, or count what it would do. Raises `NotFound`, `Conflict`."""
     if body.dry_run:
         async with context.database.reading() as connection:
             counts = await replays.count(connection, await _range(connection, dag_id, body))
@@ -101,6 +96,7 @@ async def carry_out(context: ApiContext, actor: Actor, dag_id: str, body: Replay
             "from": body.since.isoformat(),
             "to": body.until.isoformat(),
             "asset": body.asset,
+            "partition": body.partition,
         }
         more = {"include_dropped": body.include_dropped, "events": counts.expected}
         await audit.record(connection, actor.name, "job.replay", dag_id, {**detail, **more}, new_write_id())
@@ -117,5 +113,6 @@ async def _range(connection: AsyncConnection, dag_id: str, body: ReplayBody) -> 
         since=body.since,
         until=body.until,
         asset_id=None if body.asset is None else ids[body.asset],
+        partition=body.partition,
         include_dropped=body.include_dropped,
     )

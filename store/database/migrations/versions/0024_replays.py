@@ -7,8 +7,8 @@ from alembic import op
 
 from store.database.schema import UtcDateTime
 
-revision = "0023"
-down_revision = "0022"
+revision = "0024"
+down_revision = "0023"
 branch_labels = None
 depends_on = None
 
@@ -34,6 +34,7 @@ def upgrade() -> None:
         sa.Column("id", _BIG_ID, autoincrement=True, nullable=False),
         sa.Column("dag_id", sa.String(250), nullable=False),
         sa.Column("asset_id", _BIG_ID),
+        sa.Column("partition_key", sa.String(250)),
         sa.Column("from_at", UtcDateTime, nullable=False),
         sa.Column("to_at", UtcDateTime, nullable=False),
         sa.Column("include_dropped", sa.Boolean(), nullable=False),

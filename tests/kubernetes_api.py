@@ -1,0 +1,135 @@
+"""Kubernetes' own API server over etcd, without a node: what it admits, refuses and answers."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import which
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import httpx
+import pytest
+
+from tests.effort import PATIENCE
+from watcher.demo.servers import free_port
+
+VERSION = "1.34.4"
+ADMIN = "admin-token"
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesApi:
+    """A running API server. `ADMIN` may do anything; every namespace enforces the standard *restricted*."""
+
+    address: str
+    folder: Path
+    """It has the server's own certificate, and `client.crt` and `client.key` of an administrator."""
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "apiserver.crt"
+
+    def client(self, token: str = ADMIN) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.Client(base_url=self.address, verify=False, trust_env=False, headers=headers)  # noqa: S501  a test's own server
+
+    def new_namespace(self) -> str:
+        name = f"test-{uuid4().hex[:12]}"
+        labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+        with self.client() as client:
+            namespace = {"metadata": {"name": name, "labels": labels}}
+            client.post("/api/v1/namespaces", json=namespace).raise_for_status()
+            account = {"metadata": {"name": "default"}}  # there is no controller that would make it
+            client.post(f"/api/v1/namespaces/{name}/serviceaccounts", json=account).raise_for_status()
+        return name
+
+
+def programs() -> Path:
+    """The folder of Kubernetes' programs. Skips the test where they are not built."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    folder = cache / "asset-watcher" / "kubernetes" / VERSION
+    if not (folder / "kube-apiserver").exists() or which("etcd") is None:
+        pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
+    return folder
+
+
+@contextlib.contextmanager
+def running_api(folder: Path) -> Iterator[KubernetesApi]:
+    """Run etcd and the API server, with all that they keep in `folder`."""
+    binaries = programs()
+    client, peer, port = free_port(), free_port(), free_port()
+    _make_keys(folder)
+    etcd = [
+        *("etcd", "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync"),
+        *(
+            "--listen-client-urls",
+            f"http://127.0.0.1:{client}",
+            "--advertise-client-urls",
+            f"http://127.0.0.1:{client}",
+        ),
+        *(
+            "--listen-peer-urls",
+            f"http://127.0.0.1:{peer}",
+            "--initial-advertise-peer-urls",
+            f"http://127.0.0.1:{peer}",
+        ),
+        *("--initial-cluster", f"default=http://127.0.0.1:{peer}"),
+    ]
+    server = [
+        *(str(binaries / "kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{client}"),
+        *("--secure-port", str(port), "--bind-address", "127.0.0.1", "--cert-dir", str(folder)),
+        *("--service-account-issuer", "https://kubernetes.default.svc"),
+        *("--service-account-key-file", str(folder / "sa.pub")),
+        *("--service-account-signing-key-file", str(folder / "sa.key")),
+        *("--token-auth-file", str(folder / "tokens.csv"), "--authorization-mode", "RBAC"),
+        *("--client-ca-file", str(folder / "ca.crt")),
+        *("--service-cluster-ip-range", "10.0.0.0/24"),
+    ]
+    api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
+    with _running(etcd, folder / "etcd.log"), _running(server, folder / "api.log"):
+        anyio.run(_ready, api)
+        yield api
+
+
+def _make_keys(folder: Path) -> None:
+    """Make the keys of accounts' tokens, and an authority with the certificate of an administrator."""
+    new = "-newkey rsa:2048 -nodes"
+    for arguments in (
+        "genrsa -out sa.key 2048",
+        "rsa -in sa.key -pubout -out sa.pub",
+        f"req -x509 {new} -keyout ca.key -out ca.crt -subj /CN=authority",
+        f"req {new} -keyout client.key -out client.csr -subj /O=system:masters/CN=admin",
+        "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt",
+    ):
+        subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
+    (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')
+
+
+@contextlib.contextmanager
+def _running(argv: list[str], log: Path) -> Iterator[None]:
+    with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
+        try:
+            yield
+        finally:
+            process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+            process.kill()
+
+
+async def _ready(api: KubernetesApi) -> None:
+    with anyio.fail_after(2 * PATIENCE), api.client() as client:
+        while not _is_ready(client):
+            await anyio.sleep(0.2)
+
+
+def _is_ready(client: httpx.Client) -> Any:
+    with contextlib.suppress(httpx.TransportError):
+        return client.get("/readyz").is_success
+    return False

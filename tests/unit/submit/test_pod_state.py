@@ -1,0 +1,140 @@
+"""What a pod's status means for its try."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from tests.unit.submit.pods import RUNNING, condition, pod, terminated
+from watcher.submit.kubernetes.pod_state import STARTED_TWICE, started_at, status_of
+
+DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
+
+
+@pytest.mark.parametrize("code", [0, 1, 75, 76, 143])
+def test_an_exit_code_of_the_container_is_that_of_the_try(code: int) -> None:
+    status = status_of(pod(terminated(code), phase="Failed"))
+    assert (status.phase, status.exit_code, status.restarted, status.reason) == ("exited", code, False, "")
+
+
+def test_a_sidecar_decides_nothing() -> None:
+    ended = pod(terminated(3), phase="Running")
+    ended["status"]["containerStatuses"].insert(0, {"name": "proxy", "state": RUNNING})
+    assert status_of(ended).exit_code == 3
+    going_on = pod(RUNNING, phase="Running")
+    going_on["status"]["containerStatuses"].insert(0, {"name": "proxy", "state": terminated(1)})
+    assert status_of(going_on).phase == "running"
+
+
+@pytest.mark.parametrize("phase", ["Failed", "Succeeded", "Unknown"])
+def test_a_phase_that_a_controller_writes_ends_nothing(phase: str) -> None:
+    """The pods of a lost node are marked as failed while their containers may run on."""
+    assert status_of(pod(RUNNING, phase=phase, conditions=[DISRUPTED], reason="NodeLost")).phase == "running"
+    assert status_of(pod(None, phase=phase, reason="NodeLost")).phase == "starting"
+
+
+def test_a_deleted_pod_is_not_over_before_its_container_is() -> None:
+    deleted = pod(RUNNING, phase="Running", stopped=True)
+    deleted["metadata"]["deletionTimestamp"] = "2026-11-26T12:00:00Z"
+    status = status_of(deleted)
+    assert (status.phase, status.stopped) == ("running", True)
+    assert status_of(pod(terminated(143), stopped=True)).stopped
+
+
+def test_a_pod_that_is_deleted_before_a_node_has_it_never_runs() -> None:
+    waiting = pod(None, phase="Pending", stopped=True)
+    waiting["metadata"]["deletionTimestamp"] = "2026-11-26T12:00:00Z"
+    status = status_of(waiting)
+    assert (status.phase, status.exit_code, status.stopped, status.restarted) == ("exited", None, True, False)
+    waiting["spec"]["nodeName"] = "n1"
+    assert status_of(waiting).phase == "starting"
+
+
+def test_a_disruption_excuses_a_failure_and_never_undoes_a_success() -> None:
+    evicted = status_of(pod(terminated(143), phase="Failed", conditions=[DISRUPTED]))
+    assert (evicted.restarted, evicted.exit_code) == (True, None)
+    assert evicted.reason == "the pod was disrupted: Eviction API: evicting"
+    in_time = status_of(pod(terminated(0, "Completed"), conditions=[DISRUPTED]))
+    assert (in_time.restarted, in_time.exit_code) == (False, 0)
+
+
+def test_too_little_memory_names_the_memory_to_set() -> None:
+    status = status_of(pod(terminated(137, "OOMKilled")))
+    assert (status.exit_code, status.restarted) == (137, False)
+    assert status.reason == (
+        "the driver's container needed more than its 1Gi of memory and was killed: "
+        "set spark.kubernetes.driver.memory to more"
+    )
+
+
+def test_only_the_wrapper_can_say_that_a_container_was_started_twice() -> None:
+    twice = status_of(pod(terminated(STARTED_TWICE, message="asset-watcher: started twice")))
+    assert (twice.restarted, twice.exit_code) == (True, None)
+    assert status_of(pod(terminated(STARTED_TWICE, message="my own"))).exit_code == STARTED_TWICE
+    fenced = status_of(pod(terminated(75, message="asset-watcher: the daemon answered 409")))
+    assert (fenced.exit_code, fenced.restarted, fenced.reason) == (75, False, "the daemon answered 409")
+
+
+def test_a_container_whose_end_its_node_does_not_know_is_lost() -> None:
+    status = status_of(pod(terminated(137, "ContainerStatusUnknown")))
+    assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
+
+
+def test_a_pod_that_its_node_refused_never_ran() -> None:
+    status = status_of(pod(None, phase="Failed", reason="OutOfcpu", message="Node didn't have enough resource: cpu"))
+    assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
+    assert status.reason == "its node refused the pod: Node didn't have enough resource: cpu"
+
+
+def test_a_refusal_ends_no_container_that_has_started() -> None:
+    started = pod({"waiting": {}}, phase="Failed", reason="NodeAffinity")
+    started["status"]["containerStatuses"][0]["containerID"] = "containerd://1"
+    assert status_of(started).phase == "starting"
+
+
+@pytest.mark.parametrize(
+    ("seen", "sentence"),
+    [
+        (
+            pod(
+                None,
+                phase="Pending",
+                conditions=[
+                    condition("PodScheduled", "False", reason="Unschedulable", message="0/1 nodes: Insufficient cpu")
+                ],
+            ),
+            "waits for a node: 0/1 nodes: Insufficient cpu",
+        ),
+        (
+            pod({"waiting": {"reason": "ImagePullBackOff", "message": 'Back-off pulling image "x"'}}, phase="Pending"),
+            'waits for its image: Back-off pulling image "x"; correct spark.kubernetes.image, or give the cluster access to it',
+        ),
+        (
+            pod({"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s" not found'}}),
+            'waits for its container: secret "s" not found',
+        ),
+        (pod({"waiting": {"reason": "ContainerCreating"}}, phase="Pending"), ""),
+        (pod(None, phase="Pending"), ""),
+    ],
+)
+def test_what_a_pod_waits_for_is_a_sentence(seen: dict[str, object], sentence: str) -> None:
+    status = status_of(seen)
+    assert (status.phase, status.reason) == ("starting", sentence)
+
+
+def test_a_volume_that_cannot_be_mounted_is_in_the_events_only() -> None:
+    events = {"FailedMount": 'MountVolume.SetUp failed: secret "aw-1-2" not found'}
+    creating = pod({"waiting": {"reason": "ContainerCreating"}}, phase="Pending")
+    assert status_of(creating, events).reason.endswith('secret "aw-1-2" not found')
+
+
+def test_a_silent_node_is_said_and_ends_nothing() -> None:
+    status = status_of(pod(RUNNING, conditions=[condition("Ready", "Unknown"), condition("ContainersReady", "True")]))
+    assert status.phase == "running"
+    assert "does not answer" in status.reason
+
+
+def test_the_start_is_the_containers_not_the_pods() -> None:
+    assert started_at(pod(None, startTime="2026-11-26T11:00:00Z")) is None
+    assert started_at(pod(RUNNING)) == datetime(2026, 11, 26, 12, tzinfo=UTC)

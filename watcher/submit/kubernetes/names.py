@@ -1,0 +1,38 @@
+"""Names, labels and annotations by which a try's objects are found again. All are functions of the try alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+FINALIZER: Final = "asset-watcher/try"
+"""Keeps the pod readable after its end, whoever deletes it, until its end is committed."""
+INSTALLATION: Final = "asset-watcher/installation"
+"""The label, and the annotation, with the uuid of the metadata database. One namespace may have several installations."""
+TRY: Final = "asset-watcher/try"
+"""The label of everything that belongs to one try; its value is the pod's name."""
+TAG: Final = "asset-watcher/tag"
+"""The annotation with the whole tag: the name holds a part of its hash only."""
+STOPPED: Final = "asset-watcher/stopped"
+"""The annotation that says that the daemon asked the try to end. It is written before the pod is deleted."""
+
+
+def pod_name(tag: str) -> str:
+    """The name of the try's pod. The same tag always gives the same name, so a second pod of a try is refused."""
+    return f"aw-{hashlib.sha256(tag.encode()).hexdigest()[:24]}"
+
+
+def secret_name(pod: str, token: str) -> str:
+    """The name of the Secret for one submission of the try: another token, and thus a later submission, has another one."""
+    return f"{pod}-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+
+def labels(tag: str, installation: str) -> dict[str, str]:
+    return {"app.kubernetes.io/managed-by": "asset-watcher", INSTALLATION: installation, TRY: pod_name(tag)}
+
+
+def is_of_try(metadata: Mapping[str, Any], tag: str, installation: str) -> bool:
+    """Whether an object is the try's own. One with its name alone may be a stranger's, or another installation's."""
+    annotations = metadata.get("annotations") or {}
+    return (annotations.get(TAG), annotations.get(INSTALLATION)) == (tag, installation)

@@ -1,0 +1,127 @@
+"""What a pod, as the API server reports it, means for its try. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, Final
+
+from watcher.submit.base import Status
+from watcher.submit.kubernetes.names import STOPPED
+from watcher.submit.kubernetes.pod_template import DRIVER
+
+STARTED_TWICE: Final = 76
+"""The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
+_OF_WRAPPER: Final = "asset-watcher: "
+"""What the container's message begins with if it is the wrapper's. A job may exit with the wrapper's codes by itself."""
+_REFUSED_BY_NODE: Final = frozenset(
+    {
+        *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodeAffinity", "NodeName", "NodePorts"),
+        *("TaintToleration", "PodOSSelectorNodeLabelDoesNotMatch", "UnexpectedAdmissionError", "SysctlForbidden"),
+    }
+)
+"""A kubelet's own reasons for refusing a pod before it starts any container."""
+_IMAGE: Final = frozenset(
+    {"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError"}
+)
+_CREATION: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
+
+
+def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -> Status:
+    """Return the try's state. `events` are messages of the pod's newest warnings, by reason.
+
+    The try is over only when the kubelet reported that the driver's container has terminated: sidecars and the pod's
+    phase decide nothing, because a controller writes the phase of pods whose node is silent.
+    """
+    state = _driver(pod).get("state") or {}
+    stopped = STOPPED in (pod["metadata"].get("annotations") or {})
+    if ended := state.get("terminated"):
+        return _ended(pod, ended, stopped=stopped)
+    if "running" in state:
+        return Status(phase="running", stopped=stopped, reason=_silent_node(pod))
+    if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not has_started(pod):
+        message = pod["status"].get("message") or reason
+        return Status(phase="exited", restarted=True, stopped=stopped, reason=f"its node refused the pod: {message}")
+    if pod["metadata"].get("deletionTimestamp") and not pod["spec"].get("nodeName"):
+        # The API server binds no pod that is being deleted.
+        sentence = "the pod was deleted before a node had it"
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
+    return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state, events or {}), ""))
+
+
+def started_at(pod: Mapping[str, Any]) -> datetime | None:
+    """When the driver's container started, by its node's clock; None if it has not."""
+    state = _driver(pod).get("state") or {}
+    moment = (state.get("running") or state.get("terminated") or {}).get("startedAt")
+    return None if moment is None else datetime.fromisoformat(moment)
+
+
+def _driver(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    statuses = pod.get("status", {}).get("containerStatuses") or []
+    return next((each for each in statuses if each["name"] == DRIVER), {})
+
+
+def has_started(pod: Mapping[str, Any]) -> bool:
+    """Whether the driver's container has started, as far as its node has reported it."""
+    driver = _driver(pod)
+    past = driver.get("started") or driver.get("containerID") or driver.get("lastState")
+    return bool(past or (driver.get("state") or {}).keys() & {"running", "terminated"})
+
+
+def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -> Status:
+    code: int = ended["exitCode"]
+    message = _wrappers_message(ended)
+    if code == 0:
+        return Status(phase="exited", exit_code=0, stopped=stopped)
+    if ended.get("reason") == "OOMKilled":
+        return Status(phase="exited", exit_code=code, stopped=stopped, reason=_out_of_memory(pod))
+    if code == STARTED_TWICE and message == "started twice":
+        sentence = "its node started the driver's container a second time, and what the first one did is not known"
+        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+    if ended.get("reason") == "ContainerStatusUnknown":
+        sentence = "its node does not know how the driver's container ended"
+        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+    if (disruption := _condition(pod, "DisruptionTarget", "True")) is not None:
+        message = disruption.get("message") or disruption.get("reason") or "the cluster removed it"
+        return Status(phase="exited", restarted=True, stopped=stopped, reason=f"the pod was disrupted: {message}")
+    return Status(phase="exited", exit_code=code, stopped=stopped, reason=message)
+
+
+def _wrappers_message(ended: Mapping[str, Any]) -> str:
+    message: str = ended.get("message") or ""
+    return message.removeprefix(_OF_WRAPPER) if message.startswith(_OF_WRAPPER) else ""
+
+
+def _out_of_memory(pod: Mapping[str, Any]) -> str:
+    containers = pod.get("spec", {}).get("containers") or []
+    limits: Mapping[str, str] = next(
+        (each.get("resources", {}).get("limits", {}) for each in containers if each["name"] == DRIVER), {}
+    )
+    memory = limits.get("memory")
+    had = "its memory" if memory is None else f"its {memory} of memory"
+    return f"the driver's container needed more than {had} and was killed: set spark.kubernetes.driver.memory to more"
+
+
+def _condition(pod: Mapping[str, Any], kind: str, status: str) -> Mapping[str, Any] | None:
+    conditions: list[Mapping[str, Any]] = pod.get("status", {}).get("conditions") or []
+    return next((each for each in conditions if (each["type"], each["status"]) == (kind, status)), None)
+
+
+def _silent_node(pod: Mapping[str, Any]) -> str:
+    ready = _condition(pod, "Ready", "Unknown") or _condition(pod, "ContainersReady", "Unknown")
+    return "" if ready is None else "the pod's node does not answer, so nothing is known of the driver now"
+
+
+def _obstacles(pod: Mapping[str, Any], state: Mapping[str, Any], events: Mapping[str, str]) -> Iterator[str]:
+    """Yield why the container has not started, the cause before its effects."""
+    if (unscheduled := _condition(pod, "PodScheduled", "False")) is not None:
+        yield f"waits for a node: {unscheduled.get('message') or unscheduled.get('reason')}"
+    waiting = state.get("waiting") or {}
+    message = waiting.get("message") or waiting.get("reason")
+    if waiting.get("reason") in _IMAGE:
+        yield f"waits for its image: {message}; correct spark.kubernetes.image, or give the cluster access to it"
+    if waiting.get("reason") in _CREATION:
+        yield f"waits for its container: {message}"
+    for reason in ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"):
+        if reason in events:
+            yield f"waits for what its container needs: {events[reason]}"
