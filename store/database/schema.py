@@ -43,7 +43,7 @@ from store.database.lifecycle import (
     RowOwner,
     Swept,
 )
-from store.keys import ROLES, Role
+from store.keys import LONGEST_PARTITION_KEY, ROLES, Role
 
 # Migrations, which are never edited, and the store's rooms import these from here.
 UtcDateTime = column_types.UtcDateTime
@@ -66,6 +66,7 @@ metadata = MetaData(
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
 NAME = String(250)
 UUID = String(36)
+PARTITION_KEY = String(LONGEST_PARTITION_KEY)
 
 
 UNDO_SUFFIX: Final = "@previous"
@@ -396,6 +397,7 @@ asset_event = _table(
     ),  # the limits of its items and the bits of their names: see `store.detection.sketches`
     Column("sketch_high", BigInteger),
     Column("sketch_bits", BigInteger),
+    Column("partition_key", PARTITION_KEY),  # null: none
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
     Index("ix_asset_event_asset_id_sketch", "asset_id", "sketch_high", "sketch_low", "sketch_bits", "id"),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
@@ -524,6 +526,7 @@ queued_event = _table(
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("partition_key", PARTITION_KEY),  # the event's
     Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
 )
 
@@ -553,6 +556,7 @@ run = _table(
     Column("end_date", UtcDateTime),
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
+    Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

@@ -182,11 +182,11 @@ async def span(connection: AsyncConnection, dag_id: str) -> Span:
     return Span(oldest=row.oldest, newest=row.newest, now=row.now)
 
 
-async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Sequence[int]:
-    """Return the first events of a locked queue, in order, up to the event `to` (None: all)."""
+async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Mapping[int, str | None]:
+    """Return the first events of a locked queue, in order, up to the event `to` (None: all), each with its partition key."""
     upper = true() if to is None else _q.event_id <= to
-    ids = select(_q.event_id).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
-    return (await connection.execute(ids)).scalars().all()
+    first = select(_q.event_id, _q.partition_key).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
+    return {row.event_id: row.partition_key for row in await connection.execute(first)}
 
 
 async def newest(connection: AsyncConnection, dag_id: str) -> int:

@@ -70,6 +70,8 @@ class TriggeredRun:
     """The event that completed the condition: the run has its trace, or else a new one."""
     tick: datetime | None = None
     """The logical date and the data interval of a scheduled run."""
+    partition_key: str | None = None
+    """The one that all its events have."""
 
 
 async def create_triggered_runs(connection: AsyncConnection, new: Sequence[TriggeredRun]) -> Sequence[str]:
@@ -109,6 +111,7 @@ def _columns_of(new: TriggeredRun) -> Mapping[str, Any]:
         "b_completed_by": new.completed_by,
         "b_trace_id": uuid.uuid4().hex,
         "b_tick": new.tick,
+        "partition_key": new.partition_key,
         **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), new.tick),
     }
 
@@ -207,6 +210,8 @@ class RunRow:
     bad_records: int | None
     """The bad records of the last success; None: no success of this run has reported any."""
     bad_records_resolved_at: datetime | None
+    partition_key: str | None
+    """The one that all events of the run have, or as it was requested; None: they have none, or several."""
 
     @property
     def has_unresolved_records(self) -> bool:

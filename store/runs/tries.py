@@ -267,7 +267,7 @@ async def _set_running(connection: AsyncConnection, ref: TryRef) -> None:
     )
 
 
-async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, trace_id: str) -> AppendedEvents:
+async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, run: RunRow) -> AppendedEvents:
     """Append one event without extra for each asset among the job's outlets as configured now; aliases get none.
 
     It is called in the transaction that records the task instance's success, whose row is locked.
@@ -280,7 +280,8 @@ async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstance
         NewEvent(
             asset_id=asset_id,
             extra="{}",
-            trace_id=trace_id,
+            trace_id=run.trace_id,
+            partition_key=run.partition_key,
             source_dag_id=instance.dag_id,
             source_run_id=instance.run_id,
             source_task_id=instance.task_id,

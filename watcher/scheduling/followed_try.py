@@ -281,7 +281,7 @@ async def record_end(
             counted=outcome.counted,
         )
         if run is not None and outcome.updates_outlets:
-            events = await emit_outlet_events(connection, current.key.instance, run.trace_id)
+            events = await emit_outlet_events(connection, current.key.instance, run)
             log.info("run.told_outlets", events=len(events.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)

@@ -34,6 +34,7 @@ from watcher.scheduling.planning import (
     most_at_once,
     remaining,
     runs_of,
+    with_keys,
     with_ticks,
 )
 
@@ -236,13 +237,14 @@ async def _take(
     """Take runs from the queue, up to the event `to`, as many as fit a transaction. A rest is recorded: it survives a crash."""
     batching = queue.definition.batch
     limit = most_at_once(batching)
-    event_ids = await queues.oldest(connection, queue.dag_id, limit + 1, to)
+    keys = await queues.oldest(connection, queue.dag_id, limit + 1, to)
     rest = None
-    if len(event_ids) > limit:
+    if len(keys) > limit:
         rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
     if rest != queue.rest:
         await queues.set_rest(connection, queue.dag_id, rest)
-    return RunPlan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
+    planned = runs_of(list(keys)[:limit], completed_by, batching)
+    return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
 def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
@@ -254,6 +256,7 @@ def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRu
         event_ids=planned.event_ids,
         completed_by=planned.completed_by,
         tick=planned.tick,
+        partition_key=planned.partition_key,
     )
 
 

@@ -47,7 +47,7 @@ async def consume(database: Database, dag_id: str, run_id: str, at_most: int = 1
         queue = await lock_queue(session, dag_id)
         if queue is None or not queue.first_events:
             return []
-        taken = await queues.oldest(session, dag_id, at_most, None)
+        taken = list(await queues.oldest(session, dag_id, at_most, None))
         await consume_events(session, queue, run_id, taken, completed_by=taken[-1])
     return taken
 
@@ -65,8 +65,8 @@ async def test_a_queue_has_the_lowest_event_of_each_asset_and_is_read_oldest_fir
     assert (queue.first_events, other.first_events) == ({"b": events[0], "a": events[1]}, {"a": events[1]})
     assert (queue.task_id, queue.definition, queue.active_runs) == ("load", JobDefinition(), 0)
     async with database.reading() as session:
-        assert await queues.oldest(session, "load", 3, None) == events[:3]
-        assert await queues.oldest(session, "load", 9, events[1]) == events[:2]
+        assert list(await queues.oldest(session, "load", 3, None)) == events[:3]
+        assert list(await queues.oldest(session, "load", 9, events[1])) == events[:2]
         assert await queues.newest(session, "report") == events[3]
         span = await queues.span(session, "load")
     assert span.oldest <= span.newest <= span.now
