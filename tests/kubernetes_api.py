@@ -45,8 +45,9 @@ class KubernetesApi:
         with self.client() as client:
             namespace = {"metadata": {"name": name, "labels": labels}}
             client.post("/api/v1/namespaces", json=namespace).raise_for_status()
-            account = {"metadata": {"name": "default"}}  # there is no controller that would make it
-            client.post(f"/api/v1/namespaces/{name}/serviceaccounts", json=account).raise_for_status()
+            account = {"metadata": {"name": "default"}}  # without controllers nobody else makes it
+            made = client.post(f"/api/v1/namespaces/{name}/serviceaccounts", json=account)
+            assert made.status_code in {201, 409}, made.text
         return name
 
 
@@ -92,7 +93,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
         *("--service-cluster-ip-range", "10.0.0.0/24"),
     ]
     api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
-    with _running(etcd, folder / "etcd.log"), _running(server, folder / "api.log"):
+    with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):
         anyio.run(_ready, api)
         yield api
 
@@ -112,7 +113,7 @@ def _make_keys(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _running(argv: list[str], log: Path) -> Iterator[None]:
+def running(argv: list[str], log: Path) -> Iterator[None]:
     with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
         try:
             yield

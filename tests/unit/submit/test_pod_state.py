@@ -81,6 +81,14 @@ def test_a_container_whose_end_its_node_does_not_know_is_lost() -> None:
     assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
 
 
+def test_a_try_that_we_stopped_is_not_excused_by_how_its_node_ended_it() -> None:
+    """A driver that never started in time, and was stopped for it, has used its try: else it would be tried for ever."""
+    unknown = status_of(pod(terminated(137, "ContainerStatusUnknown"), stopped=True))
+    disrupted = status_of(pod(terminated(143), stopped=True, conditions=[DISRUPTED]))
+    assert (unknown.restarted, unknown.stopped) == (False, True)
+    assert (disrupted.restarted, disrupted.stopped) == (False, True)
+
+
 def test_a_pod_that_its_node_refused_never_ran() -> None:
     status = status_of(pod(None, phase="Failed", reason="OutOfcpu", message="Node didn't have enough resource: cpu"))
     assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)

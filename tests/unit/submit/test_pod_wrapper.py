@@ -28,7 +28,7 @@ spec = importlib.util.spec_from_file_location("wrapper", secret / "wrapper.py")
 module = importlib.util.module_from_spec(spec)
 sys.modules["wrapper"] = module
 spec.loader.exec_module(module)
-sys.exit(module.main(work, private, message))
+module.end(module.main(work, private, message))
 """
 
 
@@ -37,8 +37,8 @@ class Renewals(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), RenewalHandler)
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__((address, 0), RenewalHandler)
         self.status = 200
         self.tokens: list[str] = []
         self.renewed = threading.Semaphore(0)

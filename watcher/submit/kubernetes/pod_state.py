@@ -77,13 +77,15 @@ def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -
         return Status(phase="exited", exit_code=code, stopped=stopped, reason=_out_of_memory(pod))
     if code == STARTED_TWICE and message == "started twice":
         sentence = "its node started the driver's container a second time, and what the first one did is not known"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     if ended.get("reason") == "ContainerStatusUnknown":
         sentence = "its node does not know how the driver's container ended"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     if (disruption := _condition(pod, "DisruptionTarget", "True")) is not None:
         message = disruption.get("message") or disruption.get("reason") or "the cluster removed it"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=f"the pod was disrupted: {message}")
+        return Status(
+            phase="exited", restarted=not stopped, stopped=stopped, reason=f"the pod was disrupted: {message}"
+        )
     return Status(phase="exited", exit_code=code, stopped=stopped, reason=message)
 
 

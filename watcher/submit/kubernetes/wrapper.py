@@ -24,7 +24,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 HERE = Path(__file__).parent
 if TYPE_CHECKING or __package__:
@@ -86,6 +86,8 @@ class Lease:
 
 
 def main(work: Path, private: Path, message: Path) -> int:
+    shim.become_subreaper()
+    shim.listen_for_signals()  # at once: the kernel drops a SIGTERM to a container's first process that does not expect it
     try:
         shim.write_marker(work / "started.json", {"pid": os.getpid(), "boot_id": shim.boot_id()})
     except FileExistsError:
@@ -98,8 +100,6 @@ def main(work: Path, private: Path, message: Path) -> int:
         json.dump(context, file)
     os.environ.update(order["environment"], ASSET_JOB_CONTEXT=str(copied))
     lease = Lease(f"{context['api'].rstrip('/')}/execution/tries/renewal", context["token"])
-    shim.become_subreaper()
-    shim.listen_for_signals()
     threading.Thread(target=lease.keep, args=(order["renew_every"],), daemon=True).start()
     try:
         first = shim.spawn(arguments(order["argv"], os.environ.get("POD_IP", "127.0.0.1")))
@@ -113,6 +113,13 @@ def main(work: Path, private: Path, message: Path) -> int:
         message.write_text(f"{MESSAGE}{ended_because}", encoding="utf-8")
         return FENCED
     return shim.outcome(status)[0]
+
+
+def end(code: int) -> NoReturn:
+    """Exit at once: an interpreter that is torn down around a thread in a request can crash, with another code."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def arguments(argv: list[str], pod_ip: str) -> list[str]:
@@ -135,4 +142,4 @@ def follow(first: int, lease: Lease, seconds: float) -> tuple[int | None, str]:
 
 if __name__ == "__main__":
     root = HERE.parent
-    sys.exit(main(root / "work", root / "private", Path("/dev/termination-log")))
+    end(main(root / "work", root / "private", Path("/dev/termination-log")))
