@@ -485,6 +485,7 @@ job = _table(
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
+    Column("replay_id", BigInteger),  # the replay that goes on
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -528,6 +529,54 @@ queued_event = _table(
     Column("created_at", UtcDateTime, nullable=False),
     Column("partition_key", PARTITION_KEY),  # the event's
     Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
+)
+
+dropped_event = (
+    _table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
+        "dropped_event",
+        Lifecycle(
+            owner=RowOwner.JOB,
+            kept=(
+                _deleted_with("asset_event", event_id="id", by_database=True),
+                RemovedBy(function="store.runs.replays.advance"),
+            ),
+            names=_DAG_ID,
+        ),
+        Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+        Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
+        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("actor", NAME),  # who took it off the queue; null: nobody did
+        Column("dropped_at", UtcDateTime, nullable=False),
+    )
+)
+
+replay = (
+    _table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
+        "replay",
+        Lifecycle(
+            owner=RowOwner.JOB,
+            kept=(KeptForEver(reason="It says who had which events of a job replayed, and what came of it."),),
+            names={**_DAG_ID, **_ASSET_ID},
+        ),
+        Column("id", _big_id, primary_key=True, autoincrement=True),
+        Column("dag_id", ForeignKey("job.dag_id"), nullable=False, index=True),
+        Column("asset_id", ForeignKey("asset.id")),  # null: all assets of the job's schedule
+        Column("partition_key", PARTITION_KEY),  # null: any key, and none
+        Column("from_at", UtcDateTime, nullable=False),
+        Column("to_at", UtcDateTime, nullable=False),  # exclusive
+        Column("include_dropped", Boolean, nullable=False),
+        Column("expected_count", BigInteger, nullable=False),
+        Column("last_event", BigInteger, nullable=False),  # the boundary: later events and runs have no part in it
+        Column("last_run", BigInteger, nullable=False),
+        Column("at_event", BigInteger, nullable=False, server_default="0"),  # how far it has come
+        Column("at_run", BigInteger, nullable=False, server_default="0"),
+        Column("queued_events", BigInteger, nullable=False, server_default="0"),
+        Column("cleared_runs", BigInteger, nullable=False, server_default="0"),
+        Column("actor", NAME, nullable=False),
+        Column("created_at", UtcDateTime, nullable=False),
+        Column("finished_at", UtcDateTime),
+        sqlite_autoincrement=True,
+    )
 )
 
 IS_OPEN: Final = text("ended_at IS NULL")

@@ -169,18 +169,20 @@ async def running_runs(connection: AsyncConnection) -> dict[str, int]:
     return {row.dag_id: row.runs for row in await connection.execute(counted)}
 
 
+QUEUED: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("reason", "warning", "start_date", "end_date")),
+    "state": "queued",
+    "queued_at": database_now(),
+}
+"""The columns of a run that was cleared: it has not started, and has no end."""
+
+
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
 ) -> RunRow:
-    """Write a run's state with the times that belong to it. Raises `NotFound`.
-
-    A run that starts again has no end.
-    """
-    times: dict[str, dict[str, Any]] = {
-        "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
-        "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
-    }
-    values = times.get(state, {"end_date": database_now()})
+    """Write the state of a run that starts or ends, with the times that belong to it. Raises `NotFound`."""
+    begins = {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None}
+    values = begins if state == "running" else {"end_date": database_now()}
     moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
     return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 

@@ -32,10 +32,14 @@ class PlannedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never)."""
+    """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
+
+    `replays`: a step of a replay was carried out instead.
+    """
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
+    replays: bool = False
     check_again_in: timedelta | None = None
 
 

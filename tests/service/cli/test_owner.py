@@ -65,7 +65,7 @@ async def test_the_owner_of_the_home_needs_no_token_and_makes_links(tmp_path: Pa
         key = known_secret(home)
         assert key is not None
         foreign = {"Authorization": f"Bearer {owner_tokens.issue(b'x' * 64, 'cli:mallory')}"}
-        assert (await httpx.AsyncClient(base_url=url).get("/api/v2/assets", headers=foreign)).status_code == 403
+        assert (await browser.get("/api/v2/assets", headers=foreign)).status_code == 403
         headers = {"Authorization": f"Bearer {owner_tokens.issue(key, 'cli:ann')}"}
         entries = (await browser.get("/api/v2/audit", headers=headers)).json()["audit"]
         pausing = [entry for entry in entries if entry["action"] == "watcher.pause"]
