@@ -174,12 +174,14 @@ async def show_ticks(title: str, tick: Poll) -> None:
     print(f"\n{title}\n  a tick takes {median(wall):.3f} s, of which {median(own):.3f} s are work of this process")
 
 
-async def latency(dsn: str, *, listen: bool) -> None:
+async def latency(dsn: str, *, listen: bool, mode: str = "id") -> None:
     """Measure the time from the answer to COMMIT until the event, at an interval of a second."""
-    name = f"latency_{listen}".lower()
-    watched, random = options(name, listen=listen), Random(1)  # noqa: S311  not a secret
+    name = f"latency_{mode}_{listen}".lower()
+    watched, random = options(name, listen=listen, mode=mode), Random(1)  # noqa: S311  not a secret
     async with connected(dsn) as writer:
         await writer.execute(TABLE.format(name=name))
+        if mode == "log":
+            await writer.execute(f'CREATE PUBLICATION "{watched.publication_name}" FOR TABLE {name}')
         connection = PostgresConnection.model_validate({"dsn": dsn})
         await install(connection, watched)
         spent: list[float] = []
@@ -207,7 +209,31 @@ async def latency(dsn: str, *, listen: bool) -> None:
                     spent.append((time.perf_counter() - committed) * 1000)
                 tasks.cancel_scope.cancel()
     p50, p95 = median(spent), quantiles(spent, n=20)[-1]
-    print(f"  {'with' if listen else 'without'} listen: p50 {p50:8.1f} ms, p95 {p95:8.1f} ms")
+    print(f"  mode {mode}, {'with' if listen else 'without'} listen: p50 {p50:8.1f} ms, p95 {p95:8.1f} ms")
+
+
+async def log_beside_id(dsn: str) -> None:
+    """Insert rows into two tables, of which one is watched in mode `log`, and compare the work of this process for each row."""
+    async with connected(dsn) as writer, PostgresConnection.model_validate({"dsn": dsn}).open() as client:
+        spent: dict[str, list[float]] = {"id": [], "log": []}
+        pollers = {}
+        for mode in spent:
+            watched = options(f"in_{mode}", mode=mode)
+            await writer.execute(TABLE.format(name=f"in_{mode}"))
+            if mode == "log":
+                await writer.execute(f'CREATE PUBLICATION "{watched.publication_name}" FOR TABLE in_log')
+            pollers[mode] = Poller(client, watched)
+            await pollers[mode].start()
+        for _ in range(FULL_POLLS):
+            for mode, poller in pollers.items():
+                await writer.execute(INSERT.format(name=f"in_{mode}", rows=1000))
+                worked, reported = time.process_time(), 0
+                while reported < 1000:
+                    reported += await poller.poll()
+                spent[mode].append((time.process_time() - worked) / 1000)
+        print("\nrows or changes per CPU second of this process, median of each in turns")
+        for mode, seconds in spent.items():
+            print(f"  mode {mode:<4} {1 / median(seconds):10,.0f}")
 
 
 async def measure(dsn: str, sizes: list[int]) -> None:
@@ -217,12 +243,14 @@ async def measure(dsn: str, sizes: list[int]) -> None:
     print(f"\ncommit to event, {COMMITS} commits, interval 1 s")
     for listen in (False, True):
         await latency(dsn, listen=listen)
+    await latency(dsn, listen=True, mode="log")
+    await log_beside_id(dsn)
 
 
 def main() -> None:
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger("warning"))
     sizes = [*SIZES, LARGE] if "--large" in sys.argv else SIZES
-    with running_postgres(max_locks_per_transaction=256, max_wal_size="4GB") as address:
+    with running_postgres(max_locks_per_transaction=256, max_wal_size="4GB", wal_level="logical") as address:
         anyio.run(measure, address, sizes)
 
 

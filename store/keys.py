@@ -21,6 +21,8 @@ TaskInstanceId = NewType("TaskInstanceId", str)
 """A UUID in its usual form: the subject of a try's token, as in Airflow."""
 WatcherName = NewType("WatcherName", str)
 
+LONGEST_PARTITION_KEY: Final = 250
+"""The most characters of a partition key, as in Airflow."""
 UNMAPPED: Final = -1
 """The `map_index` of a task instance that is not mapped."""
 

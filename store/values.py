@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from store.errors import InvalidValue
+from store.keys import LONGEST_PARTITION_KEY
 from store.scopes import AssetScope, NeverExpire, Scope
 
 MAX_KEY_LENGTH: Final = 512
@@ -32,6 +33,17 @@ def check_key(key: str) -> str:
         raise InvalidValue(f"a key has 1 to {MAX_KEY_LENGTH} characters, this one has {len(key)}; use another one")
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in key):
         raise InvalidValue("a key cannot contain control characters or lone surrogates; remove them")
+    return key
+
+
+def check_partition_key(key: str) -> str:
+    """Return the partition key if an event or a run may have it. Raises `InvalidValue`."""
+    if not key.strip() or len(key) > LONGEST_PARTITION_KEY:
+        raise InvalidValue(
+            f"a partition key has 1 to {LONGEST_PARTITION_KEY} characters and is not blank; give another one"
+        )
+    if "\0" in key or any(unicodedata.category(character) == "Cs" for character in key):
+        raise InvalidValue("a partition key cannot contain NUL or lone surrogates; remove them")
     return key
 
 

@@ -28,6 +28,12 @@ class KubernetesApi:
     """A running API server. `ADMIN` may do anything; every namespace enforces the standard *restricted*."""
 
     address: str
+    folder: Path
+    """It has the server's own certificate, and `client.crt` and `client.key` of an administrator."""
+
+    @property
+    def authority(self) -> Path:
+        return self.folder / "apiserver.crt"
 
     def client(self, token: str = ADMIN) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"}
@@ -39,8 +45,9 @@ class KubernetesApi:
         with self.client() as client:
             namespace = {"metadata": {"name": name, "labels": labels}}
             client.post("/api/v1/namespaces", json=namespace).raise_for_status()
-            account = {"metadata": {"name": "default"}}  # there is no controller that would make it
-            client.post(f"/api/v1/namespaces/{name}/serviceaccounts", json=account).raise_for_status()
+            account = {"metadata": {"name": "default"}}  # without controllers nobody else makes it
+            made = client.post(f"/api/v1/namespaces/{name}/serviceaccounts", json=account)
+            assert made.status_code in {201, 409}, made.text
         return name
 
 
@@ -82,23 +89,31 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
         *("--service-account-key-file", str(folder / "sa.pub")),
         *("--service-account-signing-key-file", str(folder / "sa.key")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--authorization-mode", "RBAC"),
+        *("--client-ca-file", str(folder / "ca.crt")),
         *("--service-cluster-ip-range", "10.0.0.0/24"),
     ]
-    api = KubernetesApi(address=f"https://127.0.0.1:{port}")
-    with _running(etcd, folder / "etcd.log"), _running(server, folder / "api.log"):
+    api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
+    with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):
         anyio.run(_ready, api)
         yield api
 
 
 def _make_keys(folder: Path) -> None:
-    private, public = str(folder / "sa.key"), str(folder / "sa.pub")
-    subprocess.run(["openssl", "genrsa", "-out", private, "2048"], check=True, capture_output=True)
-    subprocess.run(["openssl", "rsa", "-in", private, "-pubout", "-out", public], check=True, capture_output=True)
+    """Make the keys of accounts' tokens, and an authority with the certificate of an administrator."""
+    new = "-newkey rsa:2048 -nodes"
+    for arguments in (
+        "genrsa -out sa.key 2048",
+        "rsa -in sa.key -pubout -out sa.pub",
+        f"req -x509 {new} -keyout ca.key -out ca.crt -subj /CN=authority",
+        f"req {new} -keyout client.key -out client.csr -subj /O=system:masters/CN=admin",
+        "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt",
+    ):
+        subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
     (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')
 
 
 @contextlib.contextmanager
-def _running(argv: list[str], log: Path) -> Iterator[None]:
+def running(argv: list[str], log: Path) -> Iterator[None]:
     with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
         try:
             yield

@@ -38,11 +38,20 @@ class StandInAirflow:
     url: str = ""
     hidden: list[dict[str, Any]] = field(default_factory=list)
 
-    def tell(self, asset: str, extra: Mapping[str, Any] | None = None, *, late: float = 0, hidden: bool = False) -> int:
+    def tell(
+        self,
+        asset: str,
+        extra: Mapping[str, Any] | None = None,
+        *,
+        late: float = 0,
+        hidden: bool = False,
+        partition_key: str | None = None,
+    ) -> int:
         """Make an event as a task of Airflow does, dated `late` seconds ago. Return its id. `hidden`: not visible until `show`."""
         with self.lock:
             event = self._event(list(self.assets).index(asset) + 1, dict(extra or {}), late)
             event |= {"source_dag_id": "produce", "source_run_id": "manual__1", "source_task_id": "make"}
+            event["partition_key"] = partition_key
             (self.hidden if hidden else self.events).append(event)
             return int(event["id"])
 

@@ -52,6 +52,8 @@ class AssetEvent:
     source_run_id: str | None = None
     source_task_id: str | None = None
     source_map_index: int | None = None
+    partition_key: str | None = None
+    """The part of the asset that it is about; None: it names none."""
     trace_id: str | None = None
     """The id that connects the event with its effects in the logs of the daemon."""
     source_dag_run: Mapping[str, Any] | None = None
@@ -193,6 +195,7 @@ def asset_event(sent: Mapping[str, Any]) -> AssetEvent:
         source_run_id=sent.get("source_run_id"),
         source_task_id=sent.get("source_task_id"),
         source_map_index=sent.get("source_map_index"),
+        partition_key=sent.get("partition_key"),
         trace_id=sent.get("trace_id"),
         source_dag_run=sent.get("source_dag_run"),
         source_task_instance=sent.get("source_task_instance"),

@@ -82,6 +82,7 @@ class LocalFolder(Transport):
             "logical_date": self.job.logical_date,
             "data_interval_start": self.job.data_interval_start,
             "data_interval_end": self.job.data_interval_end,
+            "partition_key": self.job.partition_key,
             "triggering_asset_events": events,
             "inlets": self.job.inlets,
             "outlets": self.job.outlets or [],

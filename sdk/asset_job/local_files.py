@@ -1,8 +1,8 @@
 """The files of a local run: its author writes some, which are checked, and the run writes others.
 
     job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend", "conf", "logical_date",
-                      "data_interval_start", "data_interval_end"}, each optional; an inlet or outlet is a name,
-                      {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
+                      "data_interval_start", "data_interval_end", "partition_key"}, each optional; an inlet or outlet is
+                      a name, {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
     events.json       {asset: [{"extra": {…}}, …]}; an event may have any member of the daemon's events, such as "timestamp"
     past_events.json  the same, by asset or alias, for `inlet_events`; without it, those of events.json are used
 
@@ -50,6 +50,7 @@ class LocalJob:
     logical_date: str | None = None
     data_interval_start: str | None = None
     data_interval_end: str | None = None
+    partition_key: str | None = None
 
     @property
     def assets(self) -> Mapping[str, str]:
@@ -132,7 +133,7 @@ def _job(content: dict[str, Any]) -> LocalJob:
     members = LocalJob.__dataclass_fields__
     if unknown := content.keys() - members.keys():
         raise _Unusable(f"{', '.join(sorted(unknown))} is not among its members, which are {', '.join(members)}")
-    for name in content.keys() & {"dag_id", "task_id"}:
+    for name in content.keys() & {"dag_id", "task_id", "partition_key"}:
         _is(str, name, content[name])
     for name in content.keys() & {"connections", "worker_backend", "conf"}:
         _is(dict, name, content[name])
@@ -152,6 +153,7 @@ def _job(content: dict[str, Any]) -> LocalJob:
         logical_date=content.get("logical_date"),
         data_interval_start=content.get("data_interval_start"),
         data_interval_end=content.get("data_interval_end"),
+        partition_key=content.get("partition_key"),
     )
 
 

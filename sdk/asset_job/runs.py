@@ -48,7 +48,7 @@ class Run:
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     partition_key: str | None
-    """Always None: partitions are not built."""
+    """The one that all the run's events have, or as it was requested; None: they have none, or several."""
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore

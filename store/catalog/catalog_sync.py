@@ -7,13 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import (
     Column,
     Insert,
     RowMapping,
-    Select,
     Table,
     Text,
     Update,
@@ -21,16 +20,14 @@ from sqlalchemy import (
     bindparam,
     cast,
     delete,
-    func,
     insert,
     literal,
-    or_,
     select,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import neighbour
+from store.catalog import dropped_events, neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -38,12 +35,8 @@ from store.database.schema import (
     ASSET_EDGES,
     asset,
     asset_alias,
-    asset_alias_asset,
     database_now,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
-    queued_event,
     watcher,
 )
 from store.errors import Conflict
@@ -133,8 +126,8 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
         await _apply_edges(connection, table, edges)
-    dequeued = await _drop_queues_of_removed_jobs(connection)
-    kept = {row.dag_id: row.events for row in await connection.execute(_COUNT_KEPT)}
+    dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
+    kept = await dropped_events.kept(connection)
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
     return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept)
@@ -276,21 +269,3 @@ async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterabl
         await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
     if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
         await connection.execute(insert(table), new)
-
-
-async def _drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
-    removed = queued_event.c.dag_id.in_(select(job.c.dag_id).where(~job.c.active))
-    dropped = await connection.execute(delete(queued_event).where(removed).returning(queued_event.c.event_id))
-    return len(dropped.all())
-
-
-def _count_kept() -> Select[Any]:
-    q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
-    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
-    through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    is_waited_for = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-    return select(q.dag_id, func.count().label("events")).where(~is_waited_for).group_by(q.dag_id).order_by(q.dag_id)
-
-
-_COUNT_KEPT: Final = _count_kept()

@@ -43,7 +43,7 @@ from store.database.lifecycle import (
     RowOwner,
     Swept,
 )
-from store.keys import ROLES, Role
+from store.keys import LONGEST_PARTITION_KEY, ROLES, Role
 
 # Migrations, which are never edited, and the store's rooms import these from here.
 UtcDateTime = column_types.UtcDateTime
@@ -66,6 +66,7 @@ metadata = MetaData(
 _big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
 NAME = String(250)
 UUID = String(36)
+PARTITION_KEY = String(LONGEST_PARTITION_KEY)
 
 
 UNDO_SUFFIX: Final = "@previous"
@@ -396,6 +397,7 @@ asset_event = _table(
     ),  # the limits of its items and the bits of their names: see `store.detection.sketches`
     Column("sketch_high", BigInteger),
     Column("sketch_bits", BigInteger),
+    Column("partition_key", PARTITION_KEY),  # null: none
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
     Index("ix_asset_event_asset_id_sketch", "asset_id", "sketch_high", "sketch_low", "sketch_bits", "id"),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
@@ -483,6 +485,7 @@ job = _table(
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
+    Column("replay_id", BigInteger),  # the replay that goes on
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -524,7 +527,56 @@ queued_event = _table(
     Column("event_id", ForeignKey("asset_event.id"), primary_key=True, index=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
+    Column("partition_key", PARTITION_KEY),  # the event's
     Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
+)
+
+dropped_event = (
+    _table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
+        "dropped_event",
+        Lifecycle(
+            owner=RowOwner.JOB,
+            kept=(
+                _deleted_with("asset_event", event_id="id", by_database=True),
+                RemovedBy(function="store.runs.replays.advance"),
+            ),
+            names=_DAG_ID,
+        ),
+        Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+        Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
+        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("actor", NAME),  # who took it off the queue; null: nobody did
+        Column("dropped_at", UtcDateTime, nullable=False),
+    )
+)
+
+replay = (
+    _table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
+        "replay",
+        Lifecycle(
+            owner=RowOwner.JOB,
+            kept=(KeptForEver(reason="It says who had which events of a job replayed, and what came of it."),),
+            names={**_DAG_ID, **_ASSET_ID},
+        ),
+        Column("id", _big_id, primary_key=True, autoincrement=True),
+        Column("dag_id", ForeignKey("job.dag_id"), nullable=False, index=True),
+        Column("asset_id", ForeignKey("asset.id")),  # null: all assets of the job's schedule
+        Column("partition_key", PARTITION_KEY),  # null: any key, and none
+        Column("from_at", UtcDateTime, nullable=False),
+        Column("to_at", UtcDateTime, nullable=False),  # exclusive
+        Column("include_dropped", Boolean, nullable=False),
+        Column("expected_count", BigInteger, nullable=False),
+        Column("last_event", BigInteger, nullable=False),  # the boundary: later events and runs have no part in it
+        Column("last_run", BigInteger, nullable=False),
+        Column("at_event", BigInteger, nullable=False, server_default="0"),  # how far it has come
+        Column("at_run", BigInteger, nullable=False, server_default="0"),
+        Column("queued_events", BigInteger, nullable=False, server_default="0"),
+        Column("cleared_runs", BigInteger, nullable=False, server_default="0"),
+        Column("actor", NAME, nullable=False),
+        Column("created_at", UtcDateTime, nullable=False),
+        Column("finished_at", UtcDateTime),
+        sqlite_autoincrement=True,
+    )
 )
 
 IS_OPEN: Final = text("ended_at IS NULL")
@@ -553,6 +605,7 @@ run = _table(
     Column("end_date", UtcDateTime),
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
+    Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

@@ -61,6 +61,7 @@ class EventFields:
     source_map_index: int
     source_watcher: str | None
     trace_id: str
+    partition_key: str | None
 
 
 WITHHELD: Final = frozenset({"event_id", "source_actor", "sketch_low", "sketch_high", "sketch_bits"})
@@ -98,8 +99,6 @@ class StoredEvent(EventFields):
     source_task_instance: TaskInstanceKey | None
     created_dagruns: Sequence[Mapping[str, Any]] = ()
     """Always empty: Airflow's client insists on it."""
-    partition_key: str | None = None
-    """Always null: Airflow's client insists on it."""
 
     @classmethod
     def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
@@ -115,6 +114,7 @@ class StoredEvent(EventFields):
             source_map_index=new.source_map_index,
             source_watcher=new.source_watcher,
             trace_id=new.trace_id,
+            partition_key=new.partition_key,
             asset=asset,
             source_dag_run=None,
             source_task_instance=None,
@@ -134,6 +134,7 @@ class StoredEvent(EventFields):
         source_map_index: int,
         source_watcher: str | None,
         trace_id: str,
+        partition_key: str | None,
         name: str,
         uri: str,
         group: str,
@@ -166,6 +167,7 @@ class StoredEvent(EventFields):
             source_map_index=source_map_index,
             source_watcher=source_watcher,
             trace_id=trace_id,
+            partition_key=partition_key,
             asset=EventAsset(name=name, uri=uri, group=group, extra=json.loads(asset_extra)),
             source_dag_run=run_of,
             source_task_instance=task,

@@ -86,6 +86,7 @@ class NewEvent:
     source_task_id: str | None = None
     source_map_index: int = -1
     source_actor: str | None = None
+    partition_key: str | None = None
     sketch_low: int | None = None
     sketch_high: int | None = None
     sketch_bits: int | None = None
@@ -199,14 +200,14 @@ def queue(dialect: str) -> ReturningInsert[Any]:
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
     due = _by_asset(here).union(_by_alias(here))
-    columns = ["dag_id", "event_id", "asset_id", "created_at"]
+    columns = ["dag_id", "event_id", "asset_id", "created_at", "partition_key"]
     return insert(queued_event).from_select(columns, due).returning(queued_event.c.dag_id, queued_event.c.asset_id)
 
 
 def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
     s = job_schedule_asset.c
     due = (
-        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key)
         .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
         .where(here)
         .order_by(s.dag_id, s.asset_id)
@@ -219,7 +220,7 @@ def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
 def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     s, r = job_schedule_alias.c, asset_alias_asset.c
     due = (
-        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp)
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key)
         .join_from(asset_event, asset_alias_asset, r.asset_id == _e.asset_id)
         .join(job_schedule_alias, s.alias_id == r.alias_id)
         .where(here)

@@ -124,7 +124,7 @@ def _event_naming(row: Any, item: ItemName) -> NamingEvent | None:
     else:
         files = [file for file in extra.get("files", ()) if isinstance(file, Mapping)]
         content = next((file for file in files if name in (file.get("key"), file.get("path"))), None)
-        is_named = content is not None or name in extra.get("keys", ())
+        is_named = content is not None or any(name in extra.get(member, ()) for member in ("keys", "deleted"))
     if not is_named and name not in extra.get("rejected", ()):
         return None
     return NamingEvent(id=row.id, timestamp=row.timestamp, content=content, is_rejected=not is_named)

@@ -39,7 +39,7 @@ def sketch_of(payload: Mapping[str, Any]) -> Sketch:
     if "ranges" in payload:
         ranges = [*payload["ranges"], *((key, key) for key in rejected)]
         return Sketch(min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else NO_SKETCH
-    files, keys = payload.get("files", ()), payload.get("keys", ())
+    files, keys = payload.get("files", ()), [*payload.get("keys", ()), *payload.get("deleted", ())]
     low, high = _times(files) if files and not rejected else (None, None)
     if len(files) + len(keys) + len(rejected) > MOST_NAMES:
         return Sketch(low, high)

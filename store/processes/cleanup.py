@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import assets
+from store.catalog import assets, dropped_events
 from store.database import Database
 from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
@@ -280,6 +280,7 @@ class _OldRuns(Sweep):
     async def remove(self, connection: AsyncConnection, limit: int, after: Any, dialect: str) -> Removed:
         some = select(run.c.id).where(self.condition).order_by(run.c.id).limit(max(limit // _ROWS_OF_A_RUN, 1))
         ids = (await connection.execute(some.with_for_update(skip_locked=True))).scalars().all()
+        await dropped_events.record_of_runs(connection, ids)
         await delete_whole(connection, run, run.c.id.in_(ids))
         return Removed(rows=len(ids))
 

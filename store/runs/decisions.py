@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.dialects import chunks
 from store.database.lifecycle import delete_whole
 from store.database.schema import database_now, job, run, task_instance, task_try
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, IS_THERE, RunRow, move_run, this_run
+from store.runs.runs import DELETED, IS_THERE, QUEUED, RunRow, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -22,13 +23,17 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
         raise Conflict(f"the run {run_id!r} is {state}; cancel it first, or wait for its end")
     if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
-    t = task_instance.c
-    fresh = update(task_instance).where(t.id.in_(tasks)).values(state="queued", detail=None, **tries.NOT_BEGUN)
-    await connection.execute(fresh)
-    before = update(task_try).where(task_try.c.task_instance_id.in_(tasks))
-    await connection.execute(before.values(counted=False))
-    await connection.execute(update(run).where(this_run(dag_id, run_id)).values(warning=None))
-    await move_run(connection, dag_id, run_id, "queued")
+    await requeue(connection, tasks, this_run(dag_id, run_id))
+
+
+async def requeue(connection: AsyncConnection, tasks: Sequence[str], which: ColumnElement[bool]) -> None:
+    """Queue finished runs, which are locked, again with their tasks: the next try, its retries anew."""
+    fresh = update(task_instance).values(state="queued", detail=None, **tries.NOT_BEGUN)
+    before = update(task_try).values(counted=False)
+    for some in chunks(tasks):
+        await connection.execute(fresh.where(task_instance.c.id.in_(some)))
+        await connection.execute(before.where(task_try.c.task_instance_id.in_(some)))
+    await connection.execute(update(run).where(which).values(**QUEUED))
 
 
 async def delete_run(connection: AsyncConnection, dag_id: str, run_id: str) -> None:

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, Select, and_, bindparam, delete, func, or_, select, true, update
+from sqlalchemy import CTE, ColumnElement, Select, and_, bindparam, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import dropped_events
 from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition
@@ -40,6 +41,9 @@ class JobQueue:
     clock: str | None
     """The cron by which `next_tick` was computed."""
     next_tick: datetime | None
+    paused: bool
+    replay_id: int | None
+    """The replay that goes on; None: none does."""
     rest: Rest | None
     active_runs: int
     first_events: Mapping[str, int]
@@ -50,12 +54,13 @@ class JobQueue:
 async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
     """Return the jobs to check, oldest queue first.
 
-    They are configured, not paused, and have queued events or a tick that is due.
+    They are configured, not paused, and have queued events or a tick that is due; or a replay of theirs goes on.
     """
     q, j = queued_event.c, job.c
     oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
     ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
-    waiting = select(j.dag_id).where(j.active, ~j.paused, or_(oldest.is_not(None), ticks))
+    due = or_(and_(~j.paused, or_(oldest.is_not(None), ticks)), j.replay_id.is_not(None))
+    waiting = select(j.dag_id).where(j.active, due)
     return (await connection.execute(waiting.order_by(oldest.nulls_last(), j.dag_id))).scalars().all()
 
 
@@ -84,7 +89,9 @@ async def set_clocks(connection: AsyncConnection, clocks: Sequence[Clock]) -> No
 
 
 async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[JobQueue]:
-    """Lock jobs' queues against other schedulers and read them, without jobs that were removed or paused.
+    """Lock jobs' queues against other schedulers and read them, without jobs that were removed.
+
+    A paused job is among them while a replay of it goes on.
 
     Reading costs a few index probes for each queued asset, however many events are queued. The locks leave the jobs'
     keys alone, so whoever adds events to a queue does not wait.
@@ -107,6 +114,8 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
             cron=row.cron,
             clock=row.clock,
             next_tick=row.next_tick,
+            paused=row.paused,
+            replay_id=row.replay_id,
             rest=None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by),
             active_runs=active[row.dag_id],
             first_events=first_events[row.dag_id],
@@ -125,7 +134,8 @@ _SET_CLOCK: Final = (
 )
 _LOCK_JOBS: Final = (
     select(_j.dag_id, _j.task_id, _j.definition, _j.cron, _j.clock, _j.next_tick, _j.rest_to, _j.rest_completed_by)
-    .where(_j.dag_id.in_(_DAG_IDS), _j.active, ~_j.paused)
+    .add_columns(_j.paused, _j.replay_id)
+    .where(_j.dag_id.in_(_DAG_IDS), _j.active, or_(~_j.paused, _j.replay_id.is_not(None)))
     .order_by(_j.dag_id)
     .with_for_update(key_share=True)
 )
@@ -182,11 +192,11 @@ async def span(connection: AsyncConnection, dag_id: str) -> Span:
     return Span(oldest=row.oldest, newest=row.newest, now=row.now)
 
 
-async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Sequence[int]:
-    """Return the first events of a locked queue, in order, up to the event `to` (None: all)."""
+async def oldest(connection: AsyncConnection, dag_id: str, limit: int, to: int | None) -> Mapping[int, str | None]:
+    """Return the first events of a locked queue, in order, up to the event `to` (None: all), each with its partition key."""
     upper = true() if to is None else _q.event_id <= to
-    ids = select(_q.event_id).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
-    return (await connection.execute(ids)).scalars().all()
+    first = select(_q.event_id, _q.partition_key).where(_q.dag_id == dag_id, upper).order_by(_q.event_id).limit(limit)
+    return {row.event_id: row.partition_key for row in await connection.execute(first)}
 
 
 async def newest(connection: AsyncConnection, dag_id: str) -> int:
@@ -252,7 +262,7 @@ async def listed(connection: AsyncConnection, which: QueueFilter) -> Sequence[Qu
     return await all_of(connection, query.order_by(_q.dag_id, _q.asset_id), QueuedAsset)
 
 
-async def remove(connection: AsyncConnection, which: QueueFilter) -> int:
+async def remove(connection: AsyncConnection, which: QueueFilter, *, actor: str) -> int:
     """Take events off the queue, so that no run will consume them; return how many.
 
     The jobs are locked as a scheduler locks them, so events that it is deciding on are not removed meanwhile.
@@ -260,5 +270,4 @@ async def remove(connection: AsyncConnection, which: QueueFilter) -> int:
     waiting = select(_q.dag_id).where(which.condition)
     jobs = select(job.c.dag_id).where(job.c.dag_id.in_(waiting)).order_by(job.c.dag_id)
     await connection.execute(jobs.with_for_update(key_share=True))
-    gone = await connection.execute(delete(queued_event).where(which.condition).returning(_q.event_id))
-    return len(gone.all())
+    return await dropped_events.take_off(connection, which.condition, reason="deleted", actor=actor)

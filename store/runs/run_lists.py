@@ -50,6 +50,8 @@ class RunFilter:
     trace_id: str | None = None
     conf_contains: str | None = None
     consuming_asset: str | None = None
+    partition_key_pattern: str | None = None
+    partition_key_prefix: str | None = None
     ranges: Mapping[str, Range] = field(default_factory=dict)
     is_impossible: bool = False
     """No run has what was asked for."""
@@ -61,6 +63,7 @@ class RunFilter:
         exactly = among(_r.run_id, self.run_ids), among(_r.logical_date, self.logical_dates)
         patterns = like(_r.dag_id, self.dag_id_pattern), begins(_r.dag_id, self.dag_id_prefix)
         kinds = among(_r.state, self.states), among(_r.run_type, self.types), equal(_r.trace_id, self.trace_id)
+        keys = like(_r.partition_key, self.partition_key_pattern), begins(_r.partition_key, self.partition_key_prefix)
         conf = contains(_r.conf, self.conf_contains)
         bounds = (within(RUN_RANGES[name], bounds) for name, bounds in self.ranges.items())
         impossible = false() if self.is_impossible else true()
@@ -71,6 +74,7 @@ class RunFilter:
             *exactly,
             *patterns,
             *kinds,
+            *keys,
             conf,
             _consumed(self.consuming_asset),
             *bounds,

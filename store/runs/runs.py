@@ -70,6 +70,8 @@ class TriggeredRun:
     """The event that completed the condition: the run has its trace, or else a new one."""
     tick: datetime | None = None
     """The logical date and the data interval of a scheduled run."""
+    partition_key: str | None = None
+    """The one that all its events have."""
 
 
 async def create_triggered_runs(connection: AsyncConnection, new: Sequence[TriggeredRun]) -> Sequence[str]:
@@ -109,6 +111,7 @@ def _columns_of(new: TriggeredRun) -> Mapping[str, Any]:
         "b_completed_by": new.completed_by,
         "b_trace_id": uuid.uuid4().hex,
         "b_tick": new.tick,
+        "partition_key": new.partition_key,
         **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), new.tick),
     }
 
@@ -166,18 +169,20 @@ async def running_runs(connection: AsyncConnection) -> dict[str, int]:
     return {row.dag_id: row.runs for row in await connection.execute(counted)}
 
 
+QUEUED: Final[Mapping[str, Any]] = {
+    **dict.fromkeys(("reason", "warning", "start_date", "end_date")),
+    "state": "queued",
+    "queued_at": database_now(),
+}
+"""The columns of a run that was cleared: it has not started, and has no end."""
+
+
 async def move_run(
     connection: AsyncConnection, dag_id: str, run_id: str, state: str, *, reason: str | None = None
 ) -> RunRow:
-    """Write a run's state with the times that belong to it. Raises `NotFound`.
-
-    A run that starts again has no end.
-    """
-    times: dict[str, dict[str, Any]] = {
-        "queued": {"queued_at": database_now(), "start_date": None, "end_date": None},
-        "running": {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None},
-    }
-    values = times.get(state, {"end_date": database_now()})
+    """Write the state of a run that starts or ends, with the times that belong to it. Raises `NotFound`."""
+    begins = {"start_date": func.coalesce(run.c.start_date, database_now()), "end_date": None}
+    values = begins if state == "running" else {"end_date": database_now()}
     moved = update(run).where(this_run(dag_id, run_id)).values(state=state, reason=reason, **values).returning(run)
     return await one_of(connection, moved, RunRow, no_run(dag_id, run_id))
 
@@ -207,6 +212,8 @@ class RunRow:
     bad_records: int | None
     """The bad records of the last success; None: no success of this run has reported any."""
     bad_records_resolved_at: datetime | None
+    partition_key: str | None
+    """The one that all events of the run have, or as it was requested; None: they have none, or several."""
 
     @property
     def has_unresolved_records(self) -> bool:

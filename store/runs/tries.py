@@ -74,6 +74,13 @@ async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: s
     return True
 
 
+async def show_reason(connection: AsyncConnection, key: TryKey, sentence: str | None) -> None:
+    """Show what the submitter says of a try that has not ended, such as what its driver waits for; None: nothing."""
+    t = task_instance.c
+    this = and_(t.id == key.task_instance_id, t.try_number == key.try_number, t.state == "running")
+    await connection.execute(update(task_instance).where(this).values(detail=sentence))
+
+
 async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str) -> OpenTry | None:
     """Give a try of a silent home to another one; return None if it is not that home's any more, or has ended."""
     await lock_instance(connection, open_try.key.task_instance_id)
@@ -260,7 +267,7 @@ async def _set_running(connection: AsyncConnection, ref: TryRef) -> None:
     )
 
 
-async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, trace_id: str) -> AppendedEvents:
+async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstanceKey, run: RunRow) -> AppendedEvents:
     """Append one event without extra for each asset among the job's outlets as configured now; aliases get none.
 
     It is called in the transaction that records the task instance's success, whose row is locked.
@@ -273,7 +280,8 @@ async def emit_outlet_events(connection: AsyncConnection, instance: TaskInstance
         NewEvent(
             asset_id=asset_id,
             extra="{}",
-            trace_id=trace_id,
+            trace_id=run.trace_id,
+            partition_key=run.partition_key,
             source_dag_id=instance.dag_id,
             source_run_id=instance.run_id,
             source_task_id=instance.task_id,

@@ -21,6 +21,9 @@ Place: TypeAlias = Literal["now", "all"] | int | datetime
 
 SMALLEST_ID: Final = -(2**63)
 _LARGEST_ID: Final = 2**63 - 1
+_LOG_REMEMBERS_NONE: Final = (
+    "mode: log reads changes and remembers no rows; only the events with changes of this key are known"
+)
 
 
 _PLACES: Final = {
@@ -185,7 +188,8 @@ class NewRowsOptions(BaseOptions):
     def name_item(self, item: str) -> Explanation:
         value = as_json(item)
         if self.mode != "id":
-            return replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
+            named = replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
+            return replace(named, sentence=_LOG_REMEMBERS_NONE) if self.mode == "log" else named
         if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= _LARGEST_ID:
             return outside("it is no id: the watcher's rows have whole numbers")
         return replace(cannot_tell(item), in_ranges=True)

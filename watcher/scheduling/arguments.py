@@ -51,13 +51,18 @@ def template_context(key: TryKey, run: RunRow, events: Sequence[StoredEvent]) ->
     names = {"run_id": instance.run_id, "dag_id": instance.dag_id, "task_id": instance.task_id}
     times = {name: vars(run)[name] for name in _TIMES}
     given = {"try_number": key.try_number, "conf": json.loads(run.conf), "triggering_asset_events": triggering}
-    return {**names, **times, **given, "partition_key": None}
+    return {**names, **times, **given, "partition_key": run.partition_key}
 
 
 def _event(event: StoredEvent) -> Mapping[str, Any]:
     own = {"id": event.id, "extra": event.extra, "timestamp": event.timestamp}
     source = {"source_dag_id": event.source_dag_id, "source_run_id": event.source_run_id}
-    return {**own, **source, "partition_key": None, "asset": {"name": event.asset.name, "uri": event.asset.uri}}
+    return {
+        **own,
+        **source,
+        "partition_key": event.partition_key,
+        "asset": {"name": event.asset.name, "uri": event.asset.uri},
+    }
 
 
 def rendered_arguments(args: Sequence[str], context: Mapping[str, Any]) -> tuple[str, ...]:

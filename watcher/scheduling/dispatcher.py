@@ -25,8 +25,8 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry, warn_of_submitter
-from watcher.scheduling.run_starter import RunStarter
+from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry
+from watcher.scheduling.run_starter import RunStarter, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import WarmConditions, WarmDrivers
 

@@ -60,6 +60,7 @@ class FollowedTry:
         self._stops_with_daemon = False
         self._following = anyio.CancelScope()
         self._starts_until = 0.0
+        self._shown: str | None = None
         self._began = anyio.current_time() - open_try.age_seconds
 
     @property
@@ -102,7 +103,7 @@ class FollowedTry:
                     attached = await self._attach(database, submissions)
                 else:
                     attached = await self._submit(database, submissions, token)
-                status = attached if isinstance(attached, Status) else await self._watch(attached)
+                status = attached if isinstance(attached, Status) else await self._watch(database, attached)
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
@@ -116,6 +117,7 @@ class FollowedTry:
         submission = await with_rendered_arguments(submission, database)
         handle = await self._submitter.submit(submission)
         self._began = anyio.current_time()
+        self._shown = ""  # nothing is shown of a try that was just submitted
         await self._store_handle(database, handle)
         log.info("run.submitted", tag=self.open_try.tag)
         return handle
@@ -144,7 +146,7 @@ class FollowedTry:
                 await tries.store_handle(connection, self.open_try, text)
             self.open_try = replace(self.open_try, handle=text)
 
-    async def _watch(self, handle: Handle) -> Status:
+    async def _watch(self, database: Database, handle: Handle) -> Status:
         """Return the final status, stopping a job that reaches its timeout.
 
         A job that was stopped after its timeout has timed out, even if the daemon was restarted meanwhile. One that ended
@@ -153,20 +155,31 @@ class FollowedTry:
         timeout = self.open_try.definition.timeout
         seconds = math.inf if timeout is None else timeout.total_seconds()
         left = seconds - (anyio.current_time() - self._began)
-        status = await self._submitter.poll(handle)
+        status = await self._poll(database, handle)
         if status.phase == "exited" and (left > 0 or not status.stopped):
             return status
         with anyio.move_on_after(max(left, 0)):
-            return await self._exit(handle)
+            return await self._exit(database, handle)
         log.warning("run.timed_out", timeout=seconds)
         await self._submitter.cancel(handle, CANCEL_GRACE)
-        status = await self._exit(handle)
+        status = await self._exit(database, handle)
         reason = f"the job ran longer than its timeout of {seconds:g} s and was stopped"
         return replace(status, reason=reason, timed_out=True)
 
-    async def _exit(self, handle: Handle) -> Status:
-        while (status := await self._submitter.poll(handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
+    async def _exit(self, database: Database, handle: Handle) -> Status:
+        while (status := await self._poll(database, handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
             await anyio.sleep(POLL_EVERY.total_seconds())
+        return status
+
+    async def _poll(self, database: Database, handle: Handle) -> Status:
+        """Poll the try, and show on its run what the submitter says of it, such as what its driver waits for."""
+        status = await self._submitter.poll(handle)
+        if status.phase != "exited" and status.reason != self._shown:
+            async with database.transaction() as connection:
+                await tries.show_reason(connection, self.open_try.key, status.reason or None)
+            self._shown = status.reason
+            if status.reason:
+                log.info("run.waits", reason=status.reason)
         return status
 
     async def _stop_on_request(self) -> None:
@@ -268,7 +281,7 @@ async def record_end(
             counted=outcome.counted,
         )
         if run is not None and outcome.updates_outlets:
-            events = await emit_outlet_events(connection, current.key.instance, run.trace_id)
+            events = await emit_outlet_events(connection, current.key.instance, run)
             log.info("run.told_outlets", events=len(events.rows))
         of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
         cost = await measures.add_cost(connection, open_try.key, of_processes)
@@ -279,15 +292,3 @@ async def record_end(
         log.info("run.stopped", exit_code=status.exit_code)
     else:
         log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)
-
-
-async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
-    """Warn, on the run and in the log, that only a submitter which this process does not have could find the try."""
-    sentence = (
-        f"the submitter {open_try.submitter} is not configured any more, so this run's driver is not followed; "
-        "configure a job with it again and restart the daemon"
-    )
-    async with transaction() as connection:
-        await tries.warn(connection, open_try.key, sentence)
-    ids = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
-    log.error("run.submitter_unknown", reason=sentence, **ids)

@@ -26,14 +26,20 @@ class PlannedRun:
     event_ids: Sequence[int] = ()
     completed_by: int | None = None
     tick: datetime | None = None
+    partition_key: str | None = None
+    """The one that all its events have."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
-    """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never)."""
+    """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
+
+    `replays`: a step of a replay was carried out instead.
+    """
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
+    replays: bool = False
     check_again_in: timedelta | None = None
 
 
@@ -122,6 +128,15 @@ def runs_of(event_ids: Sequence[int], completed_by: int | None, batching: Batchi
         PlannedRun(event_ids=piece, completed_by=completed_by if completed_by in piece else piece[-1])
         for piece in pieces
     ]
+
+
+def with_keys(runs: Sequence[PlannedRun], keys: Mapping[int, str | None]) -> Sequence[PlannedRun]:
+    """The runs, each with the partition key that all its events have: None where they have none, or several."""
+    return [replace(run, partition_key=_common({keys[event_id] for event_id in run.event_ids})) for run in runs]
+
+
+def _common(keys: set[str | None]) -> str | None:
+    return keys.pop() if len(keys) == 1 else None
 
 
 def with_ticks(runs: Sequence[PlannedRun], ticks: Sequence[datetime], batching: Batching) -> Sequence[PlannedRun]:

@@ -20,7 +20,7 @@ from store.runs.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import Admission, AdmissionLimits, admit
-from watcher.scheduling.followed_try import LOST, record_end, warn_of_submitter
+from watcher.scheduling.followed_try import LOST, Transaction, record_end
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import Needs
 
@@ -166,3 +166,15 @@ class RunStarter:
         if taken is not None:
             log.warning("run.taken_over", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
             self.follow(taken, None)
+
+
+async def warn_of_submitter(transaction: Transaction, open_try: OpenTry) -> None:
+    """Warn, on the run and in the log, that only a submitter which this process does not have could find the try."""
+    sentence = (
+        f"the submitter {open_try.submitter} is not configured any more, so this run's driver is not followed; "
+        "configure a job with it again and restart the daemon"
+    )
+    async with transaction() as connection:
+        await tries.warn(connection, open_try.key, sentence)
+    ids = {"tag": open_try.tag, "trace_id": open_try.trace_id, **open_try.key.bindings}
+    log.error("run.submitter_unknown", reason=sentence, **ids)

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.database import Database
-from store.runs import queues, runs
+from store.runs import queues, replays, runs
 from store.runs.queues import Clock, JobQueue, Rest
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
@@ -34,6 +34,7 @@ from watcher.scheduling.planning import (
     most_at_once,
     remaining,
     runs_of,
+    with_keys,
     with_ticks,
 )
 
@@ -115,7 +116,7 @@ class Scheduler:
             ):  # all jobs are checked then; events that come meanwhile make it no earlier
                 self._check_in(made.check_again_in)
                 self._collecting.add(dag_id)
-        if any(made.runs for made in plans.values()):
+        if any(made.runs or made.replays for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]
 
@@ -136,10 +137,10 @@ class Scheduler:
             locked = await queues.lock_queues(connection, dag_ids)
             ticks_of = await _due_ticks(connection, locked)
             for queue in sorted(locked, key=lambda queue: dag_ids.index(queue.dag_id)):
-                if _is_full(new):
+                if _is_full(new) or any(plan.replays for plan in plans.values()):
                     plans[queue.dag_id] = RunPlan(has_rest=True)
                     continue
-                plan = await _plan_rest(connection, queue)
+                plan = await _plan_rest(connection, queue) or await _replay(connection, queue)
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
@@ -165,6 +166,14 @@ async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | 
     rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
     # Events that came meanwhile are checked afterwards.
     return replace(rest, has_rest=True) if rest.runs else None
+
+
+async def _replay(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    """Carry out a step of the job's replay; None if none goes on. Runs are made of the queue once it is finished."""
+    if queue.replay_id is None:
+        return None
+    await replays.advance(connection, queue.replay_id)
+    return RunPlan(has_rest=True, replays=True)
 
 
 async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
@@ -236,13 +245,14 @@ async def _take(
     """Take runs from the queue, up to the event `to`, as many as fit a transaction. A rest is recorded: it survives a crash."""
     batching = queue.definition.batch
     limit = most_at_once(batching)
-    event_ids = await queues.oldest(connection, queue.dag_id, limit + 1, to)
+    keys = await queues.oldest(connection, queue.dag_id, limit + 1, to)
     rest = None
-    if len(event_ids) > limit:
+    if len(keys) > limit:
         rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
     if rest != queue.rest:
         await queues.set_rest(connection, queue.dag_id, rest)
-    return RunPlan(runs=runs_of(event_ids[:limit], completed_by, batching), has_rest=rest is not None)
+    planned = runs_of(list(keys)[:limit], completed_by, batching)
+    return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
 def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
@@ -254,6 +264,7 @@ def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRu
         event_ids=planned.event_ids,
         completed_by=planned.completed_by,
         tick=planned.tick,
+        partition_key=planned.partition_key,
     )
 
 

@@ -159,11 +159,12 @@ class Attachment(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Status:
-    """The state of a try. `exited` is final; it is lost if `exit_code` is None. `reason` is a sentence for people, or ''."""
+    """The state of a try. `exited` is final; it is lost if `exit_code` is None."""
 
     phase: Literal["starting", "running", "exited"]
     exit_code: int | None = None
     reason: str = ""
+    """A sentence for people, or ''. Before the end it is shown on the run, such as what the driver waits for."""
     restarted: bool = False
     """The try ended without an exit code because its machine was restarted."""
     retryable: bool = True

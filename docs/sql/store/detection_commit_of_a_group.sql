@@ -27,17 +27,18 @@ locked_key AS (SELECT locked_asset.watcher AS watcher, pg_advisory_xact_lock(has
     CAST(locked_asset.asset_id AS TEXT) || $2::VARCHAR || locked_asset.key, $3::INTEGER)) AS lock
   FROM locked_asset),
 event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
-    source_task_id, source_map_index, source_actor, sketch_low, sketch_high, sketch_bits, timestamp)
+    source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, timestamp)
   SELECT anon_2.asset_id AS asset_id, anon_2.extra AS extra, anon_2.trace_id AS trace_id, anon_2.event_id AS event_id,
       anon_2.source_watcher AS source_watcher, anon_2.source_dag_id AS source_dag_id, anon_2.source_run_id AS
       source_run_id, anon_2.source_task_id AS source_task_id, anon_2.source_map_index AS source_map_index,
-      anon_2.source_actor AS source_actor, anon_2.sketch_low AS sketch_low, anon_2.sketch_high AS sketch_high,
-      anon_2.sketch_bits AS sketch_bits, clock_timestamp() AS anon_3
+      anon_2.source_actor AS source_actor, anon_2.partition_key AS partition_key, anon_2.sketch_low AS sketch_low,
+      anon_2.sketch_high AS sketch_high, anon_2.sketch_bits AS sketch_bits, clock_timestamp() AS anon_3
   FROM unnest($15::BIGINT[], $16::TEXT[], $17::VARCHAR(32)[], $18::VARCHAR(64)[], $19::VARCHAR(250)[],
-      $20::VARCHAR(250)[], $21::VARCHAR(250)[], $22::VARCHAR(250)[], $23::INTEGER[], $24::VARCHAR(250)[], $25::BIGINT[],
-      $26::BIGINT[], $27::BIGINT[], $28::VARCHAR(250)[]) WITH ORDINALITY AS anon_2(asset_id, extra, trace_id, event_id,
-      source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index, source_actor, sketch_low,
-      sketch_high, sketch_bits, detected_by, place), locked_key
+      $20::VARCHAR(250)[], $21::VARCHAR(250)[], $22::VARCHAR(250)[], $23::INTEGER[], $24::VARCHAR(250)[],
+      $25::VARCHAR(250)[], $26::BIGINT[], $27::BIGINT[], $28::BIGINT[], $29::VARCHAR(250)[]) WITH ORDINALITY AS
+      anon_2(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id,
+      source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, detected_by, place),
+      locked_key
   WHERE anon_2.detected_by = locked_key.watcher
   ORDER BY anon_2.place
   RETURNING asset_event.id, asset_event.timestamp)
@@ -109,18 +110,19 @@ history AS (INSERT INTO asset_store_history (asset_id, key, version, value, kind
       last_updated_by_watcher, entry.last_updated_by_actor AS last_updated_by_actor, entry.last_updated_by_write_id AS
       last_updated_by_write_id, entry.updated_at AS updated_at
   FROM entry),
-queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at)
-  SELECT anon_7.dag_id AS dag_id, anon_7.id AS id, anon_7.asset_id AS asset_id, anon_7.timestamp AS timestamp
+queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key)
+  SELECT anon_7.dag_id AS dag_id, anon_7.id AS id, anon_7.asset_id AS asset_id, anon_7.timestamp AS timestamp,
+      anon_7.partition_key AS partition_key
   FROM (SELECT job_schedule_asset.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
     FROM asset_event
     JOIN job_schedule_asset ON job_schedule_asset.asset_id = asset_event.asset_id
     WHERE asset_event.id = any($11::BIGINT[])
     ORDER BY job_schedule_asset.dag_id, job_schedule_asset.asset_id
     FOR KEY SHARE OF job_schedule_asset) AS anon_7 UNION SELECT anon_8.dag_id AS dag_id, anon_8.id AS id,
-        anon_8.asset_id AS asset_id, anon_8.timestamp AS timestamp
+        anon_8.asset_id AS asset_id, anon_8.timestamp AS timestamp, anon_8.partition_key AS partition_key
   FROM (SELECT job_schedule_alias.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
     FROM asset_event
     JOIN asset_alias_asset ON asset_alias_asset.asset_id = asset_event.asset_id
     JOIN job_schedule_alias ON job_schedule_alias.alias_id = asset_alias_asset.alias_id

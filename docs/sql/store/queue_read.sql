@@ -4,9 +4,9 @@
 -- The first statement locks the jobs' rows by name (FOR NO KEY UPDATE), which keeps other schedulers out and nobody who
 -- adds events. The second probes an index for each queued asset, however many events are queued. The others run when a
 -- condition is met: the oldest events, the runs, their task instances, what they consume, and the queue rows that go.
-SELECT job.dag_id, job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by
+SELECT job.dag_id, job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by, job.paused, job.replay_id
 FROM job
-WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND NOT job.paused ORDER BY job.dag_id FOR NO KEY UPDATE;
+WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND (NOT job.paused OR job.replay_id IS NOT NULL) ORDER BY job.dag_id FOR NO KEY UPDATE;
 
 -- Plan:
 -- LockRows
@@ -46,21 +46,22 @@ FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id;
 --   Aggregate (SubPlan)
 --     Index Only Scan using ix_run_state_dag_id_id on run
 
-SELECT queued_event.event_id
+SELECT queued_event.event_id, queued_event.partition_key
 FROM queued_event
 WHERE queued_event.dag_id = $1::VARCHAR ORDER BY queued_event.event_id
  LIMIT $2::INTEGER;
 
 -- Plan:
 -- Limit
---   Index Only Scan using pk_queued_event on queued_event
+--   Index Scan using pk_queued_event on queued_event
 
 INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, logical_date, data_interval_start,
-    data_interval_end, run_after, queued_at)
+    data_interval_end, run_after, queued_at, partition_key)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, coalesce((SELECT asset_event.trace_id
       FROM asset_event
       WHERE asset_event.id = $6::BIGINT), $7::VARCHAR), $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
-          $10::TIMESTAMP WITH TIME ZONE, coalesce($11::TIMESTAMP WITH TIME ZONE, clock_timestamp()), clock_timestamp())
+          $10::TIMESTAMP WITH TIME ZONE, coalesce($11::TIMESTAMP WITH TIME ZONE, clock_timestamp()), clock_timestamp(),
+          $12::VARCHAR)
 RETURNING run.dag_id, run.run_id, run.trace_id;
 
 -- Plan:

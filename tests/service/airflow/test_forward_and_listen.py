@@ -218,6 +218,18 @@ async def test_each_event_of_airflow_since_the_first_poll_becomes_one_of_ours(ou
     assert {tuple(row) for row in rows} == {(None, None, None)}
 
 
+async def test_events_keep_the_partition_keys_that_they_have_in_airflow(ours: Ours) -> None:
+    async with ours.running(**LISTEN):
+        await ours.listening()
+        for key in ("2026-11-20", None, "eu|x", " ", "x" * 251, "a\0b"):
+            ours.airflow.tell("their_orders", partition_key=key)
+        await ours.all_heard(6)
+    e = asset_event.c
+    async with ours.database.reading() as connection:
+        keys = (await connection.execute(select(e.partition_key).order_by(e.id))).scalars().all()
+    assert keys == ["2026-11-20", None, "eu|x", None, None, None]
+
+
 async def test_events_are_not_sent_back_to_where_they_came_from(ours: Ours) -> None:
     async with ours.running(
         forward={"orders": "their_orders", "theirs": "other"}, listen={"their_orders": "theirs", "other": "orders"}

@@ -68,7 +68,7 @@ class ExplainedWorld:
         async with self.database.transaction() as connection:
             queue = await lock_queue(connection, "load")
             assert queue is not None
-            ids = await queues.oldest(connection, "load", 10_000, None)
+            ids = list(await queues.oldest(connection, "load", 10_000, None))
             await consume_events(connection, queue, run_id, ids, None)
             values = {"state": state, "reason": reason, "bad_records": bad_records}
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))

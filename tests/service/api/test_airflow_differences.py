@@ -107,7 +107,7 @@ async def _filters(api: Api) -> None:
     await claimed(api)
     for path, parameters in (
         ("/api/v2/dags", ("tags", "owners", "bundle_name", "bundle_version", "timetable_type")),
-        (RUNS, ("bundle_version", "triggering_user_name_pattern", "partition_key_prefix_pattern")),
+        (RUNS, ("bundle_version", "triggering_user_name_pattern")),
         (f"{RUN}/taskInstances", ("executor", "task_group_id", "queue", "rendered_map_index_pattern")),
     ):
         assert (await api.get(path))["total_entries"] > 0
@@ -118,8 +118,6 @@ async def _filters(api: Api) -> None:
         assert (await api.get(path, **{name: False}))["total_entries"] == 2
     assert (await api.get(RUNS, dag_version=1))["total_entries"] == 0
     assert (await api.get(f"{RUN}/taskInstances", version_number=1))["total_entries"] == 0
-    assert (await api.get(RUNS, partition_key_pattern="~"))["total_entries"] == 1
-    await api.get(RUNS, status=400, partition_date_gte="2026-11-20")
 
 
 async def _totals(api: Api) -> None:
@@ -134,10 +132,25 @@ async def _no_cursor(api: Api) -> None:
 
 
 async def _only_null(api: Api) -> None:
-    for name in ("run_after", "partition_key"):
-        await answer(api, "POST", RUNS, 422, {"logical_date": None, name: "2026-11-20T00:00:00Z"})
-    for name, value in (("partition_key", "x"), ("access_control", {"consumer_teams": ["x"]})):
-        await answer(api, "POST", "/api/v2/assets/events", 422, {"asset_id": api.asset_ids["orders"], name: value})
+    await answer(api, "POST", RUNS, 422, {"logical_date": None, "run_after": "2026-11-20T00:00:00Z"})
+    teams = {"asset_id": api.asset_ids["orders"], "access_control": {"consumer_teams": ["x"]}}
+    await answer(api, "POST", "/api/v2/assets/events", 422, teams)
+    bulk = {"dag_runs": [{"dag_run_id": "manual__1"}], "partition_key": "x"}
+    await answer(api, "POST", "/api/v2/dags/load_orders/clearDagRuns", 422, bulk)
+
+
+async def _queued_with_a_key(api: Api) -> None:
+    await answer(
+        api, "POST", "/api/v2/assets/events", 200, {"asset_id": api.asset_ids["landing"], "partition_key": "x"}
+    )
+    assert (await api.get("/api/v2/dags/load_orders/assets/queuedEvents"))["total_entries"] == 1
+
+
+async def _no_date(api: Api) -> None:
+    made = await answer(api, "POST", RUNS, 200, {"logical_date": None, "partition_key": "2026-11-20"})
+    assert made["partition_date"] is None
+    for name in ("partition_date_gte", "partition_date_lte"):
+        await api.get(RUNS, status=400, **{name: "2026-11-20"})
 
 
 async def _interval(api: Api) -> None:
@@ -261,7 +274,9 @@ CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
     "filters by things that do not exist here": _filters,
     "`total_entries` with `cursor`": _totals,
     "`cursor` with `order_by=conf`": _no_cursor,
-    "`partition_key`, `access_control`, `run_after`": _only_null,
+    "`access_control`, `run_after`; `partition_key` of a bulk clear": _only_null,
+    "events with a `partition_key`": _queued_with_a_key,
+    "`partition_date`": _no_date,
     "`data_interval_start` and `_end` without `logical_date`": _interval,
     "`triggering_user_name`": _user,
     "`note` of a task instance": _note,

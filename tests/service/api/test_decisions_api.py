@@ -53,7 +53,8 @@ async def test_materialize_runs_the_job_that_updates_the_asset(api: Api) -> None
     own = await answered(api, "POST", orders, 200, {"dag_run_id": "mine", "conf": {"x": 1}, "note": "why"})
     assert (own["dag_run_id"], own["conf"], own["note"]) == ("mine", {"x": 1}, "why")
     await answered(api, "POST", orders, 409, {"dag_run_id": "mine"})
-    await answered(api, "POST", orders, 422, {"partition_key": "x"})
+    of_a_day = await answered(api, "POST", orders, 200, {"partition_key": "2026-11-20"})
+    assert (made["partition_key"], of_a_day["partition_key"]) == (None, "2026-11-20")
 
 
 async def test_materialize_needs_exactly_one_producer(api: Api) -> None:

@@ -40,6 +40,7 @@ async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
         "logical_date": None,
         "data_interval_start": None,
         "data_interval_end": None,
+        "partition_key": None,
         "clear_on_success": False,
     }
 

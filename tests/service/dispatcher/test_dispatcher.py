@@ -33,7 +33,7 @@ from watcher.host.leader_election import Leadership
 from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import Progress, SparkApplication
+from watcher.submit.base import Progress, SparkApplication, Status
 from watcher.submit.spark.yarn import ApplicationsLeft
 
 pytestmark = pytest.mark.service
@@ -428,6 +428,55 @@ async def test_a_timeout_is_not_forgotten_if_stopping_the_job_fails_at_first(dat
     async with dispatching(database, jobs, submitter=FailsToCancelOnce(workspace(jobs.folder))):
         await until_states(database, "failed")
     assert await emitted(database) == []
+
+
+class WaitsForANode(PlainPython):
+    """A cluster without room: until there is some, the driver is submitted and does not start."""
+
+    says = "waits for a node: 0/1 nodes are available: 1 Insufficient memory"
+    polls = 0
+
+    async def poll(self, handle):
+        self.polls += 1
+        return Status(phase="starting", reason=self.says) if self.says else await super().poll(handle)
+
+
+async def until_detail(database, detail):
+    with anyio.fail_after(PATIENCE):
+        while await details(database) != [detail]:
+            await anyio.sleep(0.05)
+
+
+async def test_what_a_driver_waits_for_is_shown_on_its_run_until_it_starts(database, jobs):
+    jobs.add("slow", "import time; time.sleep(600)", timeout=3600)
+    await queue(database, jobs, "slow")
+    submitter = WaitsForANode(workspace(jobs.folder))
+    async with dispatching(database, jobs, submitter=submitter):
+        await until_detail(database, WaitsForANode.says)
+        submitter.says = "waits for its image: ErrImagePull"
+        await until_detail(database, submitter.says)
+    async with dispatching(database, jobs):  # a daemon that knows nothing of what another one showed
+        await until_detail(database, None)
+        await settle(database, "failed")
+        await until_all_have_ended(database)
+
+
+async def test_what_a_driver_waits_for_changes_nothing_that_a_person_decided(database, jobs):
+    jobs.add("slow", "import time; time.sleep(600)")
+    await queue(database, jobs, "slow")
+    submitter = WaitsForANode(workspace(jobs.folder))
+    async with dispatching(database, jobs, submitter=submitter) as dispatcher:
+        await until_detail(database, WaitsForANode.says)
+        await settle(database, "failed")
+        [decided] = await details(database)
+        submitter.says, polls = "waits for its image: ErrImagePull", submitter.polls
+        with anyio.fail_after(PATIENCE):
+            while submitter.polls < polls + 3:
+                await anyio.sleep(0.05)
+        assert await details(database) == [decided]
+        submitter.says = ""
+        dispatcher.wakeup.set()
+        await until_all_have_ended(database)
 
 
 class FailsOftenToPoll(PlainPython):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.kubernetes_api import ADMIN, running_api
-from tests.stand_in_kubernetes import stand_in_kubernetes
+from tests.kubernetes_api import running_api
+from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import manifest
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
@@ -18,33 +17,6 @@ from watcher.submit.kubernetes.options import DriverPod
 
 INSTALLATION = "0a0a0a0a-0000-4000-8000-000000000000"
 COMMAND = DriverCommand(argv=["spark-submit"], environment={})
-REAL = pytest.param("real", marks=pytest.mark.kubernetes)
-
-
-@pytest.fixture(scope="module", params=["stand-in", REAL])
-def new_namespace(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[str, Callable[[], str]]]:
-    """The API's address, and a function that makes a namespace."""
-    if request.param == "real":
-        with running_api(tmp_path_factory.mktemp("kubernetes")) as real:
-            yield real.address, real.new_namespace
-    else:
-        with stand_in_kubernetes() as stand_in:
-            yield stand_in.address, stand_in.new_namespace
-
-
-@pytest.fixture
-def api(new_namespace: tuple[str, Callable[[], str]]) -> Iterator[httpx.Client]:
-    """Requests in a namespace of the test's own."""
-    address, make = new_namespace
-    url, headers = f"{address}/api/v1/namespaces/{make()}", {"Authorization": f"Bearer {ADMIN}"}
-    with httpx.Client(base_url=url, verify=False, trust_env=False, headers=headers) as client:  # noqa: S501  a test's own server
-        yield client
-
-
-def namespace_of(api: httpx.Client) -> str:
-    return api.base_url.path.rstrip("/").rpartition("/")[2]
 
 
 def pod(api: httpx.Client, **more: Any) -> dict[str, Any]:

@@ -70,12 +70,20 @@ async def watch(host: TinyHost, random: Random, done: anyio.Event) -> None:
             return
 
 
+async def end_abandoned(connection: asyncpg.Connection) -> None:
+    """Roll back what a writer had prepared when the server was restarted: nobody else would, and its locks stay."""
+    old = "SELECT gid FROM pg_prepared_xacts WHERE database = current_database()"
+    for (name,) in await connection.fetch(old):
+        await connection.execute(f"ROLLBACK PREPARED '{name}'")
+
+
 async def write(dsn: str, random: Random, table: str, changes: int) -> None:
     """Write until so many changes were made. A server that is restarted costs the transaction that is open."""
     written = 0
     while written < changes:
         try:
             connection = await asyncpg.connect(dsn)
+            await end_abandoned(connection)
             writer = LogWriter(connection, random, table)
             try:
                 await writer.work(changes - written)

@@ -61,13 +61,26 @@ class JobState:
     """The asset of each queued event."""
     runs: list[tuple[int, ...]] = field(default_factory=list)
     """The events of each run, in the order of the runs."""
-    active: int = 0
+    states: list[str] = field(default_factory=list)
+    """What became of each run: queued, over or deleted."""
+    forgotten: set[int] = field(default_factory=set)
+    """The runs, by their number, that the clean-up has removed."""
     clock: int | None = None
     """The month by which the next tick was computed."""
     tick_is_due: bool = False
     ticked: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
     owed: set[int] = field(default_factory=set)
+
+    @property
+    def active(self) -> int:
+        return self.states.count("queued")
+
+    def end(self, state: str) -> None:
+        self.states = [state if each == "queued" else each for each in self.states]
+
+    def run_of(self, event: int) -> int | None:
+        return next((number for number, events in enumerate(self.runs) if event in events), None)
 
 
 class ScheduleModel:
@@ -77,6 +90,8 @@ class ScheduleModel:
         self.jobs = {dag_id: JobState() for dag_id in JOBS}
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
+        self.events: dict[int, str] = {}
+        """The asset of each stored event."""
 
     def is_waited_for(self, asset: str, condition: Any) -> bool:
         return any(asset == name if kind == "asset" else asset in self.resolved for kind, name in names(condition))
@@ -94,6 +109,7 @@ class ScheduleModel:
         return False
 
     def add_event(self, event_id: int, asset: str) -> None:
+        self.events[event_id] = asset
         for job in self.jobs.values():
             if job.now is not None and self.is_waited_for(asset, job.now.schedule):
                 job.queue[event_id] = asset
@@ -115,6 +131,47 @@ class ScheduleModel:
         job = self.jobs[dag_id]
         job.dropped.update(job.queue)
         job.queue.clear()
+
+    def replay(self, dag_id: str, first: int, last: int, *, include_dropped: bool) -> Mapping[str, int]:
+        """Replay the events from the place `first` to `last` of all stored ones; return how many there are of each kind."""
+        job = self.jobs[dag_id]
+        counted: Counter[str] = Counter()
+        cleared: set[int] = set()
+        assert job.now is not None
+        for event in sorted(self.events)[first : last + 1]:
+            if not self.is_waited_for(self.events[event], job.now.schedule):
+                continue
+            number = job.run_of(event)
+            state = "new" if number is None else job.states[number]
+            if event in job.queue:
+                kind = "waiting"
+            elif event in job.dropped or state == "deleted":
+                kind = "dropped"
+            else:
+                kind = {"new": "new", "queued": "running", "over": "over"}[state]
+            counted[kind] += 1
+            if kind == "new" or (kind == "dropped" and include_dropped):
+                if number is not None:
+                    job.runs[number] = tuple(each for each in job.runs[number] if each != event)
+                job.dropped.discard(event)
+                job.queue[event] = self.events[event]
+                job.owed.add(event)
+            elif kind == "over" and number is not None:
+                cleared.add(number)
+        for number in cleared:
+            job.states[number] = "queued"
+        counted["outside"] = sum(len(job.runs[number]) for number in cleared) - counted["over"]
+        counted["cleared_runs"] = len(cleared)
+        return counted
+
+    def forget(self, dag_id: str) -> None:
+        """Let the clean-up remove the runs that are over: what they consumed counts as dropped."""
+        job = self.jobs[dag_id]
+        for number, state in enumerate(job.states):
+            if state == "over" and number not in job.forgotten:
+                job.forgotten.add(number)
+                job.dropped.update(job.runs[number])
+                job.runs[number] = ()
 
     def kept(self) -> Mapping[str, int]:
         """Return how many queued events each job's schedule does not wait for."""
@@ -152,7 +209,7 @@ class ScheduleModel:
             for event in run:
                 del job.queue[event]
         job.runs += runs
-        job.active += len(runs)
+        job.states += ["queued"] * len(runs)
 
     def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
         if now.month is None:
@@ -201,8 +258,10 @@ def random_history(random: Random) -> Iterator[Action]:
             "resolve",
             "restart",
             "remove run",
+            "replay",
+            "forget",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2))[0]
+        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 2))[0]
         match kind:
             case "event" | "resolve":
                 yield kind, random.choice(ASSETS)
@@ -214,5 +273,8 @@ def random_history(random: Random) -> Iterator[Action]:
                 yield kind, configuration
             case "check" | "restart":
                 yield kind, None
+            case "replay":
+                dag_id, killed, include_dropped = random.choice(JOBS), random.random() < 0.4, random.random() < 0.3
+                yield kind, (dag_id, random.random(), random.random(), include_dropped, killed)
             case _:
                 yield kind, random.choice(JOBS)

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
-from datetime import timedelta
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+import anyio
+import anyio.lowlevel
 import pytest
 from sqlalchemy import and_, delete, select, update
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases, catalog_sync
+from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
-from store.database.schema import asset, asset_alias, job, queued_event, run, run_asset_event
-from store.runs import queues
+from store.database.lifecycle import delete_whole
+from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
+from store.detection import events
+from store.detection.events import NewEvent
+from store.runs import queues, replays
 from store.runs.queues import QueueFilter
+from store.runs.replays import ReplayCounts, ReplayRange
 from tests.databases import emptied, on_both
 from tests.effort import SEED, effort
 from tests.service.scheduler.schedule_model import ASSETS, Action, ModelJob, ScheduleModel, names, random_history
 from tests.service.scheduler.settings import (
     configuration,
+    consumed,
     end_runs,
     job_on,
     leading_scheduler,
     set_paused,
     tell,
 )
+from watcher.scheduling.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 HISTORIES = effort(40, 5_000)
 FOUND_WITHIN = 500
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 A_YEAR = timedelta(days=366)
 Apply: TypeAlias = Callable[[Database, Declared], Awaitable[Applied]]
 
@@ -70,6 +81,8 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
                 jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
                 applied = await apply(database, configuration(jobs, ASSETS))
                 assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
+            case "replay":
+                await _replay(database, model, scheduler, *what)
             case "resolve":
                 await _resolve(database, ids[what])
                 model.resolved.add(what)
@@ -87,10 +100,10 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             state.paused = kind == "pause"
         case "end":
             await end_runs(database, dag_id)
-            state.active = 0
+            state.end("over")
         case "remove run":
             await end_runs(database, dag_id, "deleted")
-            state.active = 0
+            state.end("deleted")
         case "tick" if model.wind(dag_id):
             async with database.transaction() as connection:
                 this = update(job).where(job.c.dag_id == dag_id)
@@ -99,8 +112,56 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 await connection.execute(this.values(next_tick=tick if tick < now else tick - A_YEAR))
         case "drop":
             async with database.transaction() as connection:
-                await queues.remove(connection, QueueFilter(dag_id=dag_id))
+                await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
+        case "forget":
+            async with database.transaction() as connection:
+                over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
+                ids = (await connection.execute(over)).scalars().all()
+                await dropped_events.record_of_runs(connection, ids)
+                await delete_whole(connection, run, run.c.id.in_(ids))
+            model.forget(dag_id)
+
+
+async def _replay(
+    database: Database,
+    model: ScheduleModel,
+    scheduler: Scheduler,
+    dag_id: str,
+    since: float,
+    until: float,
+    include_dropped: bool,
+    killed: bool,
+) -> None:
+    """Replay a part of the stored events, as far as the job has any; with `killed` the first check is cancelled somewhere."""
+    now = model.jobs[dag_id].now
+    if not model.events or now is None or now.schedule is None or ("alias" in str(now.schedule) and not model.resolved):
+        return
+    first, last = sorted(int(each * len(model.events)) for each in (since, until))
+    async with database.reading() as connection:
+        times = (await connection.execute(select(asset_event.c.timestamp).order_by(asset_event.c.id))).scalars().all()
+    last = max(place for place, time in enumerate(times) if time == times[last])  # times of SQLite are coarse
+    first = times.index(times[first])
+    which = ReplayRange(
+        dag_id=dag_id,
+        since=times[first],
+        until=times[last] + timedelta(microseconds=1),
+        include_dropped=include_dropped,
+    )
+    async with database.transaction() as connection:
+        _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+    counted = model.replay(dag_id, first, last, include_dropped=include_dropped)
+    dropped = counted["dropped"]
+    assert counts.queued == counted["new"] + (dropped if include_dropped else 0)
+    assert (counts.cleared, counts.cleared_runs) == (counted["over"], counted["cleared_runs"])
+    assert counts.outside_range == counted["outside"]
+    assert (counts.waiting, counts.running) == (counted["waiting"], counted["running"])
+    assert counts.dropped == (0 if include_dropped else dropped)
+    if killed:
+        with anyio.move_on_after(Random(last).random() / 50):
+            await scheduler.check()
+    await scheduler.check()
+    model.check()
 
 
 async def _resolve(database: Database, asset_id: int) -> None:
@@ -122,9 +183,17 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
-        assert [tuple(events) for events in runs[dag_id].values()] == state.runs, dag_id
+        there = [events for number, events in enumerate(state.runs) if number not in state.forgotten]
+        assert [tuple(events) for events in runs[dag_id].values()] == there, dag_id
         used = [event for events in state.runs for event in events]
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
+
+
+@pytest.fixture(autouse=True)
+def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a replay need several transactions."""
+    monkeypatch.setattr(replays, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
 
 
 def history(number: int) -> list[Action]:
@@ -163,3 +232,75 @@ async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Data
         except AssertionError:
             return
     pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+def keeping_no_record(patch: pytest.MonkeyPatch) -> None:
+    """Plant: the clean-up of a run forgets what the run consumed."""
+
+    async def forget(connection: AsyncConnection, ids: Sequence[int]) -> None: ...
+
+    patch.setattr(dropped_events, "record_of_runs", forget)
+
+
+def missing_the_newest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a replay misses the event that was committed last."""
+    begin = replays.begin
+
+    async def early(connection: AsyncConnection, which: ReplayRange, **more: Any) -> tuple[int, ReplayCounts]:
+        made = await begin(connection, which, **more)
+        await connection.execute(update(replay).values(last_event=replay.c.last_event - 1))
+        return made
+
+    patch.setattr(replays, "begin", early)
+
+
+def clearing_twice(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a replay also clears the runs that are made of what it has queued, and those of later events."""
+
+    async def no_place(connection: AsyncConnection, which: ReplayRange, *_: int) -> tuple[Sequence[int], int]:
+        runs = and_(run.c.dag_id == which.dag_id, run.c.state == "success")
+        await connection.execute(update(run).where(runs).values(state="queued"))
+        return [], 0
+
+    patch.setattr(replays, "_clear", no_place)
+
+
+PLANTS = (keeping_no_record, missing_the_newest, clearing_twice)
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
+async def test_the_model_finds_what_is_wrong_with_a_replay(
+    database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, history(number))
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+@on_both
+async def test_a_replay_waits_for_events_that_are_being_committed(database: Database) -> None:
+    ids = dict((await apply(database, configuration([job_on("one", "a")], "ab"))).asset_ids)
+    scheduler = await leading_scheduler(database)
+    committed = anyio.Event()
+
+    async def commit() -> None:
+        async with database.transaction() as connection:
+            new = NewEvent(asset_id=ids["a"], extra="{}", trace_id="0" * 32)
+            await events.append(connection, [new])
+            committed.set()
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(commit)
+        await committed.wait()
+        async with database.transaction() as connection:
+            which = ReplayRange(dag_id="one", since=LONG_AGO, until=datetime.max.replace(tzinfo=UTC))
+            _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
+    assert (counts.waiting, counts.queued) == (1, 0)
+    await scheduler.check()
+    assert [len(events) for events in (await consumed(database, "one")).values()] == [1]

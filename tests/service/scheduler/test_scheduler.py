@@ -140,7 +140,7 @@ async def test_a_rest_that_a_person_removed_is_discarded(database, monkeypatch):
     scheduler = await leading_scheduler(database)
     await scheduler._schedule(["load"])
     async with database.transaction() as session:
-        await queues.remove(session, QueueFilter(dag_id="load"))
+        await queues.remove(session, QueueFilter(dag_id="load"), actor="a person")
     await end_runs(database, "load")
     (waits,) = await tell(database, ids["a"])
     await scheduler.check()

@@ -14,7 +14,8 @@ from deltalake import DeltaTable
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.contract.submitters import ended, log_of
-from tests.servers import PostgresDatabase
+from tests.servers import PostgresDatabase, running_postgres
+from tests.service.postgres.logged import logged, logged_database
 from tests.service.spark.ingestions import INGEST
 from tests.unit.sdk.execution_server import event, running_execution_server
 from tests.unit.submit.plain import spark_submit
@@ -130,3 +131,65 @@ async def test_jobs_insert_update_and_delete_by_key(
     assert rows_at("read") == [(2, Decimal("2.50"), "b"), (3, Decimal("3.50"), "c")]
     iceberg = SqlCatalog("ice", **catalog).load_table(("shop", "customers")).scan().to_arrow()
     assert sorted(iceberg.column("id").to_pylist()) == [1, 2, 3]
+
+
+TYPES = {
+    "small": ("smallint", "-7"),
+    "large": ("bigint", "9007199254740993"),
+    "price": ("numeric(10, 2)", "'12.50'"),
+    "ratio": ("float8", "0.1"),
+    "nan": ("float8", "'NaN'"),
+    "real": ("real", "0.1"),
+    "ok": ("boolean", "true"),
+    "note": ("text", "E'a\\n\\u00fc\"'"),
+    "padded": ("char(5)", "'ab'"),
+    "day": ("date", "'2026-03-01'"),
+    "at": ("timestamptz", "'2026-03-29 02:30:00.000001+01'"),
+    "local": ("timestamp", "'2026-03-29 02:30:00.5'"),
+    "data": ("bytea", "'\\x00ff'"),
+    "tags": ("text[]", "'{a,NULL}'"),
+    "numbers": ("int[]", "'{1,2}'"),
+    "document": ("jsonb", """'{"a": [1, null]}'"""),
+    "mark": ("uuid", "'9f8b1c6e-3f0e-4a6b-9a0e-0d3b2d9c1e11'"),
+}
+"""Column -> its type in PostgreSQL, and a value in SQL."""
+
+
+async def test_a_value_that_is_merged_by_its_change_is_the_one_that_is_read(
+    new_try: Callable[..., Submission], tmp_path: Path
+) -> None:
+    with running_postgres(wal_level="logical") as server, logged_database(server) as dsn:
+        with psycopg.connect(dsn, autocommit=True) as connection:
+            columns = ", ".join(f"{name} {kind}" for name, (kind, _) in TYPES.items())
+            connection.execute(f"CREATE TABLE customers (id int PRIMARY KEY, {columns})".encode())
+            async with logged(dsn, table="public.customers", columns=["id", *TYPES]) as host:
+                values = ", ".join(value for _, value in TYPES.values())
+                connection.execute(f"INSERT INTO customers VALUES (1, {values})".encode())
+                connection.execute("INSERT INTO customers (id) VALUES (2)")
+                payloads: list[Any] = [each.payload for each in await host.drain()]
+        events = {
+            "rows": [event(n, "rows", "2026-11-20T09:00:00Z", **each) for n, each in enumerate(payloads, start=1)]
+        }
+        merged = {"format": "delta", "merge": True, "dedupe_key": "id", "connection": "shop"}
+        cases = {
+            "changes": ("r:1", events, {**merged, "target": str(tmp_path / "changed")}),
+            "keys": ("r:2", of_keys(9, keys=[1, 2]), {**merged, "target": str(tmp_path / "read")}),
+        }
+        given, result = tmp_path / "cases.json", tmp_path / "result.json"
+        given.write_text(json.dumps(cases))
+        job = JOB[: JOB.index("    r.run_id")] + "    pathlib.Path(RESULT).write_text(json.dumps(found))\n"
+        with running_execution_server() as daemon:
+            daemon.claim = {"outlets": [{"name": "orders", "uri": (tmp_path / "orders").as_uri()}]}
+            submitter = spark_submit(tmp_path)
+            text = f"CASES, RESULT = {str(given)!r}, {str(result)!r}\n{INGEST}\n{job}"
+            context = daemon.context(connections={"shop": {"type": "postgres", "dsn": dsn}})
+            handle = await submitter.submit(new_try(text, context=context))
+            assert (await ended(submitter, handle)).exit_code == 0, await log_of(submitter, handle)
+    assert all(isinstance(each, dict) for each in json.loads(result.read_text()).values()), result.read_text()
+    changed, read = (
+        DeltaTable(tmp_path / name).to_pyarrow_table(columns=["id", *TYPES]).sort_by("id")
+        for name in ("changed", "read")
+    )
+    assert changed.schema == read.schema
+    assert str(changed.to_pylist()) == str(read.to_pylist())  # NaN is not equal to itself
+    assert changed.column("price").to_pylist() == [Decimal("12.50"), None]

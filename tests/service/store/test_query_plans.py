@@ -115,7 +115,7 @@ HOT: dict[str, Hot] = {
 async def _consume(session: AsyncConnection) -> None:
     queue = await lock_queue(session, "load")
     assert queue is not None
-    taken = await queues.oldest(session, "load", 10, None)
+    taken = list(await queues.oldest(session, "load", 10, None))
     await consume_events(session, queue, "r2", taken, completed_by=taken[0])
 
 

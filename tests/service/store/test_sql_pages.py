@@ -51,7 +51,7 @@ async def write_of_a_job(connection: AsyncConnection, world: World) -> None:
 async def read_of_a_queue(connection: AsyncConnection, _world: World) -> None:
     queue = await lock_queue(connection, "load")
     assert queue is not None
-    taken = await queues.oldest(connection, "load", 10, None)
+    taken = list(await queues.oldest(connection, "load", 10, None))
     await consume_events(connection, queue, "r2", taken, completed_by=taken[0])
 
 

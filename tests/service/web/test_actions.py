@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from time import monotonic
+from urllib.parse import urlencode
 
 import pytest
 
@@ -63,6 +64,20 @@ async def test_a_run_is_started_with_a_conf_cancelled_and_retried(browser: Brows
     for wrong in ("{", "[1]", "[" * 100_000):
         refused = await browser.send("/jobs/report/start", 422, conf=wrong)
         assert "the conf" in refused.text
+
+
+async def test_a_replay_is_previewed_and_begun(browser: Browser) -> None:
+    times = {"from": "2020-01-01T00:00:00Z", "to": "2100-01-01T00:00:00Z"}
+    page = await browser.open(f"/jobs/load_orders/replay?{urlencode(times)}")
+    assert "Nothing has changed yet" in page.text
+    assert "/jobs/load_orders/replay" in page.forms
+    count = re.search(r'name="expected_count" value="(\d+)"', page.answer.text)
+    assert count is not None
+    page = await browser.send("/jobs/load_orders/replay", **times, expected_count=count[1])
+    assert page.path == "/jobs/load_orders"
+    assert await actions(browser) == ["job.replay"]
+    backwards = urlencode({"from": times["to"], "to": times["from"]})
+    assert "must be earlier" in (await browser.open(f"/jobs/load_orders/replay?{backwards}", 422)).text
 
 
 async def test_bad_records_are_on_the_overview_until_somebody_resolves_them(browser: Browser) -> None:

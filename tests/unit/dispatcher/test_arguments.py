@@ -22,13 +22,15 @@ KEY = TryKey(instance=INSTANCE, task_instance_id=TaskInstanceId("1"), try_number
 
 def run(conf: str = "{}", logical_date: datetime | None = NOON) -> RunRow:
     fields: dict[str, Any] = dict.fromkeys(RunRow.__dataclass_fields__)
-    return RunRow(**{**fields, "conf": conf, "logical_date": logical_date})
+    return RunRow(**{**fields, "conf": conf, "logical_date": logical_date, "partition_key": "day-1"})
 
 
 def event(number: int, asset: str, **extra: Any) -> StoredEvent:
     fields: dict[str, Any] = dict.fromkeys(StoredEvent.__dataclass_fields__)
     of = EventAsset(name=asset, uri=f"s3://{asset}", group="asset", extra={})
-    return StoredEvent(**{**fields, "id": number, "asset": of, "extra": extra, "timestamp": NOON})
+    return StoredEvent(
+        **{**fields, "id": number, "asset": of, "extra": extra, "timestamp": NOON, "partition_key": "day-2"}
+    )
 
 
 CONTEXT = template_context(
@@ -56,7 +58,7 @@ def test_a_check_accepts_the_names_that_a_run_provides() -> None:
         ("{{ triggering_asset_events.orders[0].asset.uri }}", "s3://orders"),
         ("{{ logical_date }} {{ logical_date.strftime('%Y/%m') }}", "2026-11-20T12:00:00+00:00 2026/11"),
         ("{{ data_interval_start }}", "None"),
-        ("{{ partition_key }} {{ triggering_asset_events.orders[0].partition_key }}", "None None"),
+        ("{{ partition_key }} {{ triggering_asset_events.orders[0].partition_key }}", "day-1 day-2"),
         ("<{{ '<&>' }}>\n", "<<&>>\n"),
         ("{{ 6 * 7 }}", "42"),
     ],

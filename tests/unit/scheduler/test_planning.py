@@ -19,6 +19,7 @@ from watcher.scheduling.planning import (
     most_at_once,
     remaining,
     runs_of,
+    with_keys,
     with_ticks,
 )
 
@@ -41,6 +42,13 @@ def left(*, oldest=0, newest=0, debounce=0, max_wait=300):
     batching = Batching(debounce=timedelta(seconds=debounce), max_wait=timedelta(seconds=max_wait))
     first, last = (NOW - timedelta(seconds=ago) for ago in (oldest, newest))
     return remaining(first, last, batching, NOW).total_seconds()
+
+
+def test_a_run_has_the_partition_key_that_all_its_events_have() -> None:
+    keys = {1: "a", 2: "a", 3: "a", 4: None, 5: None, 6: None, 7: "b", 8: "c"}
+    runs = with_keys(runs_of([*keys], 1, Batching(max_events=2)), keys)
+    assert [run.partition_key for run in runs] == ["a", None, None, None]
+    assert with_keys([PlannedRun()], {}) == [PlannedRun()]
 
 
 def test_all_waiting_events_become_one_run():

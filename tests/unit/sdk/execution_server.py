@@ -321,9 +321,10 @@ class ExecutionServer(Wire):
 
     async def _tell_what_was_asked(self) -> None:
         asked = {"conf": {}, **self.claim.get("asked", {})}
-        times = {name: datetime.fromisoformat(text) for name, text in asked.items() if name != "conf"}
+        conf, key = json.dumps(asked.pop("conf")), asked.pop("partition_key", None)
+        times = {name: datetime.fromisoformat(text) for name, text in asked.items()}
         async with self.api.database.transaction() as connection:
-            await connection.execute(update(run).values(conf=json.dumps(asked["conf"]), **times))
+            await connection.execute(update(run).values(conf=conf, partition_key=key, **times))
 
     async def _tell_events(self) -> None:
         assert self.current is not None

@@ -75,6 +75,12 @@ def test_a_run_has_the_conf_and_times_of_its_request(place: Place) -> None:
         assert [r.logical_date, r.data_interval_start, r.data_interval_end] == days
 
 
+def test_a_run_has_its_partition_key(place: Place) -> None:
+    place.asked = {"partition_key": "2026-11-20"}
+    with place.run() as r:
+        assert r.partition_key == "2026-11-20"
+
+
 def test_a_run_of_events_has_an_empty_conf_and_no_times(place: Place) -> None:
     with place.run() as r:
         assert (r.conf, r.logical_date, r.data_interval_start, r.data_interval_end) == ({}, None, None, None)

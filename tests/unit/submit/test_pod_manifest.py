@@ -53,6 +53,8 @@ def test_the_pod_shows_no_secret() -> None:
     assert json.loads(contents["order.json"]) == {
         "argv": ["spark-submit", "load.py"],
         "environment": {"PASSWORD": "geheim"},
+        "renew_every": 10.0,
+        "lease": 60.0,
     }
     assert json.loads(contents["context.json"]) == {"token": "secret-token"}
     assert contents["wrapper.py"] == b"pass"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
-from watcher.submit.kubernetes.pod_state import STARTED_TWICE, STARTED_TWICE_MESSAGE, started_at, status_of
+from watcher.submit.kubernetes.pod_state import STARTED_TWICE, started_at, status_of
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 
@@ -42,6 +42,15 @@ def test_a_deleted_pod_is_not_over_before_its_container_is() -> None:
     assert status_of(pod(terminated(143), stopped=True)).stopped
 
 
+def test_a_pod_that_is_deleted_before_a_node_has_it_never_runs() -> None:
+    waiting = pod(None, phase="Pending", stopped=True)
+    waiting["metadata"]["deletionTimestamp"] = "2026-11-26T12:00:00Z"
+    status = status_of(waiting)
+    assert (status.phase, status.exit_code, status.stopped, status.restarted) == ("exited", None, True, False)
+    waiting["spec"]["nodeName"] = "n1"
+    assert status_of(waiting).phase == "starting"
+
+
 def test_a_disruption_excuses_a_failure_and_never_undoes_a_success() -> None:
     evicted = status_of(pod(terminated(143), phase="Failed", conditions=[DISRUPTED]))
     assert (evicted.restarted, evicted.exit_code) == (True, None)
@@ -60,14 +69,24 @@ def test_too_little_memory_names_the_memory_to_set() -> None:
 
 
 def test_only_the_wrapper_can_say_that_a_container_was_started_twice() -> None:
-    twice = status_of(pod(terminated(STARTED_TWICE, message=STARTED_TWICE_MESSAGE)))
+    twice = status_of(pod(terminated(STARTED_TWICE, message="asset-watcher: started twice")))
     assert (twice.restarted, twice.exit_code) == (True, None)
     assert status_of(pod(terminated(STARTED_TWICE, message="my own"))).exit_code == STARTED_TWICE
+    fenced = status_of(pod(terminated(75, message="asset-watcher: the daemon answered 409")))
+    assert (fenced.exit_code, fenced.restarted, fenced.reason) == (75, False, "the daemon answered 409")
 
 
 def test_a_container_whose_end_its_node_does_not_know_is_lost() -> None:
     status = status_of(pod(terminated(137, "ContainerStatusUnknown")))
     assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
+
+
+def test_a_try_that_we_stopped_is_not_excused_by_how_its_node_ended_it() -> None:
+    """A driver that never started in time, and was stopped for it, has used its try: else it would be tried for ever."""
+    unknown = status_of(pod(terminated(137, "ContainerStatusUnknown"), stopped=True))
+    disrupted = status_of(pod(terminated(143), stopped=True, conditions=[DISRUPTED]))
+    assert (unknown.restarted, unknown.stopped) == (False, True)
+    assert (disrupted.restarted, disrupted.stopped) == (False, True)
 
 
 def test_a_pod_that_its_node_refused_never_ran() -> None:

@@ -216,5 +216,8 @@ _READERS: Final[Mapping[bytes, Callable[[_Fields], Message]]] = {
     b"D": _delete,
     b"T": _truncate,
 }
-_WITHOUT_ROWS: Final = {b"O", b"Y", b"M"}
-"""Origins, names of types, and messages of applications."""
+_WITHOUT_ROWS: Final = {b"O", b"Y", b"M", b"A"}
+"""Origins, names of types, messages of applications, and the end of a stream.
+
+PostgreSQL 18 sends the last, although there is no stream, for a savepoint in a large transaction that was rolled back as a whole.
+"""

@@ -56,6 +56,7 @@ class TheirEvent:
     id: int
     timestamp: datetime
     extra: Mapping[str, Any]
+    partition_key: str | None
     dag_id: str | None
     run_id: str | None
     task_id: str | None
@@ -67,6 +68,7 @@ class TheirEvent:
             id=content["id"],
             timestamp=datetime.fromisoformat(content["timestamp"]),
             extra=content.get("extra") or {},
+            partition_key=content.get("partition_key"),
             dag_id=content.get("source_dag_id"),
             run_id=content.get("source_run_id"),
             task_id=content.get("source_task_id"),

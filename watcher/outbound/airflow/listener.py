@@ -19,7 +19,7 @@ from store.detection import events, listening
 from store.detection.events import NewEvent
 from store.detection.listening import StoredReading
 from store.errors import InvalidValue, NotLeading
-from store.values import to_json
+from store.values import check_partition_key, to_json
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint, keep_going
@@ -133,12 +133,27 @@ class AirflowListener:
         async with self._transaction() as connection:
             await listening.remember(connection, self.source, {event.id: event.timestamp for event in new})
             asset_id = await listening.target(connection, self.asset)
-            ours = [NewEvent(asset_id=asset_id, extra=_extra(event), trace_id=uuid.uuid4().hex) for event in foreign]
+            ours = [_ours(asset_id, event) for event in foreign]
             appended = await events.append(connection, ours, forward=False)
         if foreign:
             log.info("airflow.events", source=self.source, asset=self.asset, events=len(foreign))
         if appended.dag_ids:
             self.hint(Hint(what="queues", names=appended.dag_ids))
+
+
+def _ours(asset_id: int, event: TheirEvent) -> NewEvent:
+    return NewEvent(
+        asset_id=asset_id, extra=_extra(event), trace_id=uuid.uuid4().hex, partition_key=_partition_key(event)
+    )
+
+
+def _partition_key(event: TheirEvent) -> str | None:
+    """Return the event's partition key, if it can be stored."""
+    try:
+        return None if event.partition_key is None else check_partition_key(event.partition_key)
+    except InvalidValue as error:
+        log.warning("airflow.partition_key_left_out", event_id=event.id, error=str(error))
+        return None
 
 
 def _extra(event: TheirEvent) -> str:

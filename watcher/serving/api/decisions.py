@@ -19,7 +19,7 @@ from store.runs import bad_records, decisions, jobs, runs
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext
-from watcher.serving.api.parameters import Body, Moment, Text
+from watcher.serving.api.parameters import Body, Moment, PartitionKey, Text
 from watcher.serving.api.sign_in.auth import Actor
 from watcher.serving.api.writes import new_write_id
 
@@ -29,7 +29,7 @@ _RESERVED: Final = ("scheduled__", "asset_triggered__", "asset_materialization__
 
 
 class RunRequest(Body):
-    """A request for a run. `run_after` and partitions do not exist here, so only null is accepted for them."""
+    """A request for a run. `run_after` does not exist here, so only null is accepted for it."""
 
     dag_run_id: Text | None = Field(default=None, max_length=250)
     data_interval_start: Moment | None = None
@@ -38,7 +38,7 @@ class RunRequest(Body):
     run_after: None = None
     conf: dict[str, Any] | None = None
     note: Note = None
-    partition_key: None = None
+    partition_key: PartitionKey | None = None
 
     @model_validator(mode="after")
     def _interval_is_complete(self) -> RunRequest:
@@ -158,6 +158,7 @@ async def trigger(context: ApiContext, actor: Actor, dag_id: str, request: RunRe
                 logical_date=request.logical_date,
                 data_interval_start=start,
                 data_interval_end=end,
+                partition_key=request.partition_key,
             )
             await audit.record(connection, actor.name, "run.trigger", dag_id, {"run_id": run_id}, new_write_id())
     except IntegrityError:

@@ -46,13 +46,12 @@ class EventPosts:
     _waiting: deque[_Post] = field(default_factory=deque)
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def store(self, database: Database, wake: Wake, actor: str, asset_id: int, extra: str) -> StoredEvent:
-        """Store an event of an active asset, with its queue rows and an entry in the audit; `extra` is a JSON object's text.
+    async def store(self, database: Database, wake: Wake, new: NewEvent) -> StoredEvent:
+        """Store an event of an active asset, with its queue rows and an entry in the audit.
 
         Once begun, the transaction is shielded from cancellation. For each transaction, one of its posts calls `wake`.
         Raises `NotFound`.
         """
-        new = NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid.uuid4().hex, source_actor=actor)
         post = _Post(given=EventPost(new=new, write_id=uuid.uuid4().hex))
         self._waiting.append(post)
         try:

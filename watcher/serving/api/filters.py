@@ -114,7 +114,8 @@ class RunQuery(_BoundsWithUpdatedAt):
         """Return the filter for the runs of one job, or of all jobs. Raise 400 for partition dates, as Airflow does."""
         if self.partition_date_gte is not None or self.partition_date_lte is not None:
             raise HTTPException(
-                400, "jobs have no partitions here; leave out partition_date_gte and partition_date_lte"
+                400,
+                "runs have a partition_key and no partition date here; leave out partition_date_gte and partition_date_lte",
             )
         return RunFilter(
             dag_id=dag_id,
@@ -127,6 +128,8 @@ class RunQuery(_BoundsWithUpdatedAt):
             trace_id=self.trace_id,
             conf_contains=self.conf_contains,
             consuming_asset=self.consuming_asset_pattern or None,
+            partition_key_pattern=self.partition_key_pattern,
+            partition_key_prefix=self.partition_key_prefix_pattern,
             ranges=self.ranges(RUN_RANGES),
             is_impossible=asks_for(self, _NO_RUN_HAS),
         )
@@ -243,8 +246,6 @@ _NO_RUN_HAS: Final = (
     "bundle_version",
     "triggering_user_name_pattern",
     "triggering_user_name_prefix_pattern",
-    "partition_key_pattern",
-    "partition_key_prefix_pattern",
 )
 _NO_TASK_HAS: Final = ("executor", "version_number", "task_group_id")
 

@@ -15,8 +15,9 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from store.database.paging import PageRequest
 from store.database.schema import in_utc
-from store.errors import no_asset, no_event
-from store.values import check_key
+from store.errors import InvalidValue, no_asset, no_event
+from store.keys import LONGEST_PARTITION_KEY
+from store.values import check_key, check_partition_key
 
 BIGGEST: Final = 2**63 - 1
 BIGGEST_SMALL: Final = 2**31 - 1
@@ -66,6 +67,13 @@ def _iso_text(moment: Any) -> Any:
     return moment
 
 
+def _partition_key(text: str) -> str:
+    try:
+        return check_partition_key(text)
+    except InvalidValue as error:
+        raise ValueError(str(error)) from None
+
+
 async def _asset_id(asset_id: Annotated[int, Path()]) -> int:
     if not 0 <= asset_id <= BIGGEST:
         raise no_asset(asset_id)
@@ -92,6 +100,7 @@ async def _limit(limit: Annotated[int, Query(ge=0)] = 50) -> int:
 
 Text = Annotated[str, AfterValidator(storable)]
 Moment = Annotated[AwareDatetime, Field(strict=False), BeforeValidator(_iso_text), AfterValidator(in_utc)]
+PartitionKey = Annotated[str, AfterValidator(_partition_key), Field(max_length=LONGEST_PARTITION_KEY)]
 Pattern = Annotated[str | None, Query(max_length=1000)]
 TraceId = Annotated[str | None, Query(pattern="^[0-9a-f]{32}$")]
 AssetId = Annotated[int, Depends(_asset_id)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ WORK: Final = PurePosixPath("/asset-watcher/work")
 """An empty folder on the node's disk: the start marker, and Spark's scratch files."""
 PRIVATE: Final = PurePosixPath("/asset-watcher/private")
 """An empty folder in memory, to which the wrapper copies the context (0600): a Secret's files belong to root."""
+_VOLUME: Final = "asset-watcher-secret"
 WRAPPER: Final = "wrapper.py"
 ORDER: Final = "order.json"
 CONTEXT: Final = "context.json"
@@ -45,13 +46,16 @@ class DriverCommand:
 
     argv: Sequence[str]
     environment: Mapping[str, str]
+    renew_every: float = 10.0
+    """Seconds between two renewals of the try's lease."""
+    lease: float = 60.0
+    """Seconds without an answer of the API after which the wrapper ends the driver."""
 
 
 def secret(submission: Submission, place: Place, command: DriverCommand, files: Mapping[str, bytes]) -> dict[str, Any]:
     """The try's Secret, with the files for the driver by name. Raises `SubmitError` if they are too large."""
     pod = names.pod_name(submission.tag)
-    order = json.dumps({"argv": list(command.argv), "environment": dict(command.environment)})
-    contents = {**files, ORDER: order.encode(), CONTEXT: json.dumps(submission.context).encode()}
+    contents = {**files, ORDER: json.dumps(asdict(command)).encode(), CONTEXT: json.dumps(submission.context).encode()}
     size = sum(map(len, contents.values()))
     if size > MOST_BYTES:
         largest = max(files, key=lambda name: len(files[name]), default="")
@@ -102,7 +106,7 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
         },
         "securityContext": _RESTRICTED,
         "volumeMounts": [
-            {"name": "asset-watcher-secret", "mountPath": str(SECRET), "readOnly": True},
+            {"name": _VOLUME, "mountPath": str(SECRET), "readOnly": True},
             {"name": "asset-watcher-work", "mountPath": str(WORK)},
             {"name": "asset-watcher-private", "mountPath": str(PRIVATE)},
         ],
@@ -129,13 +133,19 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
             "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
             "containers": [driver],
             "volumes": [
-                {"name": "asset-watcher-secret", "secret": {"secretName": _secret_of(submission), "optional": False}},
+                {"name": _VOLUME, "secret": {"secretName": _secret_of(submission), "optional": False}},
                 {"name": "asset-watcher-work", "emptyDir": {}},
                 {"name": "asset-watcher-private", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}},
             ],
         },
     }
     return merged(job.template, own)
+
+
+def secret_of(pod: Mapping[str, Any]) -> str:
+    """The name of the Secret that a try's pod names."""
+    named = (each["secret"]["secretName"] for each in pod["spec"]["volumes"] if each["name"] == _VOLUME)
+    return str(next(named))
 
 
 def _secret_of(submission: Submission) -> str:

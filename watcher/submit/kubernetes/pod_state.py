@@ -12,8 +12,8 @@ from watcher.submit.kubernetes.pod_template import DRIVER
 
 STARTED_TWICE: Final = 76
 """The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
-STARTED_TWICE_MESSAGE: Final = "asset-watcher: started twice"
-"""What the wrapper leaves as the container's message with it: a job may exit with the same code by itself."""
+_OF_WRAPPER: Final = "asset-watcher: "
+"""What the container's message begins with if it is the wrapper's. A job may exit with the wrapper's codes by itself."""
 _REFUSED_BY_NODE: Final = frozenset(
     {
         *("OutOfcpu", "OutOfmemory", "OutOfpods", "OutOfephemeral-storage", "NodeAffinity", "NodeName", "NodePorts"),
@@ -39,9 +39,13 @@ def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -
         return _ended(pod, ended, stopped=stopped)
     if "running" in state:
         return Status(phase="running", stopped=stopped, reason=_silent_node(pod))
-    if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not _has_started(pod):
+    if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not has_started(pod):
         message = pod["status"].get("message") or reason
         return Status(phase="exited", restarted=True, stopped=stopped, reason=f"its node refused the pod: {message}")
+    if pod["metadata"].get("deletionTimestamp") and not pod["spec"].get("nodeName"):
+        # The API server binds no pod that is being deleted.
+        sentence = "the pod was deleted before a node had it"
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state, events or {}), ""))
 
 
@@ -57,27 +61,37 @@ def _driver(pod: Mapping[str, Any]) -> Mapping[str, Any]:
     return next((each for each in statuses if each["name"] == DRIVER), {})
 
 
-def _has_started(pod: Mapping[str, Any]) -> bool:
+def has_started(pod: Mapping[str, Any]) -> bool:
+    """Whether the driver's container has started, as far as its node has reported it."""
     driver = _driver(pod)
-    return bool(driver.get("started") or driver.get("containerID") or driver.get("lastState"))
+    past = driver.get("started") or driver.get("containerID") or driver.get("lastState")
+    return bool(past or (driver.get("state") or {}).keys() & {"running", "terminated"})
 
 
 def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -> Status:
     code: int = ended["exitCode"]
+    message = _wrappers_message(ended)
     if code == 0:
         return Status(phase="exited", exit_code=0, stopped=stopped)
     if ended.get("reason") == "OOMKilled":
         return Status(phase="exited", exit_code=code, stopped=stopped, reason=_out_of_memory(pod))
-    if code == STARTED_TWICE and ended.get("message") == STARTED_TWICE_MESSAGE:
+    if code == STARTED_TWICE and message == "started twice":
         sentence = "its node started the driver's container a second time, and what the first one did is not known"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     if ended.get("reason") == "ContainerStatusUnknown":
         sentence = "its node does not know how the driver's container ended"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=sentence)
+        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
     if (disruption := _condition(pod, "DisruptionTarget", "True")) is not None:
         message = disruption.get("message") or disruption.get("reason") or "the cluster removed it"
-        return Status(phase="exited", restarted=True, stopped=stopped, reason=f"the pod was disrupted: {message}")
-    return Status(phase="exited", exit_code=code, stopped=stopped)
+        return Status(
+            phase="exited", restarted=not stopped, stopped=stopped, reason=f"the pod was disrupted: {message}"
+        )
+    return Status(phase="exited", exit_code=code, stopped=stopped, reason=message)
+
+
+def _wrappers_message(ended: Mapping[str, Any]) -> str:
+    message: str = ended.get("message") or ""
+    return message.removeprefix(_OF_WRAPPER) if message.startswith(_OF_WRAPPER) else ""
 
 
 def _out_of_memory(pod: Mapping[str, Any]) -> str:

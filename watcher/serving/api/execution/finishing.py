@@ -19,6 +19,7 @@ from store.detection import events
 from store.detection.events import AppendedEvents, NewEvent
 from store.keys import TryKey
 from store.runs import answers, tries
+from store.runs.runs import RunRow
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.execution.identity import Call, forbidden
@@ -75,9 +76,7 @@ async def finish(call: Call, body: Finish) -> None:
         try_key, run = finished.key, finished.run
         appended, created = _NO_EVENTS
         if state == "success" and run is not None:
-            appended, created = await _append(
-                connection, try_key, run.trace_id, body.outlet_events, context.database.dialect
-            )
+            appended, created = await _append(connection, try_key, run, body.outlet_events, context.database.dialect)
         if state == "success" and context.jobs.clear_on_success:
             await context.entries.clear_task(connection, try_key.instance)
     for uri, asset_id in created.items():
@@ -101,7 +100,7 @@ class _EventToAppend:
 
 
 async def _append(
-    connection: AsyncConnection, try_key: TryKey, trace_id: str, outlet_events: Sequence[OutletEvent], dialect: str
+    connection: AsyncConnection, try_key: TryKey, run: RunRow, outlet_events: Sequence[OutletEvent], dialect: str
 ) -> tuple[AppendedEvents, Mapping[str, int]]:
     """Append the events of a success and the aliases they resolve. Return them, and the assets that were created for them."""
     await configuration_lock.share(connection)
@@ -116,7 +115,8 @@ async def _append(
         NewEvent(
             asset_id=asset_id,
             extra=event.extra,
-            trace_id=trace_id,
+            trace_id=run.trace_id,
+            partition_key=run.partition_key,
             source_dag_id=try_key.dag_id,
             source_run_id=try_key.run_id,
             source_task_id=try_key.task_id,

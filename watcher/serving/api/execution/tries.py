@@ -50,6 +50,7 @@ class TryContext(Shape):
     logical_date: datetime | None
     data_interval_start: datetime | None
     data_interval_end: datetime | None
+    partition_key: str | None
     triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
@@ -120,6 +121,7 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
         logical_date=run.logical_date,
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
+        partition_key=run.partition_key,
         triggering_asset_events=triggering,
         inlets=await _named(connection, try_key.dag_id, around, "inlet"),
         outlets=await _named(connection, try_key.dag_id, around, "outlet"),

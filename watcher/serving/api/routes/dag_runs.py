@@ -87,7 +87,7 @@ class DAGRunClearBody(Body):
 
 
 class BulkDAGRunClearBody(DAGRunClearBody):
-    """A request to clear several runs. Runs have no partitions here, so only null is accepted for them."""
+    """A request to clear several runs. Runs are named by their ids: only null is accepted for partitions."""
 
     model_config = example(dag_runs=[{"dag_run_id": "manual__1"}], dry_run=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import uuid
 from functools import partial
 from typing import Annotated, Any
 
@@ -12,14 +12,24 @@ from pydantic import Field
 from store.database.paging import PageRequest
 from store.detection import event_lists
 from store.detection.event_lists import EVENT_ORDERS, EventFilter, StoredEvent
-from store.detection.events import AppendedEvents
+from store.detection.events import AppendedEvents, NewEvent
 from store.errors import no_asset
 from store.runs import consumption
 from store.values import to_json
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_MISS
-from watcher.serving.api.parameters import BIGGEST, Body, EventId, Moment, Pattern, TraceId, example, ordered_window
+from watcher.serving.api.parameters import (
+    BIGGEST,
+    Body,
+    EventId,
+    Moment,
+    PartitionKey,
+    Pattern,
+    TraceId,
+    example,
+    ordered_window,
+)
 from watcher.serving.api.shapes.assets import AssetEventCollectionResponse, AssetEventResponse, event_response
 from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
 
@@ -27,13 +37,13 @@ router = APIRouter(prefix="/api/v2/assets/events", tags=["Asset event"])
 
 
 class CreateAssetEventsBody(Body):
-    """A new event. Partitions and teams do not exist here, so only null is accepted for them."""
+    """A new event. Teams do not exist here, so only null is accepted for `access_control`."""
 
     model_config = example(asset_id=1, extra={"rows": 42})
 
     asset_id: int
     extra: dict[str, Any] = Field(default_factory=dict)
-    partition_key: None = None
+    partition_key: PartitionKey | None = None
     access_control: None = None
 
 
@@ -93,19 +103,25 @@ async def get_event(context: Context, _: Viewer, event_id: EventId) -> AssetEven
 @router.post("", responses=MAY_MISS)
 async def create_event(context: Context, actor: Operator, body: CreateAssetEventsBody) -> AssetEventResponse:
     """Create an event of an active asset."""
-    extra = body.extra if "extra" in body.model_fields_set else None
-    return event_response(await _create(context, actor, body.asset_id, extra), [])
+    return event_response(await _create(context, actor, body), [])
 
 
-async def _create(context: ApiContext, actor: Actor, asset_id: int, extra: Mapping[str, Any] | None) -> StoredEvent:
+async def _create(context: ApiContext, actor: Actor, body: CreateAssetEventsBody) -> StoredEvent:
     """Store an event of an active asset with its queue rows. Raises `NotFound`, `InvalidValue`.
 
     As in Airflow, the server marks an event that came through the API, but only if the client gave an `extra`.
     """
-    text = to_json({} if extra is None else {**extra, "from_rest_api": True})
-    if not 0 <= asset_id <= BIGGEST:
-        raise no_asset(asset_id)
-    return await context.event_posts.store(context.database, partial(_wake, context), actor.name, asset_id, text)
+    extra = to_json({**body.extra, "from_rest_api": True} if "extra" in body.model_fields_set else {})
+    if not 0 <= body.asset_id <= BIGGEST:
+        raise no_asset(body.asset_id)
+    new = NewEvent(
+        asset_id=body.asset_id,
+        extra=extra,
+        trace_id=uuid.uuid4().hex,
+        source_actor=actor.name,
+        partition_key=body.partition_key,
+    )
+    return await context.event_posts.store(context.database, partial(_wake, context), new)
 
 
 def _wake(context: ApiContext, appended: AppendedEvents) -> None:

@@ -107,7 +107,7 @@ async def _listed(context: ApiContext, which: QueueFilter) -> QueuedEventCollect
 
 async def _remove(context: ApiContext, actor: Actor, which: QueueFilter) -> None:
     async with context.database.transaction() as connection:
-        removed = await queues.remove(connection, which)
+        removed = await queues.remove(connection, which, actor=actor.name)
         if not removed:
             raise NotFound("no queued event matches; list the queued events to see which exist")
         target = which.dag_id if which.dag_id is not None else f"asset {which.asset_id}"

@@ -115,7 +115,7 @@ class DagRunAssetReference(Shape):
     state: str
     data_interval_start: datetime | None
     data_interval_end: datetime | None
-    partition_key: str | None = None
+    partition_key: str | None
     triggering: bool
 
 
@@ -127,7 +127,6 @@ class AssetEventResponse(EventFields):
     name: str
     group: str
     created_dagruns: Sequence[DagRunAssetReference]
-    partition_key: str | None = None
 
 
 _EVENT: Final = TypeAdapter(AssetEventResponse)

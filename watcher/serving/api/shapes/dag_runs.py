@@ -32,7 +32,7 @@ class DAGRunResponse(Shape):
     dag_versions: Sequence[DagVersionResponse] = ()
     bundle_version: str | None = None
     dag_display_name: str
-    partition_key: str | None = None
+    partition_key: str | None
     partition_date: datetime | None = None
     reason: str | None
     warning: str | None

@@ -1,22 +1,25 @@
-"""The page of a job: its schedule, what it waits for, and its runs. People pause, resume and start it there."""
+"""The page of a job: its schedule, what it waits for, and its runs. People pause, resume, start and replay it there."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
+from pydantic import ValidationError
 
 from store.catalog import assets
 from store.runs import consumption, jobs, runs
 from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
+from watcher.serving.api.routes.replays import ReplayBody, ReplayResponse, carry_out
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.parts import FEW, ListPart
-from watcher.serving.web.rendering import Pages
+from watcher.serving.web.rendering import Pages, View
 from watcher.serving.web.waiting import waiting_jobs
 
 router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
@@ -24,6 +27,13 @@ router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
 
 @router.get("")
 async def one_job(view: Pages, dag_id: str) -> Response:
+    return await _page(view, dag_id)
+
+
+async def _page(
+    view: View, dag_id: str, replay: ReplayResponse | None = None, fields: Mapping[str, str] | None = None
+) -> Response:
+    """Return the job's page; with a `replay` that was counted from the `fields` of its form."""
     async with view.context.database.reading() as connection:
         job = await jobs.get(connection, dag_id)
         around = await assets.around_job(connection, dag_id)
@@ -32,7 +42,14 @@ async def one_job(view: Pages, dag_id: str) -> Response:
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
-        "job.html", job=job, shown=dag_response(job, unprocessed), around=around, waiting=waiting, runs=part
+        "job.html",
+        job=job,
+        shown=dag_response(job, unprocessed),
+        around=around,
+        waiting=waiting,
+        runs=part,
+        replay=replay,
+        fields=fields or {},
     )
 
 
@@ -53,6 +70,32 @@ async def start(request: Request, context: Context, actor: Operator, dag_id: str
     """Start a run by hand, with a `conf` if one is given."""
     run_id = await api.trigger(context, actor, dag_id, api.RunRequest(conf=_conf(form.text("conf", ""))))
     return go_to(request, "runs", dag_id, run_id)
+
+
+@router.get("/replay")
+async def preview_replay(request: Request, view: Pages, actor: Operator, dag_id: str) -> Response:
+    """Show what a replay would do. Nothing changes."""
+    fields = dict(request.query_params)
+    counted = await carry_out(view.context, actor, dag_id, _replay_body(fields))
+    return await _page(view, dag_id, counted, fields)
+
+
+@router.post("/replay")
+async def begin_replay(request: Request, context: Context, actor: Operator, dag_id: str, form: Form) -> Response:
+    """Begin a replay, after a preview that counted the same."""
+    body = _replay_body(form.fields, dry_run=False, expected_count=form.number("expected_count"))
+    await carry_out(context, actor, dag_id, body)
+    return go_to(request, "jobs", dag_id)
+
+
+def _replay_body(fields: Mapping[str, str], **more: Any) -> ReplayBody:
+    asset = fields.get("asset", "").strip() or None
+    given = {"from": fields.get("from"), "to": fields.get("to"), "asset": asset}
+    try:
+        return ReplayBody.model_validate({**given, "include_dropped": "include_dropped" in fields, **more})
+    except ValidationError as error:
+        place, sentence = error.errors()[0]["loc"], error.errors()[0]["msg"]
+        raise HTTPException(422, f"{' '.join(map(str, place)) or 'the range'}: {sentence}") from None
 
 
 def _conf(text: str) -> dict[str, Any]:

@@ -1,0 +1,293 @@
+"""Replays: stored events that a job gets again, or for the first time, without any event being consumed by two of its runs.
+
+Events that the job never consumed are queued for it. Runs that consumed the others are cleared. A replay is a row with a
+boundary. It is carried out in steps, each a short transaction under the job's lock that also moves the row on: whatever is
+killed, nothing is done twice or left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Row,
+    Select,
+    and_,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+    true,
+    union,
+    update,
+)
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database import configuration_lock
+from store.database.paging import equal
+from store.database.schema import (
+    asset_alias_asset,
+    asset_event,
+    database_now,
+    dropped_event,
+    job,
+    job_outlet,
+    job_schedule_alias,
+    job_schedule_asset,
+    queued_event,
+    replay,
+    run,
+    run_asset_event,
+    task_instance,
+)
+from store.errors import Conflict, NotFound
+from store.runs import decisions
+from store.runs.queues import ACTIVE
+from store.runs.runs import DELETED
+
+EVENTS_AT_ONCE: Final = 10_000
+RUNS_AT_ONCE: Final = 1_000
+"""The most events that are queued, and runs that are cleared, in one transaction."""
+OVER: Final = ("success", "failed")
+
+_e, _q, _r, _d, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, dropped_event.c, replay.c, job.c
+_RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayRange:
+    """The stored events of a job's assets from a moment on, before another.
+
+    `asset_id` None: all assets of its schedule. `partition` None: events of any partition key, or without one.
+    """
+
+    dag_id: str
+    since: datetime
+    until: datetime
+    asset_id: int | None = None
+    partition: str | None = None
+    include_dropped: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplayCounts:
+    """What a replay does and what it leaves alone, counted in events unless the name says runs."""
+
+    queued: int
+    """Never consumed: they are queued. With `include_dropped` the dropped ones are among them."""
+    cleared: int
+    """Consumed by runs that are over: these are cleared."""
+    cleared_runs: int
+    outside_range: int
+    """Further events of the cleared runs, which run again with them."""
+    waiting: int
+    running: int
+    dropped: int
+    """Left out: taken off the queue, or consumed by a run that was deleted or is past its retention."""
+    stored_since: datetime | None
+    """The time of the oldest event of these assets that is still stored; None: there is none."""
+    jobs_behind: Sequence[str]
+    """The jobs that wait for what the job writes: they run again, too."""
+
+    @property
+    def expected(self) -> int:
+        return self.queued + self.cleared
+
+
+async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts:
+    """Count what a replay would do now. Raises `NotFound`, `Conflict`."""
+    await _check(connection, which)
+    rows = await connection.execute(_counting(which))
+    kinds: Mapping[str, Row[Any]] = {row.kind: row for row in rows}
+    events = {kind: row.events for kind, row in kinds.items()}
+    cleared = select(run.c.id).where(_cleared(which, 0, None))
+    of_runs = select(func.count()).select_from(run_asset_event.join(run, _RUN_OF)).where(run.c.id.in_(cleared))
+    all_events = (await connection.execute(of_runs)).scalar_one()
+    oldest = select(func.min(_e.timestamp, type_=_e.timestamp.type)).where(_e.asset_id.in_(_assets_of(which)))
+    dropped = events.get("dropped", 0)
+    return ReplayCounts(
+        queued=events.get("new", 0) + (dropped if which.include_dropped else 0),
+        cleared=events.get("over", 0),
+        cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one(),
+        outside_range=all_events - events.get("over", 0),
+        waiting=events.get("waiting", 0),
+        running=events.get("running", 0),
+        dropped=0 if which.include_dropped else dropped,
+        stored_since=(await connection.execute(oldest)).scalar_one(),
+        jobs_behind=(await connection.execute(_behind(which.dag_id))).scalars().all(),
+    )
+
+
+async def begin(
+    connection: AsyncConnection, which: ReplayRange, *, actor: str, expected_count: int | None
+) -> tuple[int, ReplayCounts]:
+    """Record a replay with its boundary; return its id. Raises `NotFound`, and `Conflict` for another count or a second replay.
+
+    Nobody appends events meanwhile, and nobody makes runs of the job: later events and runs are no part of it.
+    """
+    await configuration_lock.exclude(connection)
+    lock = select(_j.replay_id).where(_j.dag_id == which.dag_id).with_for_update(key_share=True)
+    replay_id = (await connection.execute(lock)).scalar_one_or_none()
+    if replay_id is not None:
+        raise Conflict(f"the replay {replay_id} of the job {which.dag_id!r} goes on; retry when it is finished")
+    counts = await count(connection, which)
+    if expected_count is not None and counts.expected != expected_count:
+        raise Conflict(
+            f"the replay is of {counts.expected} events now, not of {expected_count}; look at the preview again, and "
+            "give its expected_count"
+        )
+    last_run = select(func.coalesce(func.max(run.c.id), 0)).where(run.c.dag_id == which.dag_id).scalar_subquery()
+    last_event = select(func.coalesce(func.max(_e.id), 0)).scalar_subquery()
+    new = insert(replay).values(
+        dag_id=which.dag_id,
+        asset_id=which.asset_id,
+        partition_key=which.partition,
+        from_at=which.since,
+        to_at=which.until,
+        include_dropped=which.include_dropped,
+        expected_count=counts.expected,
+        last_event=last_event,
+        last_run=last_run,
+        actor=actor,
+        created_at=database_now(),
+    )
+    made: int = (await connection.execute(new.returning(_p.id))).scalar_one()
+    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=made))
+    return made, counts
+
+
+async def advance(connection: AsyncConnection, replay_id: int) -> int:
+    """Carry out the next step of a replay whose job is locked, or finish it; return how many runs were cleared."""
+    row = (await connection.execute(select(replay).where(_p.id == replay_id))).one()
+    which = ReplayRange(
+        dag_id=row.dag_id,
+        since=row.from_at,
+        until=row.to_at,
+        asset_id=row.asset_id,
+        partition=row.partition_key,
+        include_dropped=row.include_dropped,
+    )
+    this = update(replay).where(_p.id == replay_id)
+    if events := await _queue(connection, which, row.at_event, row.last_event):
+        await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + len(events)))
+        return 0
+    runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
+    if runs:
+        await connection.execute(this.values(at_run=runs[-1], cleared_runs=_p.cleared_runs + cleared))
+        return cleared
+    await connection.execute(this.values(finished_at=database_now()))
+    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=None))
+    return 0
+
+
+async def _queue(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> Sequence[int]:
+    """Queue the next events that the job never consumed; a dropped one that is included is dropped no more."""
+    kind = _kinds(which).subquery()
+    kinds = ("new", "dropped") if which.include_dropped else ("new",)
+    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now(), kind.c.partition_key)
+    some = some.where(kind.c.kind.in_(kinds), kind.c.id > after, kind.c.id <= last)
+    some = some.order_by(kind.c.id).limit(EVENTS_AT_ONCE)
+    names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key"]
+    rows = await connection.execute(insert(queued_event).from_select(names, some).returning(_q.event_id))
+    events = sorted(rows.scalars())
+    if events and which.include_dropped:
+        these = (events[0], events[-1])
+        gone = select(run.c.run_id).where(run.c.dag_id == which.dag_id, run.c.state == DELETED)
+        now_queued = select(_q.event_id).where(_q.dag_id == which.dag_id, _q.event_id.between(*these))
+        for table, more in ((dropped_event, true()), (run_asset_event, _r.run_id.in_(gone))):
+            old = and_(table.c.dag_id == which.dag_id, table.c.event_id.between(*these))
+            await connection.execute(delete(table).where(old, table.c.event_id.in_(now_queued), more))
+    return events
+
+
+async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:
+    """Clear the next runs that are over; return the runs that were looked at, and how many were cleared.
+
+    The locks are taken in the order of all transactions. A run that somebody else cleared or deleted is left alone.
+    """
+    some = select(run.c.id, run.c.run_id).where(_cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
+    rows = (await connection.execute(some)).all()
+    if not rows:
+        return [], 0
+    t = task_instance.c
+    of_runs = and_(t.dag_id == which.dag_id, t.run_id.in_([row.run_id for row in rows]))
+    locked = select(t.id, t.run_id).where(of_runs).order_by(t.id).with_for_update(key_share=True)
+    tasks = (await connection.execute(locked)).all()
+    ids = [row.id for row in rows]
+    over = select(run.c.id, run.c.run_id).where(run.c.id.in_(ids), run.c.state.in_(OVER)).order_by(run.c.id)
+    runs = {row.run_id: row.id for row in await connection.execute(over.with_for_update(key_share=True))}
+    mine = [task.id for task in tasks if task.run_id in runs]
+    await decisions.requeue(connection, mine, run.c.id.in_(list(runs.values())))
+    return ids, len(runs)
+
+
+async def _check(connection: AsyncConnection, which: ReplayRange) -> None:
+    is_configured = await connection.scalar(select(_j.active).where(_j.dag_id == which.dag_id))
+    if not is_configured:
+        raise NotFound(f"no job {which.dag_id!r} is configured; `watcher jobs list` shows the jobs")
+    assets = (await connection.execute(_scheduled(which.dag_id))).scalars().all()
+    if not assets:
+        raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
+    if which.asset_id is not None and which.asset_id not in assets:
+        raise Conflict(f"the job {which.dag_id!r} does not wait for this asset; name one of its schedule, or none")
+
+
+def _scheduled(dag_id: str) -> Any:
+    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
+    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)
+
+
+def _assets_of(which: ReplayRange) -> Any:
+    return _scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
+
+
+def _in_range(which: ReplayRange) -> ColumnElement[bool]:
+    times = and_(_e.timestamp >= which.since, _e.timestamp < which.until)
+    return and_(_e.asset_id.in_(_assets_of(which)), times, equal(_e.partition_key, which.partition))
+
+
+def _kinds(which: ReplayRange) -> Select[Any]:
+    """Select the events of the range, each with what became of it in the job."""
+    tables: Any = asset_event
+    for table in (queued_event, dropped_event, run_asset_event):
+        tables = tables.outerjoin(table, and_(table.c.event_id == _e.id, table.c.dag_id == which.dag_id))
+    kind = case(
+        (_q.event_id.is_not(None), "waiting"),
+        (or_(_d.event_id.is_not(None), run.c.state == DELETED), "dropped"),
+        (run.c.state.in_(ACTIVE), "running"),
+        (run.c.state.is_not(None), "over"),
+        else_="new",
+    )
+    tables = tables.outerjoin(run, _RUN_OF)
+    return select(_e.id, _e.asset_id, _e.partition_key, kind.label("kind")).select_from(tables).where(_in_range(which))
+
+
+def _counting(which: ReplayRange) -> Select[Any]:
+    kind = _kinds(which).subquery()
+    return select(kind.c.kind, func.count().label("events")).group_by(kind.c.kind)
+
+
+def _cleared(which: ReplayRange, after: int, last: int | None) -> ColumnElement[bool]:
+    """The condition that a run of the job is over and consumed an event of the range."""
+    has_event = select(_e.id).join(run_asset_event, _r.event_id == _e.id).where(_RUN_OF, _in_range(which))
+    upper = true() if last is None else run.c.id <= last
+    here = and_(run.c.dag_id == which.dag_id, run.c.state.in_(OVER), run.c.id > after, upper)
+    return and_(here, has_event.correlate(run).exists())
+
+
+def _behind(dag_id: str) -> Select[Any]:
+    o, s, a, r = job_outlet.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    written = select(o.asset_id).where(o.dag_id == dag_id)
+    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id).where(r.asset_id.in_(written))
+    direct = select(s.dag_id).where(s.asset_id.in_(written))
+    return (
+        select(_j.dag_id).where(_j.active, or_(_j.dag_id.in_(direct), _j.dag_id.in_(through_alias))).order_by(_j.dag_id)
+    )

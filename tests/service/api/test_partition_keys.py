@@ -1,0 +1,96 @@
+"""Partition keys on their way from a request to events, queues, runs, jobs and the events of outlets."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from store.database import schema
+from tests.service.api.application import Api, Try
+from tests.service.scheduler.settings import HOME
+from watcher.host.leader_election import Leadership
+from watcher.scheduling.scheduler import Scheduler
+
+RUNS: Final = "/api/v2/dags/load_orders/dagRuns"
+EVENTS: Final = "/api/v2/assets/events"
+
+
+async def posted(api: Api, path: str, **body: Any) -> Any:
+    answer = await api.client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def told(api: Api, asset: str, key: str | None) -> Any:
+    return await posted(api, EVENTS, asset_id=api.asset_ids[asset], partition_key=key)
+
+
+async def scheduled(api: Api) -> list[tuple[str, str | None]]:
+    """The runs of the job after a look of the scheduler, newest last, each with its key."""
+    lease = timedelta(seconds=15)
+    leadership = Leadership(database=api.database, owner=HOME, heartbeat=lease / 3, lease=lease, on_taken=lambda: None)
+    await leadership.campaign()
+    await Scheduler(api.database, leadership, on_runs=lambda: None).check()
+    listed = (await api.get(RUNS, order_by="id"))["dag_runs"]
+    return [(each["dag_run_id"], each["partition_key"]) for each in listed]
+
+
+async def finished(api: Api, run_id: str) -> Any:
+    """What the process of the run was told when it claimed its try; it ends with success."""
+    one: Try = await api.start_try(run_id)
+    claim = await one.done("POST", "tries/claim", body={"nonce": "n"})
+    await one.done("POST", "tries/finish", body={"state": "success"})
+    return claim
+
+
+async def test_the_key_of_a_run_of_one_key_goes_to_its_job_and_its_outlets(api: Api) -> None:
+    event = await told(api, "landing", "eu|2026-11-20")
+    await told(api, "customers", "eu|2026-11-20")
+    assert event["partition_key"] == "eu|2026-11-20"
+    [(run_id, key)] = await scheduled(api)
+    assert key == "eu|2026-11-20"
+
+    claim = await finished(api, run_id)
+    assert claim["partition_key"] == key
+    assert {one["partition_key"] for some in claim["triggering_asset_events"].values() for one in some} == {key}
+    outlets = (await api.get(EVENTS, asset_id=api.asset_ids["orders"]))["asset_events"]
+    assert [one["partition_key"] for one in outlets] == [key]
+    async with api.database.reading() as connection:
+        waiting = (await connection.execute(schema.queued_event.select())).all()
+    assert [(row.dag_id, row.partition_key) for row in waiting] == [("report", key)]
+
+    consumers = (await api.get(EVENTS, asset_id=api.asset_ids["landing"]))["asset_events"][0]["created_dagruns"]
+    assert [one["partition_key"] for one in consumers] == [key]
+
+
+async def test_a_run_of_several_keys_or_of_none_has_none(api: Api) -> None:
+    for keys in (("a", "b"), ("a", None), (None, None)):
+        for asset, key in zip(("landing", "customers"), keys, strict=True):
+            await told(api, asset, key)
+        run_id, key = (await scheduled(api))[-1]
+        assert key is None, keys
+        assert (await finished(api, run_id))["partition_key"] is None
+    assert len(await scheduled(api)) == 3
+
+
+async def test_a_requested_key_is_kept_and_survives_a_clear(api: Api) -> None:
+    made = await posted(api, RUNS, logical_date=None, dag_run_id="mine", partition_key="k")
+    assert made["partition_key"] == "k"
+    assert (await finished(api, "mine"))["partition_key"] == "k"
+    await posted(api, f"{RUNS}/mine/clear", dry_run=False)
+    assert (await api.get(f"{RUNS}/mine"))["partition_key"] == "k"
+
+
+async def test_runs_are_filtered_by_their_keys_as_in_airflow(api: Api) -> None:
+    for name, key in (("one", "2026-11-20"), ("two", "2026-12-01"), ("three", "2026_11"), ("none", None)):
+        await posted(api, RUNS, logical_date=None, dag_run_id=name, partition_key=key)
+
+    async def listed(**query: str) -> set[str]:
+        return {each["dag_run_id"] for each in (await api.get(RUNS, **query))["dag_runs"]}
+
+    assert await listed(partition_key_pattern="%11%") == {"one", "three"}
+    assert await listed(partition_key_pattern="~") == {"one", "two", "three", "none"}
+    assert await listed(partition_key_prefix_pattern="2026-1") == {"one", "two"}
+    assert await listed(partition_key_pattern="%12%", partition_key_prefix_pattern="2026-11") == set()
+    body = {"dag_ids": ["load_orders"]}
+    assert len((await posted(api, "/api/v2/dags/~/dagRuns/list", **body))["dag_runs"]) == 4

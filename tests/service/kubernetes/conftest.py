@@ -1,0 +1,43 @@
+"""A namespace of Kubernetes' API server, or of the stand-in, for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import httpx
+import pytest
+
+from tests.kubernetes_api import ADMIN, running_api
+from tests.stand_in_kubernetes import stand_in_kubernetes
+
+REAL = pytest.param("real", marks=pytest.mark.kubernetes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunningApi:
+    address: str
+    new_namespace: Callable[[], str]
+
+
+@pytest.fixture(scope="session", params=["stand-in", REAL])
+def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApi]:
+    if request.param == "real":
+        with running_api(tmp_path_factory.mktemp("kubernetes")) as real:
+            yield RunningApi(address=real.address, new_namespace=real.new_namespace)
+    else:
+        with stand_in_kubernetes() as stand_in:
+            yield RunningApi(address=stand_in.address, new_namespace=stand_in.new_namespace)
+
+
+@pytest.fixture
+def api(running: RunningApi) -> Iterator[httpx.Client]:
+    """Requests in a namespace of the test's own."""
+    url = f"{running.address}/api/v1/namespaces/{running.new_namespace()}"
+    headers = {"Authorization": f"Bearer {ADMIN}"}
+    with httpx.Client(base_url=url, verify=False, trust_env=False, headers=headers) as client:  # noqa: S501  a test's own server
+        yield client
+
+
+def namespace_of(api: httpx.Client) -> str:
+    return api.base_url.path.rstrip("/").rpartition("/")[2]

@@ -1,0 +1,197 @@
+"""Tries on a real node: what the kubelet and the controllers make of our pods, and the wrapper in a container."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+
+from tests.effort import PATIENCE
+from tests.kubernetes_api import ADMIN, KubernetesApi
+from tests.kubernetes_node import GATEWAY, IMAGE, running_node
+from tests.unit.submit.plain import make_submission
+from tests.unit.submit.test_pod_wrapper import Renewals
+from watcher.submit.base import Handle, Status, Submission
+from watcher.submit.kubernetes import manifest, names, wrapper
+from watcher.submit.kubernetes.api import PodApi
+from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.submit.kubernetes.options import DriverPod
+from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.local import shim
+
+pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
+FILES = {
+    f"{module.__name__.rpartition('.')[2]}.py": Path(str(module.__file__)).read_bytes() for module in (wrapper, shim)
+}
+SLEEPS = "import time; time.sleep(600)"
+STUBBORN = f"import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); {SLEEPS}"
+
+
+def driver_pod(**more: Any) -> DriverPod:
+    template = {"spec": {"containers": [{"name": "driver", "imagePullPolicy": "IfNotPresent"}]}}
+    keys = {"image": IMAGE, "driver": {"cpu": "100m"}, "template": template, **more}
+    return DriverPod.model_validate(keys)
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
+    with running_node(tmp_path_factory.mktemp("node")) as api:
+        yield api
+
+
+@pytest.fixture
+def renewals() -> Iterator[Renewals]:
+    """The daemon's API, as far as wrappers need it."""
+    with Renewals("0.0.0.0") as server:  # noqa: S104  pods reach it by the bridge
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+class Daemon:
+    """A daemon with this node's cluster."""
+
+    def __init__(self, pods: PodApi, renewals: Renewals) -> None:
+        async def silence(_tag: str) -> float:
+            return 1000.0
+
+        async def is_ours(_tag: str) -> bool:
+            return True
+
+        place = Place(namespace=pods.namespace, installation=str(uuid4()))
+        self.pods = pods
+        self.tries = PodTries(api=pods, place=place, silence=silence, is_ours=is_ours)
+        self._api = f"http://{GATEWAY}:{renewals.server_port}"
+        self._task = str(uuid4())
+
+    def submission(self, token: str = "token-1") -> Submission:
+        return make_submission(self._task, Path("/x.py"), context={"token": token, "api": self._api})
+
+    async def submit(self, program: str, job: DriverPod, *, token: str = "token-1", lease: float = 60.0) -> Handle:
+        command = DriverCommand(argv=["/usr/bin/python3", "-c", program], environment={}, renew_every=0.5, lease=lease)
+        return await self.tries.submit(self.submission(token), job, command, FILES)
+
+    async def until(self, handle: Handle, condition: Callable[[Status], object]) -> Status:
+        with anyio.fail_after(PATIENCE):
+            while not condition(status := await self.tries.poll(handle)):
+                await anyio.sleep(0.2)
+        return status
+
+    async def forget(self, handle: Handle) -> None:
+        """Forget the try, and wait until neither its pod nor a Secret is left."""
+        await self.tries.forget(handle["tag"], handle)
+        with anyio.fail_after(PATIENCE):
+            while await self.pods.read("pods", handle["pod"]) is not None:
+                await anyio.sleep(0.2)
+        left = await self.pods.list("secrets", f"{names.TRY}={handle['pod']}")
+        assert left["items"] == []
+
+
+@pytest.fixture
+async def daemon(node: KubernetesApi, renewals: Renewals) -> AsyncIterator[Daemon]:
+    cluster = Cluster(server=node.address, authority=node.authority.read_bytes(), token=ADMIN)
+    async with cluster.client() as client:
+        yield Daemon(PodApi(client, node.new_namespace()), renewals)
+
+
+async def until_renewed(renewals: Renewals) -> None:
+    """Wait until the driver has run for a second and more: the wrapper renews its lease twice a second."""
+    for _ in range(4):
+        assert await anyio.to_thread.run_sync(renewals.renewed.acquire, True, PATIENCE)
+
+
+def is_running(status: Status) -> bool:
+    return status.phase == "running"
+
+
+def is_over(status: Status) -> bool:
+    return status.phase == "exited"
+
+
+async def test_the_driver_has_its_context_alone_and_ends_with_its_own_code(daemon: Daemon) -> None:
+    program = """
+import os, stat, sys
+context = os.stat(os.environ["ASSET_JOB_CONTEXT"])
+sys.exit(5 if (stat.S_IMODE(context.st_mode), context.st_uid, os.getppid()) == (0o600, os.getuid(), 1) else 6)
+"""
+    handle = await daemon.submit(program, driver_pod())
+    assert (await daemon.until(handle, is_over)).exit_code == 5
+    await daemon.forget(handle)
+
+
+@pytest.mark.parametrize(("program", "code"), [(SLEEPS, 143), (STUBBORN, 137)], ids=["in time", "killed"])
+async def test_a_driver_is_stopped_within_its_grace(
+    daemon: Daemon, renewals: Renewals, program: str, code: int
+) -> None:
+    handle = await daemon.submit(program, driver_pod())
+    await until_renewed(renewals)
+    await daemon.tries.cancel(handle, 3)
+    status = await daemon.until(handle, is_over)
+    assert (status.exit_code, status.stopped, status.restarted) == (code, True, False)
+    await daemon.forget(handle)
+
+
+async def test_a_pod_that_a_person_deletes_keeps_its_end(daemon: Daemon, renewals: Renewals) -> None:
+    handle = await daemon.submit(SLEEPS, driver_pod())
+    await until_renewed(renewals)
+    await daemon.pods.delete("pods", handle["pod"], uid=handle["uid"], grace=2)
+    status = await daemon.until(handle, is_over)
+    assert (status.exit_code, status.stopped) == (143, False)
+    await daemon.forget(handle)
+
+
+async def test_an_image_that_cannot_be_pulled_is_said_and_can_be_stopped(daemon: Daemon) -> None:
+    handle = await daemon.submit("", driver_pod(image="localhost/missing:1"))
+    status = await daemon.until(handle, lambda status: status.reason)
+    assert status.reason.startswith("waits for its image: ")
+    await daemon.tries.cancel(handle, 2)
+    status = await daemon.until(handle, is_over)
+    assert (status.exit_code, status.stopped, status.restarted) == (None, True, False)
+    await daemon.forget(handle)
+
+
+async def test_a_pod_that_fits_no_node_is_said_and_can_be_stopped(daemon: Daemon) -> None:
+    handle = await daemon.submit("", driver_pod(driver={"memory": "50Ti"}))
+    status = await daemon.until(handle, lambda status: status.reason)
+    assert "Insufficient memory" in status.reason
+    await daemon.tries.cancel(handle, 2)
+    assert (await daemon.until(handle, is_over)).stopped
+    await daemon.forget(handle)
+
+
+async def test_a_driver_that_takes_too_much_memory_is_told_what_to_set(daemon: Daemon) -> None:
+    handle = await daemon.submit("x = [bytearray(50_000_000) for _ in range(60)]", driver_pod())
+    status = await daemon.until(handle, is_over)
+    assert status.exit_code == 137
+    assert "set spark.kubernetes.driver.memory" in status.reason
+    await daemon.forget(handle)
+
+
+@pytest.mark.parametrize(("answer", "reason"), [(409, "superseded"), (503, "did not answer")])
+async def test_a_driver_without_its_lease_ends(daemon: Daemon, renewals: Renewals, answer: int, reason: str) -> None:
+    handle = await daemon.submit(SLEEPS, driver_pod(), lease=3.0)
+    await daemon.until(handle, is_running)
+    renewals.status = answer
+    status = await daemon.until(handle, is_over)
+    assert status.exit_code == wrapper.FENCED
+    assert reason in status.reason
+    await daemon.forget(handle)
+
+
+async def test_a_late_pod_that_a_node_has_never_starts_and_is_tried_again(daemon: Daemon) -> None:
+    """Its Secret is gone, so its container cannot start, and its node reports that it does not know how it ended."""
+    name = names.pod_name(daemon.submission().tag)
+    await daemon.pods.create("pods", manifest.pod(daemon.submission(), daemon.tries.place, driver_pod()))
+    with anyio.fail_after(PATIENCE):
+        while not (await daemon.pods.read("pods", name) or {})["spec"].get("nodeName"):
+            await anyio.sleep(0.1)
+    handle = await daemon.submit("", driver_pod(), token="token-2")
+    status = await daemon.until(handle, is_over)
+    assert (status.exit_code, status.restarted) == (None, True)
+    await daemon.forget(handle)

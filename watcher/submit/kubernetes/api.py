@@ -1,0 +1,105 @@
+"""Requests to Kubernetes' API for pods and Secrets of one namespace."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+import httpx
+
+Kind: TypeAlias = Literal["pods", "secrets"]
+WATCHED_FOR: Final = 300
+"""Seconds after which the server ends a watch, which is then begun again."""
+
+
+class ApiRefused(Exception):
+    """The API server answered, and refused. `reason` is Kubernetes' word for it, such as `AlreadyExists`."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"Kubernetes refused the request ({code} {reason}): {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class WatchExpired(Exception):
+    """The changes since the list are not kept any more: list again."""
+
+
+@dataclass(frozen=True)
+class PodApi:
+    """One namespace. `client` has the server's address and the credentials; what it raises is a temporary failure."""
+
+    client: httpx.AsyncClient
+    namespace: str
+
+    async def create(self, kind: Kind, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._call("POST", self._path(kind), json=body)
+
+    async def read(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
+        """The object as it is now, by a quorum read; None if there is none of this name."""
+        return await self._existing("GET", self._path(kind, name))
+
+    async def list(self, kind: Kind, selector: str) -> Mapping[str, Any]:
+        return await self._call("GET", self._path(kind), params={"labelSelector": selector})
+
+    async def change(self, kind: Kind, name: str, change: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """Apply a JSON merge patch; None if there is none of this name. A uid and version in it are preconditions."""
+        headers = {"Content-Type": "application/merge-patch+json"}
+        return await self._existing("PATCH", self._path(kind, name), json=change, headers=headers)
+
+    async def delete(self, kind: Kind, name: str, *, uid: str, grace: int | None = None) -> None:
+        """Ask for the deletion of exactly this object, with this grace. It may have been deleted before."""
+        options: dict[str, Any] = {"preconditions": {"uid": uid}}
+        if grace is not None:
+            options["gracePeriodSeconds"] = grace
+        await self._existing("DELETE", self._path(kind, name), json=options)
+
+    async def delete_all(self, kind: Kind, selector: str) -> None:
+        await self._call("DELETE", self._path(kind), params={"labelSelector": selector})
+
+    async def watch(self, kind: Kind, selector: str, version: str) -> AsyncIterator[Mapping[str, Any]]:
+        """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""
+        where = {
+            "labelSelector": selector,
+            "watch": "1",
+            "resourceVersion": version,
+            "timeoutSeconds": str(WATCHED_FOR),
+        }
+        timeout = httpx.Timeout(10.0, read=WATCHED_FOR + 30.0)
+        async with self.client.stream("GET", self._path(kind), params=where, timeout=timeout) as response:
+            if response.is_error:
+                await response.aread()
+                raise _refusal(response)
+            async for line in response.aiter_lines():
+                event: Mapping[str, Any] = httpx.Response(200, text=line).json()
+                if event["type"] == "ERROR":
+                    raise WatchExpired(event["object"].get("message", ""))
+                yield event
+
+    async def _existing(self, method: str, path: str, **request: Any) -> Mapping[str, Any] | None:
+        try:
+            return await self._call(method, path, **request)
+        except ApiRefused as refusal:
+            if refusal.code == httpx.codes.NOT_FOUND:
+                return None
+            raise
+
+    async def _call(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
+        response = await self.client.request(method, path, **request)
+        if response.is_error:
+            raise _refusal(response)
+        answer: Mapping[str, Any] = response.json()
+        return answer
+
+    def _path(self, kind: Kind, name: str = "") -> str:
+        return f"/api/v1/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
+
+
+def _refusal(response: httpx.Response) -> ApiRefused:
+    try:
+        status = response.json()
+        return ApiRefused(response.status_code, status["reason"], status["message"])
+    except (ValueError, KeyError, TypeError):  # a proxy between us and the server answered
+        return ApiRefused(response.status_code, response.reason_phrase, response.text[:200])

@@ -1,0 +1,209 @@
+"""Tries as pods: created once, found again, stopped, forgotten. Every method may be called again after a crash at any point.
+
+The order is Secret, pod, owner of the Secret. The pod names its Secret, so a pod that is posted late, by a daemon that was
+frozen meanwhile, cannot start once the try was answered `ABSENT`: its Secret was deleted before that answer. A daemon that
+was frozen before it created the Secret is told by the database, which it asks in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import anyio
+import httpx
+
+from watcher.submit.base import Attachment, Handle, Status, Submission, SubmitError
+from watcher.submit.kubernetes import manifest, names
+from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.submit.kubernetes.options import DriverPod
+from watcher.submit.kubernetes.pod_state import has_started, status_of
+
+SILENT_FOR: Final = 120.0
+"""Seconds after its last renewal in which a driver without a pod may still run: the wrapper ends it after half of them."""
+_CHECK_EVERY: Final = 0.5
+_GONE: Final = "the pod is gone without an exit code: it was deleted by force, or together with its node"
+
+
+class MayStillRun(Exception):
+    """The pod is gone, and its container may run on a node that the cluster does not reach. Ask again later."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PodTries:
+    """The tries of one installation in one namespace."""
+
+    api: PodApi
+    place: Place
+    silence: Callable[[str], Awaitable[float]]
+    """Returns the seconds since the try with this tag was created or last renewed, whichever is later."""
+    is_ours: Callable[[str], Awaitable[bool]]
+    """Returns whether this home may still start the try with this tag, by the metadata database."""
+
+    async def submit(
+        self, submission: Submission, job: DriverPod, command: DriverCommand, files: Mapping[str, bytes]
+    ) -> Handle:
+        """Create the try's objects, or return the handle of its pod. Raises `SubmitError`."""
+        existing = await self.api.read("pods", names.pod_name(submission.tag))
+        if existing is not None and not await self._withdraw(existing, submission.tag):
+            return self._handle(existing, submission.tag)
+        secret = manifest.secret(submission, self.place, command, files)
+        await self._create_secret(secret, submission.tag)
+        if not await self.is_ours(submission.tag):
+            # Asked once the Secret exists: whoever took the try over before deletes what was there before that.
+            await self._delete_secrets(names.pod_name(submission.tag))
+            raise SubmitError("another home has taken the try over, or it has ended; nothing was started")
+        pod = await self._create_pod(manifest.pod(submission, self.place, job), submission.tag)
+        await self.api.change("secrets", secret["metadata"]["name"], manifest.owned_by(pod))
+        return self._handle(pod, submission.tag)
+
+    async def attach(self, tag: str, handle: Handle | None) -> Handle | Attachment:
+        """Find the try's pod. Raises `MayStillRun`, and `SubmitError` for a stranger's pod."""
+        pod = await self._own_pod(tag, handle)
+        if pod is not None:
+            return self._handle(pod, tag)
+        if handle is not None:
+            if await self.silence(tag) < SILENT_FOR:
+                raise MayStillRun(_GONE)
+            return Attachment.RESTARTED
+        await self._delete_secrets(names.pod_name(tag))
+        pod = await self._own_pod(tag, None)
+        if pod is None or await self._withdraw(pod, tag):
+            return Attachment.ABSENT
+        return self._handle(pod, tag)
+
+    async def poll(self, handle: Handle, seen: Mapping[str, Any] | None = None) -> Status:
+        """Return the try's state. `seen` is its pod as a watch has it; its absence there is no proof, so it is read then."""
+        pod = seen if _is_handles(seen, handle) else await self.api.read("pods", handle["pod"])
+        if pod is None or not _is_handles(pod, handle):
+            if await self.silence(handle["tag"]) < SILENT_FOR:
+                return Status(phase="running", reason=_GONE)
+            status = Status(phase="exited", restarted=True, reason=_GONE)
+        else:
+            status = status_of(pod)
+        if status.phase == "exited":
+            await self._delete_secrets(handle["pod"])
+        return status
+
+    async def cancel(self, handle: Handle, grace: float) -> None:
+        """Stop the driver, and wait until its end is known. That it was stopped is written before it can be noticed."""
+        stopped = {"annotations": {names.STOPPED: datetime.now(UTC).isoformat()}, "uid": handle["uid"]}
+        if await self._of_this_pod(lambda: self.api.change("pods", handle["pod"], {"metadata": stopped})):
+            seconds = max(1, round(grace))  # 0 would be a deletion by force, which waits for no container
+            await self._of_this_pod(lambda: self.api.delete("pods", handle["pod"], uid=handle["uid"], grace=seconds))
+        while (await self.poll(handle)).phase != "exited":  # noqa: ASYNC110  the pod's node reports when it does
+            await anyio.sleep(_CHECK_EVERY)
+
+    async def forget(self, tag: str, handle: Handle | None) -> None:
+        """Let the cluster delete all that is left of a try whose end is committed."""
+        pod = await self.api.read("pods", names.pod_name(tag))
+        if pod is not None and self._is_own(pod, tag) and (handle is None or _is_handles(pod, handle)):
+            await self._remove(pod)
+        await self._delete_secrets(names.pod_name(tag))
+
+    async def _create_secret(self, secret: Mapping[str, Any], tag: str) -> None:
+        try:
+            await self.api.create("secrets", secret)
+        except ApiRefused as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise _submit_error(refusal) from refusal
+            existing = await self.api.read("secrets", secret["metadata"]["name"])
+            if existing is None or not self._is_own(existing, tag):
+                raise self._taken("Secret", secret["metadata"]["name"]) from refusal
+
+    async def _create_pod(self, body: Mapping[str, Any], tag: str) -> Mapping[str, Any]:
+        try:
+            return await self.api.create("pods", body)
+        except ApiRefused as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise _submit_error(refusal) from refusal
+        pod = await self._own_pod(tag, None)
+        if pod is None or await self._withdraw(pod, tag):
+            return await self.api.create("pods", body)
+        return pod
+
+    async def _own_pod(self, tag: str, handle: Handle | None) -> Mapping[str, Any] | None:
+        """The try's pod; None if there is none, or only a later one than the handle's. Raises `SubmitError` for a stranger's."""
+        pod = await self.api.read("pods", names.pod_name(tag))
+        if pod is None or (handle is not None and not _is_handles(pod, handle)):
+            return None
+        if not self._is_own(pod, tag):
+            raise self._taken("pod", pod["metadata"]["name"])
+        return pod
+
+    async def _withdraw(self, pod: Mapping[str, Any], tag: str) -> bool:
+        """Remove a pod that can never start because its Secret is gone; return whether it was removed.
+
+        A pod that a node has is deleted and stays the try's: its node may have read the Secret before it was deleted, and
+        will report how it ended. Raises `SubmitError` for a stranger's pod.
+        """
+        if not self._is_own(pod, tag):
+            raise self._taken("pod", pod["metadata"]["name"])
+        if has_started(pod) or await self.api.read("secrets", manifest.secret_of(pod)) is not None:
+            return False
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        await self._of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
+        now = await self.api.read("pods", name)  # from here on no node can get it
+        if now is None or now["metadata"]["uid"] != uid:
+            return True
+        if now["spec"].get("nodeName"):
+            return False
+        await self._remove(now)
+        return True
+
+    async def _remove(self, pod: Mapping[str, Any]) -> None:
+        """Take our finalizer off, and delete exactly this pod. Other finalizers stay."""
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        others = [each for each in pod["metadata"].get("finalizers", ()) if each != names.FINALIZER]
+        version = pod["metadata"]["resourceVersion"]
+        change = {"metadata": {"finalizers": others or None, "resourceVersion": version, "uid": uid}}
+        await self.api.change("pods", name, change)
+        await self._of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
+
+    async def _delete_secrets(self, pod: str) -> None:
+        await self.api.delete_all("secrets", f"{names.TRY}={pod},{names.INSTALLATION}={self.place.installation}")
+
+    @staticmethod
+    async def _of_this_pod(request: Callable[[], Awaitable[Any]]) -> bool:
+        """Send a request about a pod; return False if another pod has its name by now."""
+        try:
+            await request()
+        except ApiRefused as refusal:
+            if refusal.code not in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}:
+                raise
+            return False
+        return True
+
+    def _is_own(self, item: Mapping[str, Any], tag: str) -> bool:
+        return names.is_of_try(item["metadata"], tag, self.place.installation)
+
+    def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
+        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag}
+
+    def _taken(self, what: str, name: str) -> SubmitError:
+        error = SubmitError(
+            f"the {what} {name} in the namespace {self.place.namespace} is not this try's; "
+            "find out who made it, delete it, and retry the run"
+        )
+        error.retryable = False
+        return error
+
+
+def _is_handles(pod: Mapping[str, Any] | None, handle: Handle) -> bool:
+    return pod is not None and pod["metadata"]["uid"] == handle["uid"]
+
+
+def _submit_error(refusal: ApiRefused) -> Exception:
+    """What a refused creation means. A quota, missing rights and an overloaded server are waited for."""
+    if (
+        refusal.code in {httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY}
+        or "violates PodSecurity" in refusal.message
+    ):
+        error = SubmitError(f"{refusal}; correct the job's spark.kubernetes")
+        error.retryable = False
+        return error
+    return refusal
