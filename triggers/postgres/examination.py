@@ -225,7 +225,7 @@ async def _try_statements(table: WatchedTable, trial: Trial) -> list[Finding]:
     statement, arguments = trial(table)
     findings = [await _try(table, "select", statement, arguments, remedy=grant)]
     if not _failed(findings):
-        who_writes, given = _WHO_WRITES[table.options.mode]
+        who_writes, given = _WHO_WRITES.get(table.options.mode, ("SELECT", ()))
         remedy = "GRANT EXECUTE ON FUNCTION … TO " + quoted(role) + ", because rows could be lost without it"
         refused = await _try(table, "functions", who_writes, given, remedy=remedy)
         findings += [refused] if refused.level == "error" else []

@@ -90,7 +90,7 @@ def judge(
     """Judge the rows of the chunks, which ascend, by what the server shows now. `is_back`: its sequence stands below ours."""
     records, kept = _Records.of(chunks, present, witness), chunks[-1].marks
     is_back = is_back or bool(records.taken_back) or shows_a_loss(kept, now)
-    if kept.timeline == now.timeline != UNKNOWN_TIMELINE and not is_back:
+    if _is_of_one_timeline(kept, now) and not is_back:
         return Judgement(decision=Decision.SAME, fates=records.fates)
     fork = fork_of(kept, now)
     if fork is not None and any(_is_below(chunks[place], fork) for place in records.taken_back):
@@ -100,6 +100,18 @@ def judge(
     judgement = _healed(chunks, records, fork)
     unclear = [] if witness.kind is WitnessKind.UPDATE else _unclear(judgement)
     return replace(judgement, decision=Decision.BLOCKED, unclear=unclear) if unclear else judgement
+
+
+def _is_of_one_timeline(kept: ServerMarks, now: ServerMarks) -> bool:
+    """Return whether no promotion lies between these marks. Where the timeline is refused, a server that runs on has had none."""
+    if UNKNOWN_TIMELINE in {kept.timeline, now.timeline}:
+        return kept.boot == now.boot
+    return kept.timeline == now.timeline
+
+
+def is_another_timeline(before: int, now: int) -> bool:
+    """Return whether the timeline is known to have changed."""
+    return before != now and UNKNOWN_TIMELINE not in {before, now}
 
 
 def shows_a_loss(kept: ServerMarks, now: ServerMarks) -> bool:

@@ -14,7 +14,15 @@ import structlog
 from triggers.base import Finding, JsonObject, Position, StoredPosition
 from triggers.errors import SourceChanged
 from triggers.hosting import UNRESOLVED
-from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
+from triggers.postgres.history import (
+    Decision,
+    Judgement,
+    PresentRow,
+    RowFate,
+    is_another_timeline,
+    judge,
+    needs_examination,
+)
 from triggers.postgres.kept_history import IS_BACK, NEWEST_CHUNK
 from triggers.postgres.kept_rows import Chunk, ChunkWindow, Key, Milestone, ServerMarks, key_parts
 from triggers.postgres.progress import MemoryT, ReadProgress
@@ -65,7 +73,7 @@ class HistoryExamination(ABC, Generic[MemoryT]):
         newest = history.window.newest
         if newest is None or state.get(NEWEST_CHUNK) != history.window.last_number:
             # A rewind has dropped the chunks, or an older release has moved the position without one.
-            if state["timeline"] != now.timeline:
+            if is_another_timeline(state["timeline"], now.timeline):
                 self._add_change({"timeline": state["timeline"], "lsn": None, "decision": "unknown"}, now)
             history.begin(await self._baseline())
             return replace(self._progress.position(), silent=True)
@@ -96,7 +104,7 @@ class HistoryExamination(ABC, Generic[MemoryT]):
         else:
             self._restarted(judgement, now)
         table.history.is_back = False
-        if is_healed or kept.timeline != now.timeline:
+        if is_healed or is_another_timeline(kept.timeline, now.timeline):
             self._add_change(self._change(judgement, chunks), now)
         if is_healed:
             table.history.begin(await self._baseline())

@@ -19,7 +19,7 @@ SERVER: Final = f"""
 SELECT (SELECT system_identifier::text FROM pg_control_system()) AS system_identifier,
        ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::int AS timeline, pg_postmaster_start_time()::text AS boot,
        (pg_last_wal_replay_lsn() - '0/0')::int8 AS replayed, (pg_last_wal_receive_lsn() - '0/0')::int8 AS received, {_MOVING}
-"""
+"""  # noqa: S608
 """Which server a connection leads to: its identity, when it was started, and its marks. The statement fails on a standby."""
 
 MOVING_MARKS: Final = f"SELECT {_MOVING}"

@@ -184,7 +184,14 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         return self._log.poll(partial(self._examiner.current, self.check_again_every, self.examine_every), position)
 
     async def _poll_rows(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
-        unaltered, first = partial(_unaltered, self._examine, self.options.table), None
+        async def examine() -> None:
+            """Examine the table and continue with it. Raises if detection is no longer exact."""
+            table = await self._examiner.check_again(self.examine_every)
+            if self._reader is not None:
+                await self._reader.adopt(table.facts)
+                self._shared_rest.adopt(self._reader)
+
+        unaltered, first = partial(_unaltered, examine, self.options.table), None
         if self._reader is None and position is not None and position.state != BEGIN_NOW:
             self._reader, first = await resumed(self._mode, self._examiner.table, position)
         if self._reader is None:
@@ -203,7 +210,7 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         caught_up = False
         while not caught_up:
             if self._examiner.is_due(self._shared_rest.unchanged_at, self.check_again_every):
-                await self._examine()
+                await examine()
             batch = await unaltered(self._reader.poll)
             caught_up = batch.caught_up
             yield batch
@@ -223,13 +230,6 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
         return self._log is None and kept.state != BEGIN_NOW and self._mode.retold(kept, batch)
-
-    async def _examine(self) -> None:
-        """Examine the table and continue with it. Raises if detection is no longer exact."""
-        table = await self._examiner.check_again(self.examine_every)
-        if self._reader is not None:
-            await self._reader.adopt(table.facts)
-            self._shared_rest.adopt(self._reader)
 
 
 async def _unaltered(examine: Callable[[], Awaitable[None]], table: str, read: Callable[[], Awaitable[ReadT]]) -> ReadT:

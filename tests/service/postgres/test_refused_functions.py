@@ -24,7 +24,16 @@ ROLE = "managed"
 PLAIN = {"pg_function_is_visible", "pg_operator_is_visible", "pg_notify"}
 """Functions that only a configured `where`, and only a trigger of the table's owner, need. No server refuses them."""
 ESSENTIAL = {
-    "id": {"pg_backend_pid", "pg_postmaster_start_time", "pg_lock_status", "pg_get_expr"},
+    "id": {
+        "pg_backend_pid",
+        "pg_postmaster_start_time",
+        "pg_lock_status",
+        "pg_get_expr",
+        "pg_current_snapshot",
+        "pg_snapshot_xmin",
+        "pg_snapshot_xmax",
+        "has_column_privilege",
+    },
     "updated_at": {
         "pg_backend_pid",
         "pg_postmaster_start_time",
@@ -160,7 +169,8 @@ async def test_all_that_are_optional_may_be_missing_at_once(server: PostgresServ
             assert sorted(host.committed.ids) == all_ids(server, "id")
             [finding] = about_functions(host)
             assert "pg_control_system" in finding.message
-            assert "pg_current_wal_lsn and pg_walfile_name" in finding.message
+            assert "pg_current_wal_lsn" in finding.message
+            assert "pg_last_wal_replay_lsn and pg_walfile_name" in finding.message
             assert host.trigger is not None
             identity = dict(host.trigger.source_identity())
             assert identity["database_name"] == "postgres"

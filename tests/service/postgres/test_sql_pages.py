@@ -17,7 +17,7 @@ from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
 from triggers.postgres.catalog import LOCKS
 from triggers.postgres.id_selection import IdSelection
-from triggers.postgres.marks import mark_and_marks
+from triggers.postgres.marks import MARK_AND_MARKS
 from triggers.postgres.sql import ALIVE, SET_LIMITS, news_of
 from triggers.postgres.waiting_rows import statements
 
@@ -64,7 +64,7 @@ async def pages_of_mode_id(dsn: str, admin: asyncpg.Connection, writer: asyncpg.
         assert host.trigger is not None
         table = host.trigger._examiner.table
         select, probe = IdSelection(table, table.facts.drawn(table.options)).rows, RowsByIdReader.question(table)
-        assert sent == {SET_LIMITS, select.fresh, select.fresh_and_late, LOCKS, mark_and_marks(frozenset())}
+        assert sent == {SET_LIMITS, select.fresh, select.fresh_and_late, LOCKS, MARK_AND_MARKS}
         return [
             SqlPage(
                 name="id_new_rows",
@@ -92,7 +92,7 @@ async def pages_of_mode_id(dsn: str, admin: asyncpg.Connection, writer: asyncpg.
                 when="Both modes, once in every poll that read a row, gives a gap up or writes a position. A part of it is sent every ten seconds"
                 " for all tables that are probed together. $1 are the oids of the tables, their partitions and sequences. The"
                 " mark changes when one of them is altered. The positions in the WAL tell later whether the history of the server went back.",
-                statement=mark_and_marks(frozenset()),
+                statement=MARK_AND_MARKS,
             ),
             SqlPage(
                 name="id_probe",
@@ -112,7 +112,7 @@ async def pages_of_mode_updated_at(dsn: str, admin: asyncpg.Connection) -> list[
         assert host.trigger is not None
         table = host.trigger._examiner.table
         select, probe = statements(table, where=table.options.where), RowsByUpdateReader.question(table)
-        assert sent == {SET_LIMITS, ALIVE, select.new_places, select.rows, mark_and_marks(frozenset())}
+        assert sent == {SET_LIMITS, ALIVE, select.new_places, select.rows, MARK_AND_MARKS}
         return [
             SqlPage(
                 name="updated_at_open_transactions",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from triggers.base import Finding
+from triggers.postgres.history import is_another_timeline
 from triggers.postgres.log.checks import judge_log
 from triggers.postgres.log.statements import IDENTITIES, PUBLISHED
 from triggers.postgres.watched_table import WatchedTable
@@ -52,7 +53,7 @@ class LogNotes:
 
     def compare_timeline(self, before: int, now: int) -> None:
         """Note a failover, or a restore to a new timeline."""
-        if before != now:
+        if is_another_timeline(before, now):
             message = (
                 f"the server's timeline changed from {before} to {now}: what was reported is recognized in the slot"
             )

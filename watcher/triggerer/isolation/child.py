@@ -95,6 +95,14 @@ def _end_with_host() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
+def _wake(trigger: BaseEventTrigger[Any, Any] | None) -> None:
+    if isinstance(trigger, IncrementalTrigger):
+        try:
+            trigger.wake()
+        except Exception as error:  # noqa: BLE001  a lost hint only delays the poll by an interval
+            structlog.get_logger().warning("watcher.wake_failed", error=str(error))
+
+
 class Conversation:
     """Answers the requests of one host. `stopping`: the host sent `stop` and needs no answer any more."""
 
@@ -150,7 +158,7 @@ class Conversation:
                     case {"do": "begin"}:
                         self._begin(frame)
                     case {"do": "wake"}:
-                        self._wake()
+                        _wake(getattr(self, "_trigger", None))
                     case {"do": "stop"}:
                         self.stopping = True
                         self._tasks.cancel_scope.cancel()
@@ -185,14 +193,6 @@ class Conversation:
         while True:
             self._wire.send({"alive": True})
             await anyio.sleep(seconds)
-
-    def _wake(self) -> None:
-        trigger = getattr(self, "_trigger", None)
-        if isinstance(trigger, IncrementalTrigger):
-            try:
-                trigger.wake()
-            except Exception as error:  # noqa: BLE001  a lost hint only delays the poll by an interval
-                structlog.get_logger().warning("watcher.wake_failed", error=str(error))
 
     def _on_lost_error(self, loop: asyncio.AbstractEventLoop, context: Mapping[str, Any]) -> None:
         """End the child if a task that nobody awaits died: what it did for the trigger is not done any more."""
