@@ -104,11 +104,13 @@ class TriggerEvent:
     """One asset event to be. `payload` is merged into the event's `extra` after `watcher`, `event_id`, `count` and `watermark`.
 
     `count` is the number of items (files, rows) the payload stands for. `watermark` is `{"from": …, "to": …}`.
+    `partition_key` is what all its items have in common: 1 to 250 characters, not blank; None: nothing.
     """
 
     count: int
     watermark: JsonObject
     payload: JsonObject
+    partition_key: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -257,10 +259,7 @@ class BaseEventTrigger(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], A
 
 
 class IncrementalTrigger(RestingTrigger, BaseEventTrigger[OptionsT, ClientT]):
-    """A trigger that polls: authors write `poll`; this class owns the loop, its interval with jitter and the deadline.
-
-    `wake` ends the pause between two polls, for a source that says by itself that something may be new.
-    """
+    """A trigger that polls: authors write `poll`; this class owns the loop, its pauses (`wake` ends one) and the deadline."""
 
     @property
     @abstractmethod

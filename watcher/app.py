@@ -43,6 +43,7 @@ from watcher.serving.api.app import create_probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
+from watcher.serving.sign_in_links import show_link
 from watcher.serving.web import create_app
 from watcher.submit.base import Addresses
 from watcher.triggerer.clients import Clients
@@ -178,6 +179,7 @@ class DaemonRooms:
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
                     log.info("daemon.started", roles=sorted(self.options.roles), pid=host.process.pid, url=url)
+                    await show_link(host.database, settings, url)
                     await signals.receive()
                     host.health.waits_for = "this process is being stopped; ask another one"
                     self._stopping.set()

@@ -2,7 +2,7 @@
 
 Tokens are stored as hashes, shown once, and valid until they expire or are revoked. A session ends with its token, by
 itself after eight hours, or when its user signs out. A session's id is as good as its token while it lasts, so it is
-stored as a hash only.
+stored as a hash only. A sign-in link has a token that no request is accepted with, and that is exchanged for another once.
 """
 
 from __future__ import annotations
@@ -89,12 +89,7 @@ async def create(
     if expires_in is not None and not 0 < expires_in <= LONGEST_LIFE:
         raise InvalidValue(f"a token lives for 1 to {LONGEST_LIFE} seconds; choose another time")
     token = f"aw_{secrets.token_urlsafe(32)}"
-    token_id = str(uuid.uuid4())
-    row = {"id": token_id, "subject": subject, "role": role, "name": name, "lifetime_seconds": expires_in}
-    times: dict[str, Any] = {"created_at": database_now()}
-    if expires_in is not None:
-        times["expires_at"] = database_time_in(float(expires_in))
-    await connection.execute(insert(api_token).values(token_hash=digest(token), **row, **times))
+    token_id = await _insert(connection, digest(token), subject, role, name=name, expires_in=expires_in)
     stored = await get(connection, token_id)
     return CreatedToken(
         token=token,
@@ -106,6 +101,18 @@ async def create(
         expires_at=stored.expires_at,
         last_used_at=stored.last_used_at,
     )
+
+
+async def _insert(
+    connection: AsyncConnection, token_hash: str, subject: str, role: str, *, name: str | None, expires_in: int | None
+) -> str:
+    token_id = str(uuid.uuid4())
+    row = {"id": token_id, "subject": subject, "role": role, "name": name, "lifetime_seconds": expires_in}
+    times: dict[str, Any] = {"created_at": database_now()}
+    if expires_in is not None:
+        times["expires_at"] = database_time_in(float(expires_in))
+    await connection.execute(insert(api_token).values(token_hash=token_hash, **row, **times))
+    return token_id
 
 
 async def get(connection: AsyncConnection, token_id: str) -> Token:
@@ -210,3 +217,37 @@ async def identify_session(connection: AsyncConnection, session_id: str) -> Iden
 async def end_session(connection: AsyncConnection, session_id: str) -> None:
     """End a session in every process; one that is already over stays so."""
     await connection.execute(delete(api_session).where(_s.id_hash == digest(session_id)))
+
+
+LINK_LIFETIME: Final = timedelta(minutes=5)
+_LINK: Final = "sign-in link"
+"""The name of a link's token, and of the token that it is exchanged for."""
+_REDEEMED: Final = (
+    update(api_token)
+    .where(_t.token_hash == bindparam("b_hash"), is_valid())
+    .values(revoked_at=database_now())
+    .returning(_t.subject, _t.role)
+)
+
+
+async def create_link(connection: AsyncConnection, subject: str, role: str) -> str:
+    """Make the secret of a link with which a browser can sign in once, within five minutes."""
+    secret = secrets.token_urlsafe(32)
+    lifetime = int(LINK_LIFETIME.total_seconds())
+    await _insert(connection, _link_digest(secret), subject, role, name=_LINK, expires_in=lifetime)
+    return secret
+
+
+async def redeem_link(connection: AsyncConnection, secret: str) -> Identity | None:
+    """Use up a link and make the token for its session; None if it is unknown, used or expired."""
+    row = (await connection.execute(_REDEEMED, {"b_hash": _link_digest(secret)})).one_or_none()
+    if row is None:
+        return None
+    lifetime = int(SESSION_LIFETIME.total_seconds())
+    made = await create(connection, row.subject, row.role, name=_LINK, expires_in=lifetime)
+    return Identity(token_id=made.id, subject=made.subject, role=made.role)
+
+
+def _link_digest(secret: str) -> str:
+    """Return another digest than a token's, so that a link's secret is none."""
+    return digest(f"{_LINK} {secret}")

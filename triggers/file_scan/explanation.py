@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, ItemState
+from triggers.file_scan.options import FileOptions
 from triggers.file_scan.state import ScanState, text_of
-from triggers.file_scan.trigger import FileOptions
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, length_of
 
 

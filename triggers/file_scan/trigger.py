@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-import re
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from typing import Annotated, Any, ClassVar, Final, Generic, Literal, Self, TypeVar
+from datetime import timedelta
+from typing import ClassVar, Final, Generic, TypeVar
 
 import anyio
 import structlog
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.base import (
-    BaseOptions,
     ClientT,
     Finding,
     IncrementalTrigger,
@@ -31,75 +28,14 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.matching import Matcher
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.survey import Unmatched
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
 from triggers.hosting import SharedPollTrigger
-from triggers.options import BatchOptions, Duration, parse_time
-
-
-def _parse_start(value: Any) -> Any:
-    if not isinstance(value, str | datetime) or value in ("now", "all"):
-        return value
-    try:
-        return parse_time(value)
-    except ValueError:
-        raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
-
-
-class FileBatch(BatchOptions):
-    max_files: int = Field(default=1000, ge=1)
-    """The most files that one event names."""
-
-
-class FileOptions(BaseOptions):
-    match: str | None = Field(default=None, min_length=1)
-    regex: str | None = Field(default=None, min_length=1)
-    interval: Duration = Field(default=timedelta(seconds=10), gt=timedelta(0))
-    start: Annotated[Literal["now", "all"] | datetime, BeforeValidator(_parse_start)] = "now"
-    mode: Literal["window", "strict"] = "window"
-    lateness: Duration = timedelta(hours=24)
-    forget_after: Duration = timedelta(days=7)
-    min_age: Duration = timedelta(0)
-    min_size: int = Field(default=0, ge=0)
-    batch: FileBatch = FileBatch()
-    on_bad_row: Literal["stop", "report"] = "stop"
-
-    @field_validator("match", "regex")
-    @classmethod
-    def _compiles(cls, value: str | None, info: ValidationInfo) -> str | None:
-        try:
-            Matcher.of(
-                match=value if info.field_name == "match" else None, regex=value if info.field_name == "regex" else None
-            )
-        except re.error as error:
-            raise ValueError(f"is no valid pattern ({error}); correct it") from None
-        return value
-
-    @model_validator(mode="after")
-    def _fits_together(self) -> Self:
-        if self.match is not None and self.regex is not None:
-            raise ValueError("match and regex exclude each other; remove one")
-        if self.mode == "window" and self.min_age >= self.lateness:
-            raise ValueError(
-                "min_age must be below lateness, else files are forgotten before they are old enough; change one"
-            )
-        return self
-
-    @property
-    def matcher(self) -> Matcher:
-        return Matcher.of(match=self.match, regex=self.regex)
-
-    @property
-    def start_from(self) -> Start:
-        return self.start if isinstance(self.start, str) else moment_of(self.start)
-
-    def algorithm(self) -> Algorithm:
-        return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))
-
+from triggers.options import parse_time
 
 SILENCE: Final = 10.0
 """Seconds between two log lines about the progress of a long scan, such as the first one of a large source."""
@@ -138,6 +74,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
         super().__init__(options, client, context)
         self._matcher = options.matcher
         self._unmatched = Unmatched()
+        self._keys = FolderKeys(partition=options.partition)
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -174,7 +111,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return self._unmatched.findings
+        return [*self._unmatched.findings, *self._keys.findings]
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
@@ -258,10 +195,14 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         batch = self.options.batch
-        described = [version.describe() for version in step.versions if version.fault is None]
-        sizes = (len(json.dumps(file)) + 2 for file in described)
-        for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
-            yield TriggerEvent(count=len(files), watermark=step.watermark, payload={"files": files})
+        for key, versions in self._keys.grouped(
+            (each for each in step.versions if each.fault is None), lambda version: self.options.name_below(version.key)
+        ):
+            described = [version.describe() for version in versions]
+            sizes = (len(json.dumps(file)) + 2 for file in described)
+            for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
+                payload = {"files": files}
+                yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)
 
 
 class UnnamedFile(ConfigurationError):

@@ -12,7 +12,7 @@ from triggers.base import StoredPosition
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation, cannot_tell, outside
 from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
-from triggers.file_scan.trigger import FileOptions
+from triggers.file_scan.options import FileOptions
 from triggers.local_folder.folder import clock, file_at, shown_path
 
 

@@ -16,8 +16,9 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
+from triggers.file_scan.options import FileOptions
 from triggers.file_scan.survey import Survey
-from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
+from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
 from triggers.local_folder.explanation import explain_local_file, named
 from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked

@@ -15,8 +15,9 @@ from pydantic import BaseModel, Field, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
+from triggers.file_scan.options import FileOptions
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.trigger import FileOptions, NewFiles, QuietPoll
+from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import Moment, ScanPage
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
@@ -48,6 +49,9 @@ class S3NewFilesOptions(FileOptions):
                 "directory buckets do not list in key order, so that new files would be missed; use another bucket"
             )
         return value
+
+    def name_below(self, key: str) -> str:
+        return key.removeprefix(self.prefix)
 
     def name_item(self, item: str) -> Explanation:
         return named(item, self.bucket, self.prefix)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from triggers.base import Finding
+from triggers.file_scan.options import FileOptions
 from triggers.file_scan.survey import Survey
-from triggers.file_scan.trigger import FileOptions
 from triggers.file_scan.versions import NOT_SELECTED
 from triggers.s3.failures import S3Refused
 from triggers.s3.listing import S3Client

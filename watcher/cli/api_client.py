@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
@@ -19,6 +19,8 @@ _CODES: Final[Mapping[int, ExitCode]] = {
     422: ExitCode.USAGE,
     400: ExitCode.USAGE,
 }
+NewLink: TypeAlias = Callable[[str, str | None], Awaitable[str]]
+"""Makes a link with which a browser signs in once, in a role, to go on to the page at an address below the root."""
 _PAGE: Final = 100
 _UNAUTHORIZED, _UNAVAILABLE = 401, 503
 
@@ -26,10 +28,12 @@ _UNAUTHORIZED, _UNAVAILABLE = 401, 503
 class ApiClient:
     """A client of the REST API. Every refusal becomes a `CommandFailed` with the API's own sentence."""
 
-    def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None) -> None:
+    def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None, link: NewLink | None = None) -> None:
         self.client = client
         self.logs_here = logs_here
         """The folder of log files when no daemon serves them, else None."""
+        self.link = link
+        """None: nobody has to sign in, or this account may not make links."""
 
     async def get(self, path: str, **query: Any) -> Any:
         return (await self.send("GET", path, query=query)).json()
@@ -68,14 +72,18 @@ class ApiClient:
 
 
 @asynccontextmanager
-async def remote(url: str, token: str | None) -> AsyncIterator[ApiClient]:
-    """Open a client of the daemon at `url`."""
+async def remote(url: str, token: Callable[[], str] | None, link: NewLink | None = None) -> AsyncIterator[ApiClient]:
+    """Open a client of the daemon at `url`. `token` is called for each request."""
     import httpx  # noqa: PLC0415  see watcher.cli
 
-    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    def signed(request: httpx.Request) -> httpx.Request:
+        if token is not None:
+            request.headers["Authorization"] = f"Bearer {token()}"
+        return request
+
     is_secure = url.startswith("https:")  # else the authorities' certificates, which take long to read, are of no use
-    async with httpx.AsyncClient(base_url=url, headers=headers, timeout=60, verify=is_secure) as client:
-        yield ApiClient(client)
+    async with httpx.AsyncClient(base_url=url, auth=signed, timeout=60, verify=is_secure) as client:
+        yield ApiClient(client, link=link)
 
 
 def check(answer: httpx.Response) -> None:

@@ -6,6 +6,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,8 +18,8 @@ from store.processes.file_locks import is_held
 from watcher.cli.api_client import ApiClient, remote
 from watcher.cli.failures import CommandFailed, Commands, ExitCode
 from watcher.cli.output import Form, JsonOption, OutputOption, Show
-from watcher.host.home import address, lock_path
-from watcher.host.machine import url_here
+from watcher.host.home import address, known_secret, lock_path
+from watcher.host.machine import account, url_here
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -114,14 +115,15 @@ def _printing(output: OutputOption = None, as_json: JsonOption = False) -> None:
 @asynccontextmanager
 async def _connected(config: Path, url: str | None, token: str | None) -> AsyncIterator[ApiClient]:
     """Open the API of the named daemon, of the one that runs here, or else of the configured database."""
-    async with remote(url, token) if url is not None else _of_configuration(config, token) as api:
+    given = None if token is None else lambda: token
+    async with remote(url, given) if url is not None else _of_configuration(config, given) as api:
         yield api
 
 
-def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextManager[ApiClient]:
+def _of_configuration(path: Path, token: Callable[[], str] | None) -> AbstractAsyncContextManager[ApiClient]:
     """Open the API of the daemon that runs here, else an API in this process.
 
-    A running daemon needs nothing but the settings of the present file.
+    A running daemon needs nothing but the settings of the present file. Whoever may read its home needs no token.
     """
     settings = load_settings(path)
     if not is_held(lock_path(settings.home)):
@@ -131,7 +133,30 @@ def _of_configuration(path: Path, token: str | None) -> AbstractAsyncContextMana
     url = url_here(settings.api.host, settings.api.port) if settings.api.port else address(settings.home)
     if url is None:
         raise CommandFailed("the daemon does not listen yet; ask again in a moment")
-    return remote(url, token)
+    owner = _token_of_owner(settings)
+    return remote(url, token or owner, None if owner is None else partial(_new_link, settings, url))
+
+
+def _token_of_owner(settings: Settings) -> Callable[[], str] | None:
+    """Return what makes tokens from the secret of the daemon that runs here; None if it needs none, or if this account may not."""
+    if settings.api.auth == "none":
+        return None
+    secret = known_secret(settings.home) if settings.api.secret is None else None
+    if settings.api.secret is not None:
+        secret = settings.api.secret[0].get_secret_value().encode()
+    if secret is None:
+        return None
+    from watcher.serving import owner_tokens  # noqa: PLC0415  see watcher.cli
+
+    return partial(owner_tokens.issue, secret, account())
+
+
+async def _new_link(settings: Settings, url: str, role: str, following: str | None) -> str:
+    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher.serving.sign_in_links import new_link  # noqa: PLC0415
+
+    async with opened_database(settings) as database:
+        return await new_link(database, settings.api.base_url or url, role, following)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:

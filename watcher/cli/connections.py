@@ -13,11 +13,12 @@ from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
 from watcher.cli.api_client import ApiClient
-from watcher.cli.database import account, opened_database
+from watcher.cli.database import opened_database
 from watcher.configuration.sources import control, open_sources
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host import logs
 from watcher.host.home import make_home
+from watcher.host.machine import account
 from watcher.host.metadata import logs_directory, open_backend
 from watcher.serving.api import create_app
 from watcher.serving.api.context import (

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
@@ -16,14 +14,6 @@ from watcher.host.metadata import connections_to_database, database_url
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""
-
-
-def account() -> str:
-    """Return the actor for the audit when access to the database is all the permission needed."""
-    try:
-        return f"cli:{getpass.getuser()}"
-    except (KeyError, OSError):  # a container's account needs no entry in /etc/passwd
-        return f"cli:{os.getuid()}"
 
 
 @asynccontextmanager

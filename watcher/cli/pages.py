@@ -1,8 +1,8 @@
-"""`watcher open`: the web page of a thing, in a browser."""
+"""`watcher open`, the web page of a thing in a browser, and `watcher sign-in-link`."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
@@ -21,12 +21,35 @@ async def _open(
     show: Show,
     name: Annotated[str | None, typer.Argument(help="A watcher, an asset or a job; default: the overview.")] = None,
 ) -> None:
-    """Open the web page of a watcher, an asset or a job in a browser, and print its address."""
+    """Open the web page of a watcher, an asset or a job in a browser, signed in where the daemon runs here, and print its address."""
+    _refuse_without_daemon(api)
+    page = "" if name is None else await _page(api, name)
+    url = str(api.client.base_url).rstrip("/") + "/" + page
+    is_open = _browse(url if api.link is None else await api.link("admin", f"/{page}"))
+    show({"url": url, "opened": is_open}, lambda: url)
+
+
+@command(top, "sign-in-link")
+async def _sign_in_link(
+    api: ApiClient,
+    show: Show,
+    role: Annotated[Literal["viewer", "operator", "admin"], typer.Option(help="What the browser may do.")] = "admin",
+) -> None:
+    """Print a link with which a browser signs in, once and within five minutes. Only where the daemon's home can be read."""
+    _refuse_without_daemon(api)
+    if api.link is None:
+        raise CommandFailed(
+            "no link was made: with `auth: none` nobody signs in, and else links are made by the account of the daemon's "
+            "home, without --url",
+            ExitCode.USAGE,
+        )
+    link = await api.link(role, None)
+    show({"url": link}, lambda: link)
+
+
+def _refuse_without_daemon(api: ApiClient) -> None:
     if api.logs_here is not None:
         raise CommandFailed("no daemon runs here to show pages; start `watcher run`, or give --url")
-    url = str(api.client.base_url).rstrip("/") + "/" + ("" if name is None else await _page(api, name))
-    is_open = _browse(url)
-    show({"url": url, "opened": is_open}, lambda: url)
 
 
 def _browse(url: str) -> bool:

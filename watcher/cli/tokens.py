@@ -164,7 +164,7 @@ async def _chosen(connection: AsyncConnection, token_id: str | None, subject: st
 
 async def _record(connection: AsyncConnection, action: str, changed: Token, **detail: Any) -> None:
     from store.processes import audit  # noqa: PLC0415  see watcher.cli
-    from watcher.cli.database import account  # noqa: PLC0415
+    from watcher.host.machine import account  # noqa: PLC0415
 
     detail = {"id": changed.id, **detail}
     await audit.record(connection, account(), f"token.{action}", changed.subject, detail)

@@ -20,6 +20,7 @@ from watcher.probe import ADDRESS
 SHORTEST_SECRET: Final = 32
 _NEWEST_EVENT: Final = "newest_event"
 _PROCESS: Final = "process"
+_KEY_FILE: Final = "secret"
 _OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 _MISREAD = frozenset(":,#*?[]{}\\")
 """Characters that a home may not have: jobs get files of it by PYTHONPATH, Spark's lists, and --py-files with wildcards."""
@@ -67,7 +68,7 @@ class Home:
 
         Raises `StartRefused` for a key that is too short, or that other accounts may read.
         """
-        path = self.folder / "secret"
+        path = self.folder / _KEY_FILE
         with refusing_os_errors(f"{path} cannot be read"):
             text = _made_once(path, lambda: secrets.token_hex(64))
         try:
@@ -80,6 +81,14 @@ class Home:
             )
         check_private(path, f"chmod 600 {path}, or remove it, and another one is made")
         return secret
+
+
+def known_secret(folder: Path) -> bytes | None:
+    """Return the key of a home's daemon, if it has made one and this account may read it."""
+    try:
+        return bytes.fromhex((folder / _KEY_FILE).read_text(encoding="utf-8").strip()) or None
+    except (OSError, ValueError):
+        return None
 
 
 def settings_path(folder: Path) -> Path:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import getpass
 import os
 import resource
 from collections.abc import Iterator
@@ -92,6 +93,14 @@ def program_version() -> str:
         return version("asset-watcher")
     except PackageNotFoundError:
         return "unknown"
+
+
+def account() -> str:
+    """Return the actor for the audit when access to the database is all the permission needed."""
+    try:
+        return f"cli:{getpass.getuser()}"
+    except (KeyError, OSError):  # a container's account needs no entry in /etc/passwd
+        return f"cli:{os.getuid()}"
 
 
 def url_here(host: str, port: int) -> str:

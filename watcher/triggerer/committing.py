@@ -19,7 +19,7 @@ from store.detection.events import NewEvent
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.detection.sketches import NO_SKETCH, sketch_of
-from store.values import to_json
+from store.values import check_partition_key, to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
 from watcher.host.metrics import Metrics
@@ -172,6 +172,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         trace_id=secrets.token_hex(16),
         event_id=event_id,
         source_watcher=hosted.name,
+        partition_key=None if event.partition_key is None else check_partition_key(event.partition_key),
         sketch_low=sketch.low,
         sketch_high=sketch.high,
         sketch_bits=sketch.bits,

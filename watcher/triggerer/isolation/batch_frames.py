@@ -80,6 +80,7 @@ def _check_batch(batch: object) -> None:
         check_type(event, TriggerEvent, "an event of a batch")
         check_type(event.count, int, "the `count` of an event")
         check_type(event.payload, Mapping, "the `payload` of an event")
+        check_type(event.partition_key, str | None, "the `partition_key` of an event")
     for finding in batch.findings or ():
         check_type(finding, Finding, "a finding of a batch")
     for item in (*batch.rejected, *batch.settled):
@@ -114,7 +115,7 @@ def _event_parts(events: Iterable[TriggerEvent], limits: BatchLimits, total: int
     part: list[bytes] = []
     size = 0
     for event in events:
-        text = encode([event.count, event.watermark, event.payload])
+        text = encode([event.count, event.watermark, event.payload, event.partition_key])
         total += len(text)
         limits.check_bytes(total)
         part.append(text)
@@ -200,8 +201,10 @@ class Parts:
             self._insert.update(zip(numbers[::2], numbers[1::2], strict=True))
             self._delete += members
             self._chunks.update((int(number), b64decode(data)) for number, data in part.get("chunks", []))
-            for count, watermark, payload in part.get("events", []):
-                self._events.append(TriggerEvent(count=count, watermark=watermark, payload=payload))
+            self._events += [
+                TriggerEvent(count=count, watermark=watermark, payload=payload, partition_key=key)
+                for count, watermark, payload, key in part.get("events", [])
+            ]
         except (TypeError, ValueError, AttributeError) as error:
             raise BrokenFrame(f"a part is malformed: {error}") from None
         if "events" in part or "chunks" in part:

@@ -15,7 +15,7 @@ from starlette.types import Scope
 from store.processes import tokens
 from store.processes.tokens import Identity
 from watcher.host.loops import keep_going
-from watcher.serving import try_tokens
+from watcher.serving import owner_tokens, try_tokens
 from watcher.serving.api.context import ApiContext, Context, of_app
 from watcher.serving.api.sign_in.sign_ins import REFUSED, optional_write, refused_token
 from watcher.serving.api.streams.open_streams import MayListen
@@ -91,6 +91,9 @@ async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthoriza
     known = context.sign_in.known_tokens.get(bearer.credentials, monotonic())
     if known is not None:
         return known
+    account = owner_tokens.account_of(context.sign_in.secrets, bearer.credentials)
+    if account is not None:
+        return Identity(token_id="", subject=account, role=tokens.ROLES[-1])
     asked_at = monotonic()
     async with context.database.reading() as connection:
         identity = await tokens.identify(connection, bearer.credentials)
@@ -142,7 +145,8 @@ async def _is_signed_in(request: Request, context: ApiContext, bearer: HTTPAutho
     session_id = context.sign_in.site.session_id(request.headers)
     async with keep_going("api.sign_in_unknown"), context.database.reading() as connection:
         if bearer is not None:
-            return await tokens.identify(connection, bearer.credentials) is not None
+            owner = owner_tokens.account_of(context.sign_in.secrets, bearer.credentials, may_be_over=True)
+            return owner is not None or await tokens.identify(connection, bearer.credentials) is not None
         return session_id is not None and await tokens.identify_session(connection, session_id) is not None
     return True
 

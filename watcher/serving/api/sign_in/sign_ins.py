@@ -25,12 +25,17 @@ from watcher.serving.api.sign_in.same_site import LOOPBACK_COOKIE
 _OPTIONAL_WRITE_TIMEOUT: Final = 1.0
 """Seconds that a request waits for a write that its answer does not depend on."""
 REFUSED: Final = "Invalid token: it is unknown, revoked or expired; create a new one with `watcher token create`"
+REFUSED_LINK: Final = (
+    "The link was used before, or is older than five minutes; make a new one with `watcher sign-in-link`"
+)
 
 log = structlog.get_logger()
 
 
-async def begin_session(request: Request, context: ApiContext, token: str) -> str:
+async def begin_session(request: Request, context: ApiContext, secret: str, *, of_link: bool = False) -> str:
     """Begin a session, end the browser's previous one, and return the `Set-Cookie` header.
+
+    `secret` is a token, or that of a link, which is used up.
 
     Raise 421 or 403 for a page of another site, which would sign its visitors in as somebody else, 403 or 429 for a refused
     token, and 403 where the browser would not keep the cookie.
@@ -45,14 +50,14 @@ async def begin_session(request: Request, context: ApiContext, token: str) -> st
         )
     session_id = None
     async with context.database.transaction() as connection:
-        identity = await tokens.identify(connection, token)
+        identity = await (tokens.redeem_link if of_link else tokens.identify)(connection, secret)
         if identity is not None:
             await tokens.end_session(connection, context.sign_in.site.session_id(request.headers) or "")
             session_id = await tokens.begin_session(connection, identity.token_id)
             detail = {"token_id": identity.token_id}
             await audit.record(connection, identity.subject, "session.begin", identity.subject, detail)
     if session_id is None:
-        raise await refused_token(request, context, REFUSED)
+        raise await refused_token(request, context, REFUSED_LINK if of_link else REFUSED)
     return _cookie(request, context, session_id, tokens.SESSION_LIFETIME.total_seconds())
 
 

@@ -1,4 +1,4 @@
-"""The page to sign in with a token, and signing out."""
+"""The page to sign in with a token or a link, and signing out."""
 
 from __future__ import annotations
 
@@ -15,21 +15,29 @@ from watcher.serving.web.rendering import plain_page
 
 router = APIRouter(include_in_schema=False)
 _LONGEST_ADDRESS = 2000
+_LONGEST_LINK = 100
 
 
 @router.get("/sign-in")
-async def sign_in_page(request: Request, next_page: Annotated[str, Query(alias="next")] = "") -> Response:
-    return plain_page(request, "sign_in.html", following=next_page[:_LONGEST_ADDRESS], sentence=None)
+async def sign_in_page(
+    request: Request, next_page: Annotated[str, Query(alias="next")] = "", link: str = ""
+) -> Response:
+    """Show the form. A link is used up by the form behind it: programs that only look at addresses must not do so."""
+    return plain_page(
+        request, "sign_in.html", following=next_page[:_LONGEST_ADDRESS], link=link[:_LONGEST_LINK], sentence=None
+    )
 
 
 @router.post("/sign-in")
 async def sign_in(request: Request, context: Context, form: Form) -> Response:
-    """Sign in and redirect to the requested page. After a refused token, show the form again."""
+    """Sign in and redirect to the requested page. After a refused token or link, show the form for a token."""
     following = form.text("next", "")[:_LONGEST_ADDRESS]
     try:
-        cookie = await begin_session(request, context, form.text("token").strip())
+        link = form.text("link", "").strip()
+        cookie = await begin_session(request, context, link or form.text("token").strip(), of_link=bool(link))
     except HTTPException as error:
-        return plain_page(request, "sign_in.html", status=error.status_code, following=following, sentence=error.detail)
+        again = {"following": following, "link": "", "sentence": error.detail}
+        return plain_page(request, "sign_in.html", status=error.status_code, **again)
     answer = RedirectResponse(_ours(request, following), 303)
     answer.headers["Set-Cookie"] = cookie
     return answer

@@ -1,0 +1,81 @@
+"""The options that all triggers of files have."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+
+from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.partitions import Partition
+from triggers.file_scan.state import Start
+from triggers.file_scan.versions import length_of, moment_of
+from triggers.options import BaseOptions, BatchOptions, Duration, parse_time
+
+
+def _parse_start(value: Any) -> Any:
+    if not isinstance(value, str | datetime) or value in ("now", "all"):
+        return value
+    try:
+        return parse_time(value)
+    except ValueError:
+        raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
+
+
+class FileBatch(BatchOptions):
+    max_files: int = Field(default=1000, ge=1)
+    """The most files that one event names."""
+
+
+class FileOptions(BaseOptions):
+    match: str | None = Field(default=None, min_length=1)
+    regex: str | None = Field(default=None, min_length=1)
+    interval: Duration = Field(default=timedelta(seconds=10), gt=timedelta(0))
+    start: Annotated[Literal["now", "all"] | datetime, BeforeValidator(_parse_start)] = "now"
+    mode: Literal["window", "strict"] = "window"
+    lateness: Duration = timedelta(hours=24)
+    forget_after: Duration = timedelta(days=7)
+    min_age: Duration = timedelta(0)
+    min_size: int = Field(default=0, ge=0)
+    batch: FileBatch = FileBatch()
+    on_bad_row: Literal["stop", "report"] = "stop"
+    partition: Partition | None = None
+
+    @field_validator("match", "regex")
+    @classmethod
+    def _compiles(cls, value: str | None, info: ValidationInfo) -> str | None:
+        try:
+            Matcher.of(
+                match=value if info.field_name == "match" else None, regex=value if info.field_name == "regex" else None
+            )
+        except re.error as error:
+            raise ValueError(f"is no valid pattern ({error}); correct it") from None
+        return value
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> Self:
+        if self.match is not None and self.regex is not None:
+            raise ValueError("match and regex exclude each other; remove one")
+        if self.mode == "window" and self.min_age >= self.lateness:
+            raise ValueError(
+                "min_age must be below lateness, else files are forgotten before they are old enough; change one"
+            )
+        return self
+
+    def name_below(self, key: str) -> str:
+        """Return what the patterns see of a file: its key below the watched place."""
+        return key
+
+    @property
+    def matcher(self) -> Matcher:
+        return Matcher.of(match=self.match, regex=self.regex)
+
+    @property
+    def start_from(self) -> Start:
+        return self.start if isinstance(self.start, str) else moment_of(self.start)
+
+    def algorithm(self) -> Algorithm:
+        return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))

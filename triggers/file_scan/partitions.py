@@ -1,0 +1,141 @@
+"""Partition keys of files, from the names of the folders that they are in.
+
+`"dt={dt}"` gives `2026-11-20` for `dt=2026-11-20/orders.csv`. Named parts, `{day: "dt={}", region: "region={}"}`, are sought each
+by itself, and joined by `|` in this order.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Annotated, Final, TypeAlias, TypeVar
+
+from pydantic import AfterValidator
+
+from triggers.base import Finding
+
+LONGEST: Final = 250
+"""The most characters of a key."""
+_PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
+ItemT = TypeVar("ItemT")
+
+
+@dataclass(frozen=True)
+class FolderTemplate:
+    """A template for consecutive folders, each of which it matches as a whole. Raises ValueError for one without a placeholder."""
+
+    text: str
+
+    def __post_init__(self) -> None:
+        rest = _PLACEHOLDER.sub("", self.text)
+        if rest == self.text or "{" in rest or "}" in rest:
+            raise ValueError(
+                f"`{self.text}` has no place for a value; write it like `dt={{dt}}`, with the value in braces"
+            )
+        if not all(self.text.split("/")):
+            raise ValueError(f"`{self.text}` names an empty folder; leave out the `/` at its ends, and double ones")
+
+    @property
+    def places(self) -> int:
+        """The number of its placeholders."""
+        return len(_PLACEHOLDER.findall(self.text))
+
+    def values(self, folders: Sequence[str]) -> Sequence[str] | None:
+        """The values of the first folders that match, in the template's order; None where none do."""
+        patterns = [_expression(folder) for folder in self.text.split("/")]
+        for first in range(len(folders) - len(patterns) + 1):
+            matches = [each.fullmatch(folder) for each, folder in zip(patterns, folders[first:], strict=False)]
+            if all(matches):
+                return [value for match in matches if match for value in match.groups()]
+        return None
+
+
+def _expression(folder: str) -> re.Pattern[str]:
+    literals = _PLACEHOLDER.split(folder)[::2]  # the others are the placeholders' names
+    return re.compile("(.*?)".join(map(re.escape, literals)), re.DOTALL)
+
+
+def _checked(partition: str | Mapping[str, str]) -> str | Mapping[str, str]:
+    if isinstance(partition, str):
+        FolderTemplate(partition)
+    elif not partition:
+        raise ValueError('has no parts; name some, as in {day: "dt={}"}, or leave it out')
+    else:
+        for name, template in partition.items():
+            if FolderTemplate(template).places != 1:
+                raise ValueError(f"the part {name} has several places for a value; give each part one, as in `dt={{}}`")
+    return partition
+
+
+Partition: TypeAlias = Annotated[str | dict[str, str], AfterValidator(_checked)]
+"""What the YAML says of a watcher's partition keys."""
+
+
+@dataclass(kw_only=True)
+class FolderKeys:
+    """Gives files their partition keys, and remembers those that have none since the watcher's start."""
+
+    partition: str | Mapping[str, str] | None
+    without: int = 0
+    first: str = ""
+    _templates: Sequence[FolderTemplate] = field(init=False)
+
+    def __post_init__(self) -> None:
+        texts = [self.partition] if isinstance(self.partition, str) else [*(self.partition or {}).values()]
+        self._templates = [FolderTemplate(text) for text in texts]
+
+    def grouped(
+        self, items: Iterable[ItemT], name_of: Callable[[ItemT], str]
+    ) -> Iterable[tuple[str | None, Sequence[ItemT]]]:
+        """The items by their keys: in order of the keys, null last, and those of one key in the order given."""
+        if self.partition is None:
+            return [(None, [*items])]
+        keyed = [(self._noted_key(name_of(item)), item) for item in items]
+        keyed.sort(key=lambda pair: (pair[0] is None, pair[0] or ""))
+        return [(key, [item for _, item in pairs]) for key, pairs in groupby(keyed, key=lambda pair: pair[0])]
+
+    def key_of(self, name: str) -> str | None:
+        """The key of a file by its name below the watched place; None if its folders give none that is valid."""
+        folders = name.split("/")[:-1]
+        each = [template.values(folders) for template in self._templates]
+        if isinstance(self.partition, str):
+            key = "|".join(each[0] or ())
+        else:
+            values = ["".join(part or ()).strip() and "".join(part or ()) for part in each]
+            key = "|".join(map(_escaped, values)) if any(values) else ""
+        return key if is_key(key) else None
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        """A warning if some files had no key."""
+        if not self.without:
+            return ()
+        number = f"{self.without:,} file{'s have' if self.without > 1 else ' has'} no partition key"
+        return [
+            Finding.warning(
+                "partition",
+                f"{number}; the first: {self.first}",
+                "correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
+                f"{LONGEST} characters",
+            )
+        ]
+
+    def _noted_key(self, name: str) -> str | None:
+        key = self.key_of(name)
+        if key is None:
+            self.first = self.first or name
+            self.without += 1
+        return key
+
+
+def is_key(key: str) -> bool:
+    """Whether an event can have this key."""
+    surrogates = any(unicodedata.category(character) == "Cs" for character in key)
+    return bool(key.strip()) and len(key) <= LONGEST and "\0" not in key and not surrogates
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("|", "\\|")
