@@ -7,14 +7,13 @@ killed, nothing is done twice or left out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import (
     ColumnElement,
-    Row,
     Select,
     Table,
     and_,
@@ -105,9 +104,9 @@ class ReplayCounts:
 async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts:
     """Count what a replay would do now. Raises `NotFound`, `Conflict`."""
     await _check(connection, which)
-    rows = await connection.execute(_counting(which))
-    kinds: Mapping[str, Row[Any]] = {row.kind: row for row in rows}
-    events = {kind: row.events for kind, row in kinds.items()}
+    kind = _kinds(which).subquery()
+    counted = select(kind.c.kind, func.count().label("events")).group_by(kind.c.kind)
+    events = {row.kind: row.events for row in await connection.execute(counted)}
     cleared = select(run.c.id).where(_cleared(which, 0, None))
     of_runs = select(func.count()).select_from(run_asset_event.join(run, _RUN_OF)).where(run.c.id.in_(cleared))
     all_events = (await connection.execute(of_runs)).scalar_one()
@@ -232,7 +231,7 @@ async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, la
 async def _check(connection: AsyncConnection, which: ReplayRange) -> None:
     is_configured = await connection.scalar(select(_j.active).where(_j.dag_id == which.dag_id))
     if not is_configured:
-        raise NotFound(f"no job {which.dag_id!r} is configured; `watcher jobs list` shows the jobs")
+        raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
     assets = (await connection.execute(_scheduled(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
@@ -279,11 +278,6 @@ def _kinds(which: ReplayRange) -> Select[Any]:
         else_="new",
     )
     return select(_e.id, _e.asset_id, _e.partition_key, kind.label("kind")).where(_in_range(which))
-
-
-def _counting(which: ReplayRange) -> Select[Any]:
-    kind = _kinds(which).subquery()
-    return select(kind.c.kind, func.count().label("events")).group_by(kind.c.kind)
 
 
 def _cleared(which: ReplayRange, after: int, last: int | None) -> ColumnElement[bool]:
