@@ -20,6 +20,7 @@ from watcher.serving.web.pages import (
     events,
     graph,
     jobs,
+    lists,
     logs,
     overview,
     runs,
@@ -43,7 +44,7 @@ _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 def create_app(context: ApiContext) -> FastAPI:
     """Return the application with the API and the pages."""
     app = api.create_app(context)
-    for part in (overview, assets, events, watchers, runs, jobs, logs, audit, search, graph, signing_in, static):
+    for part in (overview, assets, events, watchers, runs, jobs, lists, logs, audit, search, graph, signing_in, static):
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))

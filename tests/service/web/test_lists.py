@@ -1,0 +1,57 @@
+"""The lists of watchers and jobs: filters stand in the address, parts follow each other by name, and only operators act."""
+
+from __future__ import annotations
+
+from sqlalchemy import update
+
+from store.database.schema import job
+from tests.service.web.browsing import Browser
+
+
+async def test_the_lists_lead_to_each_watcher_and_job(browser: Browser) -> None:
+    watchers, jobs = await browser.open("/watchers"), await browser.open("/jobs")
+    assert "/watchers/landing_files" in watchers.links or any(link.startswith("/watchers/") for link in watchers.links)
+    assert any(link.startswith("/jobs/") for link in jobs.links)
+    for page in (watchers, jobs):
+        assert {"/watchers", "/jobs"} <= set(page.links)
+
+
+async def test_filters_select_by_state_and_by_text_in_the_name(browser: Browser) -> None:
+    everything = [link for link in (await browser.open("/jobs")).links if link.startswith("/jobs/")]
+    name = everything[0].removeprefix("/jobs/")
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(job).where(job.c.dag_id == name).values(paused=True))
+    paused = await browser.open("/jobs?state=paused")
+    assert [link for link in paused.links if link.startswith("/jobs/")] == [f"/jobs/{name}"]
+    assert f"/jobs/{name}" not in (await browser.open("/jobs?state=active")).links
+    assert f"/jobs/{name}" in (await browser.open(f"/jobs?text={name[1:].upper()}")).links
+    assert "No job has nothing_like_it in its name" in (await browser.open("/jobs?text=nothing_like_it")).text
+    assert "No watcher has <b>x</b> in its name" in (await browser.open("/watchers?text=<b>x</b>")).text
+    assert "No watcher is blocked" in (await browser.open("/watchers?state=blocked")).text
+
+
+async def test_a_long_list_goes_on_behind_the_last_name(browser: Browser) -> None:
+    async with browser.api.database.transaction() as connection:
+        columns = {column.name: column for column in job.c}
+        one = (await connection.execute(job.select().limit(1))).mappings().one()
+        rows = [{**one, "dag_id": f"many_{number:03}"} for number in range(120)]
+        assert set(columns) == set(one)
+        await connection.execute(job.insert(), rows)
+    seen: list[str] = []
+    address: str | None = "/jobs?text=many_"
+    while address is not None:
+        page = await browser.open(address)
+        seen += [link.removeprefix("/jobs/") for link in page.links if link.startswith("/jobs/many_")]
+        following = [a["href"] for a in page.all("a") if a.get("rel") == "next"]
+        address = str(page.answer.url.join(following[0]).raw_path.decode()) if following else None
+    assert seen == [f"many_{number:03}" for number in range(120)]
+
+
+async def test_a_viewer_sees_no_buttons_in_the_lists(stranger: Browser) -> None:
+    await stranger.sign_in("viewer")
+    for path in ("/watchers", "/jobs"):
+        assert (await stranger.open(path)).forms == ["/sign-out"]
+    stranger.client.cookies.clear()
+    await stranger.sign_in("operator")
+    for path in ("/watchers", "/jobs"):
+        assert len((await stranger.open(path)).forms) > 1
