@@ -19,7 +19,6 @@ from triggers.base import (
     JsonObject,
     JsonValue,
     Position,
-    RejectedItem,
     RowChanges,
     StoredPosition,
     TriggerBatch,
@@ -201,9 +200,8 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
         if first is not None:
             yield TriggerBatch(position=first, caught_up=False)
         self._reader.examination.refuse()
-        if position is not None:
-            self._reader.batches.remember_rejected(position.rejected)
-        retried: Sequence[RejectedItem] = () if position is None else position.retried
+        rejected, retried = ((), ()) if position is None else (position.rejected, position.retried)
+        self._reader.batches.remember_rejected(rejected)
         while retried:
             batch, retried = await unaltered(partial(self._reader.retry, retried))
             yield batch
