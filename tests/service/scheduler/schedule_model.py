@@ -241,11 +241,11 @@ def random_configuration(random: Random) -> dict[str, ModelJob]:
     return {dag_id: random_job(random) for dag_id in JOBS if random.random() < 0.9}
 
 
-def random_history(random: Random) -> Iterator[Action]:
-    """Yield a history of up to 30 actions that ends with everything due."""
+def random_history(random: Random, most: int = 30) -> Iterator[Action]:
+    """Yield a history of up to so many actions that ends with everything due."""
     configuration = random_configuration(random)
     yield "reload", configuration
-    for _ in range(random.randint(5, 30)):
+    for _ in range(random.randint(5, most)):
         kinds = (
             "event",
             "check",
@@ -261,7 +261,7 @@ def random_history(random: Random) -> Iterator[Action]:
             "replay",
             "forget",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 2))[0]
+        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8))[0]
         match kind:
             case "event" | "resolve":
                 yield kind, random.choice(ASSETS)

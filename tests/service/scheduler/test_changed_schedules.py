@@ -196,8 +196,8 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
 
 
-def history(number: int) -> list[Action]:
-    return list(random_history(Random(f"{SEED}/{number}")))
+def history(number: int, most: int = 30) -> list[Action]:
+    return list(random_history(Random(f"{SEED}/{number}"), most))
 
 
 @on_both
@@ -276,7 +276,7 @@ async def test_the_model_finds_what_is_wrong_with_a_replay(
     for number in range(FOUND_WITHIN):
         await emptied(database)
         try:
-            await play(database, history(number))
+            await play(database, history(number, 150))
         except (AssertionError, IntegrityError):
             return
     pytest.fail(f"not found within {FOUND_WITHIN} histories")
