@@ -68,7 +68,7 @@ with run() as r:
     rows("skipped", r.read(new.files("gone"), schema=orders, missing="skip", mode="PERMISSIVE"))
     rows("local skipped", r.read(new.files("local gone"), schema=orders, missing="skip"))
     rows("nothing", r.read([], schema=orders))
-    fault("gone", lambda: r.read(new.files("gone"), schema=orders).collect())
+    fault("gone", lambda: r.read(new.files("gone")[1:], schema=orders).collect())
     fault("overwritten", lambda: r.read(new.files("overwritten"), schema=orders).collect())
     fault("overwritten parquet", lambda: r.read(new.files("overwritten parquet"), schema=orders).collect())
     fault("other header", lambda: r.read(new.files("csv")[:1], schema="id long, price double").collect())
