@@ -98,7 +98,9 @@ async def test_no_run_is_duplicated_or_missing_while_leaders_die_and_sleep(datab
 
 
 async def unfinished(database):
-    if await queued(database, "one") or await queued(database, "two"):  # first, because queued events become runs meanwhile
+    if await queued(database, "one") or await queued(
+        database, "two"
+    ):  # first, because queued events become runs meanwhile
         return True
     async with database.reading() as session:
         return bool((await session.execute(select(run.c.id).where(run.c.state.in_(["queued", "running"])))).all())
