@@ -25,6 +25,8 @@ from tests.service.postgres.tiny_host import hosted
 SOURCE: Final = "postgres"
 Read = Callable[[RowGroup, OnUnrepresentable], "dict[int, Canonical] | str"]
 """Reads a table: the value of each row, or the sentence with which it was refused. A row that is bad has `BAD_ROW`."""
+Load = Callable[[str, OnUnrepresentable], pa.Table]
+"""Reads a table with the column `id`. Bad rows are rows of nulls."""
 BAD_ROW: Final = {"bad": True}
 
 
@@ -106,15 +108,15 @@ def _values(reader: PgRowsReader) -> dict[int, Canonical]:
     return values
 
 
-def by_spark(spark_read: Callable[..., Any]) -> Read:
-    """Rows by `r.read`. What is representable is read at once, from the table that has all types."""
+def by_tables(load: Load) -> Read:
+    """Rows by what reads whole tables. What is representable is read at once, from the table that has all types."""
     wide: dict[str, dict[int, Canonical] | str] = {}
 
     def read(group: RowGroup, mode: OnUnrepresentable) -> dict[int, Canonical] | str:
         if not group.representable:
-            return _by_spark(spark_read, group.table, mode).get("v", "no column v")
+            return _columns(load, group.table, mode).get("v", "no column v")
         if not wide:
-            wide.update(_by_spark(spark_read, "wide", mode))
+            wide.update(_columns(load, "wide", mode))
         column = wide.get(group.table, str(wide))
         return (
             column if isinstance(column, str) else {at: column[at] for at in range(len(group.literals)) if at in column}
@@ -123,20 +125,29 @@ def by_spark(spark_read: Callable[..., Any]) -> Read:
     return read
 
 
-def _by_spark(
-    spark_read: Callable[..., Any], table: str, mode: OnUnrepresentable
-) -> dict[str, dict[int, Canonical] | str]:
+def by_spark(spark_read: Callable[..., Any]) -> Load:
+    """Loads a table by `r.read`."""
+
+    def load(table: str, mode: OnUnrepresentable) -> pa.Table:
+        kept = {"mode": "PERMISSIVE"} if mode == "bad" else {}
+        frame = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode, **kept)
+        loaded: pa.Table = frame.toArrow()
+        return loaded
+
+    return load
+
+
+def _columns(load: Load, table: str, mode: OnUnrepresentable) -> dict[str, dict[int, Canonical] | str]:
     """The columns of a table, each value by its row's id. The sentence of a refusal is that of the column `v`."""
     try:
-        kept = {"mode": "PERMISSIVE"} if mode == "bad" else {}
-        read = spark_read([(0, 1000)], table=f"public.{table}", on_unrepresentable=mode, **kept).toArrow()
+        loaded = load(table, mode)
     except Exception as error:  # noqa: BLE001 - Spark raises classes of its own
         return {"v": str(error)}
-    rows = rows_of(read)
+    rows = rows_of(loaded)
     bad = dict.fromkeys(range(sum(row[0] is None for row in rows)), BAD_ROW)
     return {
         name: {int(row[0]): row[at] for row in rows if row[0] is not None} | bad
-        for at, name in enumerate(read.column_names)
+        for at, name in enumerate(loaded.column_names)
     }
 
 

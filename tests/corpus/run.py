@@ -101,7 +101,7 @@ class Corpus:
         anyio.run(rows.in_events, self.results, self.dsn, self.filled)
 
     def by_pgrows(self) -> None:
-        rows.try_all(self.results, "pgrows", rows.by_spark(self.world.run.read), self.filled)
+        rows.try_all(self.results, "pgrows", rows.by_tables(rows.by_spark(self.world.run.read)), self.filled)
 
     def by_read(self, way: str, place: str) -> None:
         """The files by `r.read`: all groups of a source at once, and each single file."""
@@ -114,7 +114,10 @@ class Corpus:
                 self.results.add(case.input.source, way, case.verdicts(reading))
 
     def by_ingest(self, way: str) -> None:
-        tables.ingest_all(self.results, self.world, way, self.wide)
+        alone = [case for case in self.files if case.input.source == "parquet"]
+        tables.ingest_all(self.results, self.world, way, self.wide, alone)
+        load = tables.ingest_rows(self.world, way)
+        rows.try_all(self.results, f"ingest {way}", rows.by_tables(load), self.filled)
 
     def by_append(self, way: str) -> None:
         tables.append(self.results, self.world, way)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any, Final
@@ -18,8 +18,10 @@ from asset_job.errors import describe
 from asset_job.events import TriggeringAssetEvents
 from asset_job.ingest.job import Ingest
 from asset_job.ingest.plan import IngestJobOptions
+from asset_job.sources.request import OnUnrepresentable
 from tests.corpus.canonical import Canonical, rows_of, shown
-from tests.corpus.model import Input, Reading, Verdict, Wide
+from tests.corpus.ddl import spelled
+from tests.corpus.model import Case, Input, Reading, Verdict, Wide
 from tests.corpus.results import Results
 from tests.corpus.with_spark import World
 from tests.unit.sdk.execution_server import event
@@ -127,33 +129,63 @@ def _compared(source: list[tuple[Canonical, ...]], written: Any) -> Iterator[tup
 
 def ingest(world: World, way: str, inputs: Input, number: int) -> Reading:
     """What `builtin:ingest` loads of a file: the table's rows, and the bad records."""
-    name = f"ingest_{way}_{number}"
+    options = {"schema": inputs.schema, "input_format": inputs.source, "input_options": dict(inputs.options)}
+    try:
+        loaded, bad = ingested(
+            world, way, f"ingest_{way}_{number}", options, files=[world.local(inputs, 100_000 + number)]
+        )
+    except Exception as error:  # noqa: BLE001 - of several libraries
+        return Reading(refused=describe(error))
+    types = None if inputs.schema else spelled(world.run.asset_store["corpus"].get("schema"))
+    return Reading(rows=rows_of(loaded), bad=[(record, 1) for record in bad], types=types, counted=False)
+
+
+def ingested(
+    world: World, way: str, name: str, options: Mapping[str, Any], **extra: Any
+) -> tuple[pa.Table, Sequence[str]]:
+    """The table `name` that `builtin:ingest` makes of an event with `extra`, and the texts of its bad records."""
     target, reader = read_back(world, name)[way]
     bad = world.folder / "tables" / f"{name}_bad"
-    options = {
-        **target,
-        "schema": inputs.schema,
-        "bad_records": str(bad),
-        "input_format": inputs.source,
-        "max_bad_records": "100%",
-        "input_options": dict(inputs.options),
-        "target_connection": "ice" if way == "iceberg" else None,
-    }
     run = world.run
     run.run_id = f"corpus__{name}"
     run.task_store.clear()
-    landing = event(1, "landing", "2026-11-20T09:00:00Z", files=[world.local(inputs, 100_000 + number)])
-    run.triggering_asset_events = TriggeringAssetEvents({"landing": [landing]})
-    try:
-        Ingest(run=run, options=IngestJobOptions.from_json(options)).execute()
-        loaded = reader(name)
-        records = pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table(["_record"]).to_pylist()
-    except Exception as error:  # noqa: BLE001 - of several libraries
-        return Reading(refused=describe(error))
-    rows = rows_of(loaded.select([field for field in loaded.schema.names if field != "run"]))
-    return Reading(rows=rows, bad=[(record["_record"], 1) for record in records], counted=False)
+    run.asset_store["corpus"].delete("schema")
+    run.triggering_asset_events = TriggeringAssetEvents(
+        {"landing": [event(1, "landing", "2026-11-20T09:00:00Z", **extra)]}
+    )
+    every = {
+        **target,
+        **options,
+        "bad_records": str(bad),
+        "max_bad_records": "100%",
+        "target_connection": "ice" if way == "iceberg" else None,
+    }
+    Ingest(run=run, options=IngestJobOptions.from_json(every)).execute()
+    loaded = reader(name)
+    records = pyarrow.dataset.dataset(bad, exclude_invalid_files=False).to_table() if bad.exists() else None
+    texts = [] if records is None or not records.num_columns else records.column("_record").to_pylist()
+    return loaded.select([field for field in loaded.schema.names if field != "run"]), texts
 
 
-def ingest_all(results: Results, world: World, way: str, files: Mapping[str, Wide]) -> None:
+def ingest_all(results: Results, world: World, way: str, files: Mapping[str, Wide], alone: Sequence[Case]) -> None:
+    """Load all groups of a source in one file, and each of the files `alone`."""
     for number, (source, wide) in enumerate(files.items()):
         results.add(source, f"ingest {way}", wide.verdicts(ingest(world, way, wide.input, number)))
+    for number, case in enumerate(alone, len(files)):
+        reading = ingest(world, way, case.input, number)
+        results.add(case.input.source, f"ingest {way}", case.verdicts(reading))
+
+
+def ingest_rows(world: World, way: str) -> Callable[[str, OnUnrepresentable], pa.Table]:
+    """Loads a table of PostgreSQL by `builtin:ingest`, and reads what was written. Bad rows are rows of nulls."""
+
+    def rows(table: str, mode: OnUnrepresentable) -> pa.Table:
+        options = {"on_unrepresentable": mode, "connection": "shop"}
+        loaded, bad = ingested(
+            world, way, f"rows_{way}_{table}_{mode}", options, table=f"public.{table}", column="id", ranges=[[0, 1000]]
+        )
+        return pa.concat_tables(
+            [loaded, pa.table([pa.nulls(len(bad), each) for each in loaded.schema.types], schema=loaded.schema)]
+        )
+
+    return rows

@@ -38,14 +38,18 @@ class FileFrames(Generic[File]):
 
     def frame(self) -> DataFrame:
         """The good rows. A bad record is treated as the mode says, or goes to the schema's corrupt column."""
-        mode = self.options.mode_with(self._corrupt, self.schema.names)
-        rows = self._loaded(_TREATED[mode])
-        return in_schema(rows, self.schema.names, self._corrupt)
+        corrupt = self.request.corrupt_column(self.options)
+        mode = self.options.mode_with(corrupt, self.schema.names)
+        rows = self._loaded(self._fields(corrupt), _TREATED[mode])
+        return in_schema(rows, self.schema.names, corrupt)
 
     def with_bad(self) -> DataFrame:
-        """Good rows and bad records: the columns of the schema, and the struct `bad_column` of `BAD_COLUMNS`, null in good rows."""
-        names = self._fields.names
-        return self._loaded("keep").toDF(*names, bad_column(names))
+        """Good rows and bad records: the columns of the schema, and the struct `bad_column` of `BAD_COLUMNS`, null in good rows.
+
+        A corrupt column that the options name is not among them; without that, all columns of the schema are files'.
+        """
+        fields = self._fields(self.options.corrupt_column)
+        return self._loaded(fields, "keep").toDF(*fields.names, bad_column(fields.names))
 
     @cached_property
     def schema(self) -> StructType:
@@ -74,20 +78,14 @@ class FileFrames(Generic[File]):
     def options(self) -> ReadOptions:
         return ReadOptions.of(self.format.name, self.request.options)
 
-    @property
-    def _corrupt(self) -> str | None:
-        """The name of the column for the text of bad records. No file has this column. None: where columns are inferred, all are files'."""
-        return self.request.corrupt_column(self.options)
+    def _fields(self, corrupt: str | None) -> StructType:
+        """The columns that files have: those of the schema but for `corrupt`, which has the texts of bad records."""
+        return StructType([field for field in self.schema if field.name != corrupt])
 
-    @cached_property
-    def _fields(self) -> StructType:
-        """The columns that files have."""
-        return StructType([field for field in self.schema if field.name != self._corrupt])
-
-    def _loaded(self, bad: BadRecords) -> DataFrame:
+    def _loaded(self, fields: StructType, bad: BadRecords) -> DataFrame:
         """The columns, named by number, and, where bad records are kept, what is wrong with them."""
         spark, skip = self.request.spark, self.request.missing == "skip"
-        parser = self.format.parser(arrow_schema(spark.createDataFrame([], self._fields)), self.options)
+        parser = self.format.parser(arrow_schema(spark.createDataFrame([], fields)), self.options)
         reader = FilesReader(
             access=self.access,
             shares=split_files(
@@ -101,7 +99,7 @@ class FileFrames(Generic[File]):
             bad=bad,
             skip=skip,
         )
-        kinds = [field.dataType for field in self._fields] + ([_BAD] if bad == "keep" else [])
+        kinds = [field.dataType for field in fields] + ([_BAD] if bad == "keep" else [])
         return load(spark, "files", reader, _numbered(kinds))
 
     def _may_divide(self, file: File) -> bool:

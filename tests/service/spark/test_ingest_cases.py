@@ -57,8 +57,9 @@ def odd_files(landing: Landing, folder: Path) -> dict[str, Case]:
     parquet.write_table(pa.table({"id": [1, 2, 3]}), table)
     drifted = b'{"id": 20, "colour": "red"}\n{"id": "many"}\n{"id": 21\n'
     orders, schema, amounts = b"id,amount\n1,2.5\n", {"schema": "id long"}, {"schema": "id long, amount double"}
-    names = b'{"a.b": 1, "t`k": 2, "_record": 7, "bad": 8}\n{"a.b": 1, "t`k": 3}\n{"a.b": "no"}\n'
-    odd = {"schema": "`a.b` long, `t``k` int, _record int, bad int", "dedupe_key": "A.B", "partition_by": "t`k"}
+    names = b'{"a.b": 1, "t`k": 2, "_record": 7, "bad": 8, "_corrupt_record": "of the file"}\n{"a.b": 1, "t`k": 3}\n{"a.b": "no"}\n'
+    columns = "`a.b` long, `t``k` int, _record int, bad int, _corrupt_record string"
+    odd = {"schema": columns, "dedupe_key": "A.B", "partition_by": "t`k"}
     return {
         "semicolons": ("r:8", local("semicolons.csv", b"\nid;amount\n1;2.5\n"), {}),
         "semicolons on S3": ("r:8", of_files(landing.put("semicolons.csv", "id;amount", "1;2.5")), {}),
@@ -217,6 +218,10 @@ async def test_ingestions_load_put_aside_and_say_what_they_should(
     assert sorted(part.name for part in (tmp_path / "named").glob("run=*/t*")) == [
         "t`k=2",
         "t`k=__HIVE_DEFAULT_PARTITION__",
+    ]
+    [named] = (tmp_path / "named" / "run=r.12" / "t`k=2").glob("*.parquet")
+    assert parquet.read_table(named, partitioning=None).to_pylist() == [
+        {"a.b": 1, "_record": 7, "bad": 8, "_corrupt_record": "of the file"}
     ]
     assert len(orders) == 5, "who fails writes nothing"
     sentences = {
