@@ -58,12 +58,13 @@ class Cast:
 
     @property
     def is_same(self) -> bool:
-        return bool(self.kind == self.field.dataType)
+        """Whether every value fits as it is."""
+        return bool(self.kind == self.field.dataType and self.field.nullable)
 
     @cached_property
     def value(self) -> Column:
         """The value; null where it does not fit."""
-        if self.is_same:
+        if self.kind == self.field.dataType:
             return self.column
         cast = self.column.try_cast(self.field.dataType)
         if isinstance(self.kind, types.StringType):
@@ -90,8 +91,12 @@ class Cast:
         """What is wrong with a value that does not fit; null with others."""
         kind = self.field.dataType.simpleString()
         sentence = sql.lit(f"the column {self.field.name} has the type {kind} in the schema, and there is ")
-        missing = self.column.isNotNull() & self.value.isNull()
-        return sql.when(missing, sql.concat(sentence, self.column.cast("string")))
+        changed = sql.when(
+            self.column.isNotNull() & self.value.isNull(), sql.concat(sentence, self.column.cast("string"))
+        )
+        if self.field.nullable:
+            return changed
+        return changed.when(self.column.isNull(), f"the column {self.field.name} is NOT NULL, and its value is null")
 
     def or_raise(self, sentence: Column) -> Column:
         """The value; one that does not fit raises an error in the task."""

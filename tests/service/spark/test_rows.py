@@ -25,11 +25,14 @@ INSERT INTO orders VALUES
     (1, '4713-11-24 BC', '294247-01-10 04:00:54.775807+00', 1.5, '{a,NULL}', 'x', '-0', 1, '10.0.0.1'),
     (2, 'infinity', '-infinity', 'NaN', '{{a},{b}}', 'y', 'NaN', 2, NULL);
 CREATE TABLE numbers (id bigint PRIMARY KEY, n numeric, t text);
+CREATE TABLE needed (id bigint PRIMARY KEY, n numeric, t text, more int);
+INSERT INTO needed VALUES (1, NULL, '1', 1), (2, 1, NULL, 2), (3, 1, '3', NULL);
 INSERT INTO numbers VALUES (1, 1e400, '1'), (2, 1e-400, '2'), (3, 0.1, '3'), (4, 1, E'4\\n')
 """
 JOB = """
 import json, pathlib
 from asset_job import run
+from asset_job.errors import describe, is_final
 
 answer = {}
 with run() as r:
@@ -55,15 +58,19 @@ with run() as r:
         try:
             one(schema)
         except Exception as error:
-            from asset_job.errors import describe
             answer["refused"][name] = describe(error)
     kept = "id bigint, n double, t int, _corrupt_record string"
     answer["numbers"] = rows(r.read([(1, 9)], table="public.numbers", schema=kept))
+    needed = "id bigint NOT NULL, n double, t int NOT NULL, more int NOT NULL, _corrupt_record string"
+    answer["not null"] = rows(r.read([(1, 9)], table="public.needed", schema=needed))
+    try:
+        r.read([(1, 9)], table="public.needed", schema="id bigint, more int NOT NULL").collect()
+    except Exception as error:
+        answer["null refused"] = describe(error)
     answer["plain"] = rows(r.read([(1, 1)], table="public.orders", schema="few int, size double"))
     try:
         r.read([(1, 9)], table="public.orders").collect()
     except Exception as error:
-        from asset_job.errors import describe, is_final
         answer["fail"] = [describe(error), is_final(error)]
     pathlib.Path(RESULT).write_text(json.dumps(answer))
 """
@@ -127,6 +134,10 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
     bad = [json.loads(record)["id"] for number, *_, record in answer["numbers"] if number is None]
     assert [row for row in answer["numbers"] if row[0]] == [["3", "0.1", "3", None]]
     assert sorted(bad) == [1, 2, 4]
+
+    assert [row for row in answer["not null"] if row[0]] == [["1", None, "1", "1", None]]
+    assert sorted(json.loads(row[-1])["id"] for row in answer["not null"] if row[0] is None) == [2, 3]
+    assert "the column more is NOT NULL, and its value is null, in public.needed id=3" in answer["null refused"]
 
     assert answer["null"]["rows"] == [good, ["2", None, None, None, None, "y  ", "NaN", "2", None]]
     assert dict(answer["text"]["types"])["amount"] == "string"
