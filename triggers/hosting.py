@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 
 from triggers.errors import Finding, SourceUnavailable, TriggerError
 from triggers.explanations import Explanation, cannot_tell
+from triggers.inventories import Inventory
 
 UNRESOLVED: Final = "unresolved"
 """The member of a stored state that lists what stands until a person has read it: `watcher watchers resolve` drops it."""
@@ -83,6 +84,13 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
         """
         return cannot_tell(item)
+
+    def inventory(self) -> Inventory[PositionT] | None:
+        """Return how all items of the source are listed, to be compared with the events. None: this trigger cannot list them.
+
+        Called after `check`. Listing changes nothing.
+        """
+        return None
 
 
 class RestingTrigger(ABC):

@@ -66,7 +66,7 @@ class FileOptions(BaseOptions):
         return self
 
     def name_below(self, key: str) -> str:
-        """Return what the patterns see of a file: its key below the watched place."""
+        """Return what the patterns see of a file, by its key or its name in events: its key below the watched place."""
         return key
 
     @property

@@ -28,6 +28,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.file_scan.inventory import begins_at, listed_files
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.scanner import Scanner, Step
@@ -35,6 +36,7 @@ from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.survey import Unmatched
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
 from triggers.hosting import SharedPollTrigger
+from triggers.inventories import Inventory
 from triggers.options import parse_time
 
 SILENCE: Final = 10.0
@@ -150,6 +152,15 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
         options = self.options
         chosen = {"match": options.match, "regex": options.regex, "min_size": options.min_size}
         return {"trigger": trigger, **place, **chosen}
+
+    def inventory(self) -> Inventory[StoredPosition]:
+        options = self.options
+        return Inventory(
+            pages=lambda position_of: listed_files(self.pages(None), options, position_of),
+            begins_at=lambda watermark: begins_at(watermark, options.min_age),
+            start=options.start_from,
+            selects=lambda name: self._matcher(options.name_below(name)),
+        )
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002 - the past does not matter
         state = ScanState.starting(_start_of(to))

@@ -1,0 +1,56 @@
+"""Lists all files of a source, each judged by the watcher's position."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import timedelta
+from typing import Any, Final
+
+from triggers.base import StoredPosition
+from triggers.explanations import ItemState
+from triggers.file_scan.explanation import SeenFile, judge, scan_of
+from triggers.file_scan.options import FileOptions
+from triggers.file_scan.versions import NOT_SELECTED, ScanPage, length_of, parse_moment
+from triggers.inventories import ListedItem, ListedPart, ListedState, PositionOf, content_text
+
+_STATES: Final[Mapping[ItemState, ListedState]] = {
+    "reported": "done",
+    "waiting": "waiting",
+    "before_start": "before_start",
+}
+
+
+async def listed_files(
+    pages: AsyncGenerator[ScanPage, None], options: FileOptions, position_of: PositionOf[StoredPosition]
+) -> AsyncGenerator[ListedPart, None]:
+    """List the files of one scan in key order."""
+    async with aclosing(pages):
+        async for page in pages:
+            places = [place for place in enumerate(page.fingerprints()) if place[1] != NOT_SELECTED]
+            position = await position_of([fingerprint for _, fingerprint in places])
+            scan, handled = scan_of(options, position)
+            items: list[ListedItem] = []
+            for place, fingerprint in places:
+                version = page.version(place, fingerprint)
+                seen = SeenFile(version=version, size=options.min_size, clock=page.clock, is_selected=True)
+                judged, _, facts = judge(seen, options, scan, handled)
+                state = "young" if facts.get("reason") == "min_age" else _STATES[judged]
+                if version.fault is not None:
+                    rejected: ListedState = "rejected" if state == "done" else state
+                    items.append(ListedItem(version.key, None, version.modified, rejected))
+                    continue
+                content = version.describe()
+                name = str(content.get("key") or content["path"])
+                items.append(ListedItem(name, content_text(content), version.modified, state))
+            yield page.clock, items
+
+
+def begins_at(watermark: Any, min_age: timedelta) -> int | None:
+    """Return when the scan began that a watermark is of: what was written before it, a start at `now` passes over."""
+    if not isinstance(watermark, Mapping):
+        return None
+    scan, up_to = watermark.get("scan"), watermark.get("up_to")
+    if isinstance(scan, Mapping):
+        return parse_moment(str(scan["began"]))
+    return None if up_to is None else parse_moment(str(up_to)) + length_of(min_age)
