@@ -13,7 +13,8 @@ from typing import Any, Final, Generic, Literal, TypeVar
 import anyio
 import structlog
 
-from store.errors import Conflict, NotFound
+from store.errors import Conflict, NotFound, StoreError
+from triggers.errors import TriggerError
 from watcher.host.containment import is_cancelled, sentence
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.reconciliation.engine import ReconcileProgress
@@ -87,4 +88,5 @@ class Reconciliations:
             made.state, made.error = "failed", sentence(error)
             if is_cancelled() and isinstance(error, anyio.get_cancelled_exc_class()):
                 raise
-            log.warning("watcher.reconcile_failed", watcher=made.watcher, error=made.error, exc_info=True)
+            unexpected = not isinstance(error, StoreError | TriggerError)
+            log.warning("watcher.reconcile_failed", watcher=made.watcher, error=made.error, exc_info=unexpected)
