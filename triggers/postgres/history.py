@@ -11,7 +11,7 @@ another row under the same key, proves that something was taken back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -53,7 +53,8 @@ class Judgement:
     """What an examination came to. `fates` are those of the keys' newest records.
 
     `reached` is the highest id, or the highest transaction, that is certain to be in the new history. `until` says until
-    when everything is proven. `gave_up`: ids were given up since the proven batches.
+    when everything is proven. `gave_up`: ids were given up since the proven batches. `held` are the keys of rows that stand at
+    the version that was reported last, so readers have it, although newer ones were read.
     """
 
     decision: Decision
@@ -61,6 +62,7 @@ class Judgement:
     reached: int = 0
     until: str = ""
     gave_up: bool = False
+    held: Collection[Key] = ()
     unclear: Sequence[int] = ()
     """Mode `id`: ids of rows of which nothing tells whether they were reported."""
 
@@ -155,6 +157,7 @@ class _Records:
 
     fates: Mapping[Key, RowFate]
     newest: Mapping[Key, int]
+    held: Collection[Key]
     newest_xid: int
     highest: int | None
 
@@ -167,10 +170,14 @@ class _Records:
     def of(cls, chunks: Sequence[Chunk], present: Mapping[Key, PresentRow], witness: Witness) -> _Records:
         fates: dict[Key, RowFate] = {}
         newest: dict[Key, int] = {}
+        reported: dict[Key, RowFate] = {}
+        handled: dict[Key, int] = {}
         xids, marks = [0], list[int]()
         for place in reversed(range(len(chunks))):
             chunk, by_hand = chunks[place], frozenset(chunks[place].ahead)
-            for number, key in enumerate(chunk.keys):
+            unreported = frozenset(chunk.unreported)
+            for number in reversed(range(len(chunk.keys))):
+                key = chunk.keys[number]
                 row = present.get(key)
                 fate = _fate(chunk, number, row, witness)
                 if fate is RowFate.AS_TOLD:
@@ -179,9 +186,20 @@ class _Records:
                     fates[key], newest[key] = fate, place
                 elif fate is RowFate.AS_TOLD and fates[key] is not RowFate.AS_TOLD:
                     fates[key] = RowFate.OLDER  # an earlier record of the same key is what stands there
+                handled[key] = chunk.handled
+                if number not in unreported:
+                    reported.setdefault(key, fate)
                 if row is not None and key not in by_hand and fate is RowFate.AS_TOLD:
                     marks.append(row.xid if isinstance(key, str) else key)
-        return cls(fates=fates, newest=newest, newest_xid=max(xids), highest=max(marks, default=None))
+        held = {key for key, fate in reported.items() if fate is RowFate.AS_TOLD}
+        held |= {key for key, row in present.items() if key not in reported and row.xid < handled.get(key, 0)}
+        return cls(
+            fates=dict(reversed(fates.items())),
+            newest=newest,
+            held=held,
+            newest_xid=max(xids),
+            highest=max(marks, default=None),
+        )
 
 
 def _fate(chunk: Chunk, number: int, row: PresentRow | None, witness: Witness) -> RowFate:
@@ -211,6 +229,7 @@ def _healed(chunks: Sequence[Chunk], records: _Records, fork: int | None) -> Jud
         reached=max(certain),
         until="" if proven is None else proven.until,
         gave_up=any(chunk.gave_up for chunk in chunks[first_open:]),
+        held=records.held,
     )
 
 
