@@ -31,7 +31,8 @@ Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 Condition: TypeAlias = str | Mapping[str, Any]
-"""An asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`."""
+"""An asset's name, `{"asset": name, "where": {path: value}}`, `{"alias": name}` (also with `where`), `{"all": [condition, …]}`
+or `{"any": [condition, …]}`."""
 
 
 @dataclass(frozen=True, kw_only=True)

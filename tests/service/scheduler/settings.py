@@ -26,8 +26,8 @@ HOME = "55555555-5555-5555-5555-555555555555"
 
 def names_in(condition: Any) -> Iterator[str]:
     match condition:
-        case str():
-            yield condition
+        case str(name) | {"asset": str(name)}:
+            yield name
         case {"all": parts} | {"any": parts}:
             for part in parts:
                 yield from names_in(part)
@@ -80,8 +80,8 @@ async def leading_scheduler(database: Database) -> Scheduler:
     return Scheduler(database, leadership, on_runs=lambda: None)
 
 
-async def tell(database: Database, *asset_ids: int) -> list[int]:
-    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid4().hex) for asset_id in asset_ids]
+async def tell(database: Database, *asset_ids: int, extra: str = "{}") -> list[int]:
+    new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex) for asset_id in asset_ids]
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
 

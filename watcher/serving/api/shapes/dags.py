@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 
 from store.keys import Condition, CronSchedule
 from store.runs.jobs import JobRow
+from watcher.scheduling.conditions import asks
 from watcher.serving.api.shapes.base import Shape
 
 VERSION: Final = 1
@@ -141,12 +142,13 @@ def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]
         case str() as name:
             return {"asset": {"name": name, "uri": uris.get(name, name), "group": "asset"}}
         case {"asset": str() as name}:
-            return _expression(name, uris)
+            return {"asset": {**_expression(name, uris)["asset"], "where": condition["where"]}}
         case {"all": parts}:
             return {"all": [_expression(part, uris) for part in parts]}
         case {"any": parts}:
             return {"any": [_expression(part, uris) for part in parts]}
-    return {"alias": {"name": condition["alias"], "group": "asset"}}
+    where = {name: condition[name] for name in ("where",) if name in condition}
+    return {"alias": {"name": condition["alias"], "group": "asset", **where}}
 
 
 def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
@@ -191,9 +193,9 @@ def _text(condition: Any, *, top: bool = False) -> str:
         case str() as name:
             return name
         case {"asset": str() as name}:
-            return name
+            return f"({name}{asks(condition)})"
         case {"alias": str() as name}:
-            return f"alias({name})"
+            return f"(alias({name}){asks(condition)})" if "where" in condition else f"alias({name})"
         case {"all": parts}:
             joined = " & ".join(map(_text, parts))
         case {"any": parts}:
