@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, TypeAlias
@@ -10,7 +12,7 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.lowlevel
 import pytest
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import and_, bindparam, delete, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -19,8 +21,9 @@ from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
-from store.detection import events
+from store.detection import events, filters
 from store.detection.events import NewEvent
+from store.references import satisfied
 from store.runs import queues, replays
 from store.runs.queues import QueueFilter
 from store.runs.replay_selections import ReplayRange
@@ -273,11 +276,35 @@ def clearing_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replays, "_clear", no_place)
 
 
-PLANTS = (keeping_no_record, missing_the_newest, clearing_twice)
+def deciding_again(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a reload decides again what queued events satisfy, as far as they satisfy anything now."""
+    apply = catalog_sync.apply
+    this = (queued_event.c.dag_id == bindparam("dag"), queued_event.c.event_id == bindparam("event"))
+    again = update(queued_event).where(*this).values(satisfies=bindparam("new"))
+    columns = (queued_event.c.dag_id, queued_event.c.event_id, asset.c.name, job.c.definition, asset_event.c.extra)
+    waiting = (
+        select(*columns)
+        .join_from(queued_event, asset_event)
+        .join(job)
+        .join(asset, asset.c.id == asset_event.c.asset_id)
+    )
+
+    async def changed(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
+        applied = await apply(connection, declared, dialect)
+        for row in (await connection.execute(waiting)).all():
+            of_asset = filters.referring(row.definition.schedule, row.name, set())
+            if (new := satisfied(of_asset, json.loads(row.extra), None)) is not None:
+                await connection.execute(again, {"dag": row.dag_id, "event": row.event_id, "new": new})
+        return replace(applied, kept=await dropped_events.kept(connection))
+
+    patch.setattr(catalog_sync, "apply", changed)
+
+
+PLANTS = (deciding_again, keeping_no_record, missing_the_newest, clearing_twice)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
-async def test_the_model_finds_what_is_wrong_with_a_replay(
+async def test_the_model_finds_what_is_planted(
     database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)

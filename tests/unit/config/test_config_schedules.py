@@ -167,7 +167,7 @@ def test_a_cron_expression_that_never_fires_or_is_random_is_refused(expression: 
 
 
 CONDITIONS = st.recursive(
-    st.sampled_from([A, B, C]),
+    st.sampled_from([A, B, C, AssetCondition("b", {"extra.a": 1}), AliasCondition("c", {"partition_key": ["x"]})]),
     lambda inner: st.builds(
         lambda kind, of: kind(tuple(of)), st.sampled_from([All, Any_]), st.lists(inner, min_size=1, max_size=3)
     ),
