@@ -142,13 +142,16 @@ def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]
         case str() as name:
             return {"asset": {"name": name, "uri": uris.get(name, name), "group": "asset"}}
         case {"asset": str() as name}:
-            return {"asset": {**_expression(name, uris)["asset"], "where": condition["where"]}}
+            return {"asset": {**_expression(name, uris)["asset"], **_where(condition)}}
         case {"all": parts}:
             return {"all": [_expression(part, uris) for part in parts]}
         case {"any": parts}:
             return {"any": [_expression(part, uris) for part in parts]}
-    where = {name: condition[name] for name in ("where",) if name in condition}
-    return {"alias": {"name": condition["alias"], "group": "asset", **where}}
+    return {"alias": {"name": condition["alias"], "group": "asset", **_where(condition)}}
+
+
+def _where(reference: Mapping[str, Any]) -> dict[str, Any]:
+    return {} if reference.get("where") is None else {"where": reference["where"]}
 
 
 def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
@@ -193,9 +196,9 @@ def _text(condition: Any, *, top: bool = False) -> str:
         case str() as name:
             return name
         case {"asset": str() as name}:
-            return f"({name}{asks(condition)})"
+            return f"({name}{asks(condition)})" if asks(condition) else name
         case {"alias": str() as name}:
-            return f"(alias({name}){asks(condition)})" if "where" in condition else f"alias({name})"
+            return f"(alias({name}){asks(condition)})" if asks(condition) else f"alias({name})"
         case {"all": parts}:
             joined = " & ".join(map(_text, parts))
         case {"any": parts}:
