@@ -1,9 +1,10 @@
-"""What starts a run of a job: a tree of conditions over assets and aliases, a cron expression, or whichever comes first.
+"""What starts a run of a job: a tree of conditions over assets and aliases, a cron expression, whichever comes first, or both.
 
 In the YAML a bare name is an asset and a bare list means all:
 
     schedule: {all: [landing_orders, {any: [customers, {alias: daily_outputs}]}]}
     schedule: {any: [orders, {asset: customers, where: {extra.region: eu}}], or_cron: "0 * * * *", timezone: Europe/Berlin}
+    schedule: {all: [orders, customers], cron: "0 6 * * *"}
     schedule: {cron: "0 * * * *"}
 """
 
@@ -74,10 +75,11 @@ class CronConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A condition, a time, or both; with both, whichever comes first starts a run."""
+    """A condition, a time, or both. With both, whichever comes first starts a run; a joint one needs the two together."""
 
     condition: Condition | None = None
     cron: CronConfig | None = None
+    joint: bool = False
 
 
 def references(condition: Condition | None) -> Iterator[Reference]:
@@ -124,7 +126,7 @@ def schedule_to_json(schedule: Schedule) -> JsonCondition:
         return {"cron": schedule.cron.expression, **time}
     condition = condition_to_json(schedule.condition)
     tree = {"all": [condition]} if isinstance(condition, str) else condition
-    return {**tree, "or_cron": schedule.cron.expression, **time}
+    return {**tree, "cron" if schedule.joint else "or_cron": schedule.cron.expression, **time}
 
 
 class _Parser:
@@ -140,14 +142,14 @@ class _Parser:
             return Schedule(condition=condition) if condition else None
         tree = {key: part for key, part in value.items() if key not in {"cron", "or_cron", "timezone"}}
         cron = self._cron(value)
-        if "cron" in value:
-            if tree or "or_cron" in value:
-                self._fault((), "`cron` stands alone; to start on events or by time, write `{any: [...], or_cron: …}`")
+        if "cron" in value and "or_cron" in value:
+            self._fault((), "has both `cron` (time and events) and `or_cron` (time or events); remove one of them")
+        if "cron" in value and not tree:
             return Schedule(cron=cron)
         condition = self.condition(tree, ())
         if sum(reference.where is not None for reference in references(condition)) > MOST_IN_A_SCHEDULE:
             self._fault((), f"has more than {MOST_IN_A_SCHEDULE} references with `where`; divide the job")
-        return Schedule(condition=condition, cron=cron) if condition else None
+        return Schedule(condition=condition, cron=cron, joint="cron" in value) if condition else None
 
     def condition(self, value: Any, path: KeyPath) -> Condition | None:
         match value:

@@ -55,6 +55,12 @@ _ISOLATION: Final[Schema] = {
 }
 _CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
 
+
+def _timed(required: str, **properties: Schema) -> Schema:
+    both = {"not": {"required": ["cron", "or_cron"]}}
+    return _mapping(required, **properties, cron=_CRON, or_cron=_CRON, timezone=_TIMEZONE) | both
+
+
 _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
     "Condition": {
         "anyOf": [
@@ -71,12 +77,9 @@ _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
             {"type": "null"},
             {"type": "string"},
             _CONDITIONS,
-            _mapping("all", all=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
-            _mapping("any", any=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
-            *(
-                _mapping(kind, **{kind: {"type": "string"}}, where=_WHERE, or_cron=_CRON, timezone=_TIMEZONE)
-                for kind in ("asset", "alias")
-            ),
+            _timed("all", all=_CONDITIONS),
+            _timed("any", any=_CONDITIONS),
+            *(_timed(kind, **{kind: {"type": "string"}}, where=_WHERE) for kind in ("asset", "alias")),
             _mapping("cron", cron=_CRON, timezone=_TIMEZONE),
         ],
     },

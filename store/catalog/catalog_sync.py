@@ -83,7 +83,12 @@ class DeclaredJob:
     def columns(self) -> dict[str, Any]:
         """The columns that the table keeps of it, without the edges."""
         cron = self.definition.cron
-        return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
+        return {
+            "task_id": self.task_id,
+            "definition": self.definition,
+            "cron": None if cron is None else str(cron),
+            "joint": self.definition.joint,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -481,6 +481,7 @@ job = _table(
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
+    Column("joint", Boolean, nullable=False, server_default=false()),  # a run needs a due tick and the events
     Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once

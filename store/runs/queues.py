@@ -66,9 +66,13 @@ async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
 
 
 async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
-    """Return how long until the next tick of any job that is not paused; None if none has any."""
+    """Return how long until the next tick of any job that is not paused; None if none has any.
+
+    A due tick of a joint schedule waits for events, and not for the clock.
+    """
     ticking = select(func.min(job.c.next_tick), database_now())
     ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
+    ticking = ticking.where(or_(~job.c.joint, job.c.next_tick > database_now()))
     tick, now = (await connection.execute(ticking)).one()
     return None if tick is None else max(tick - now, timedelta(0))
 

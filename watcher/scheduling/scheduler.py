@@ -144,7 +144,8 @@ class Scheduler:
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
-                    clocks += [] if ticks.clock is None else [ticks.clock]
+                    stays = queue.definition.joint and ticks.due and not plan.runs  # until the condition is met
+                    clocks += [] if ticks.clock is None or stays else [ticks.clock]
                 plans[queue.dag_id] = plan
                 new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
@@ -182,8 +183,9 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     takes_each = batching.mode == "each" and queue.definition.has_schedule
     waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
     completed_by = completing(queue.first_events, waits)
-    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-        return RunPlan(runs=with_ticks([], ticks, batching))
+    joint = queue.definition.joint
+    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):
+        return RunPlan(runs=() if joint else with_ticks([], ticks, batching))
     if collects(batching) and not ticks:
         span = await queues.span(connection, queue.dag_id)
         wait = remaining(span.oldest, span.newest, batching, span.now)

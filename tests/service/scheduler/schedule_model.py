@@ -50,6 +50,8 @@ class ModelJob:
     each: bool
     max_events: int
     max_active_runs: int
+    joint: bool = False
+    """A run needs a tick and the condition."""
 
 
 def number_of(reference: Any) -> int:
@@ -244,13 +246,14 @@ class ScheduleModel:
 
     def _check(self, job: JobState, now: ModelJob) -> None:
         is_used = job.active >= now.max_active_runs
-        ticks = self._tick(job, now, is_used=is_used)
+        waits_for_events = now.joint and not self.is_met(now.schedule, job.queue.values())
+        ticks = self._tick(job, now, is_used=is_used, waits_for_events=waits_for_events)
         events = sorted(job.queue)
         if now.each:
             has_schedule = now.schedule is not None or now.month is not None
             runs = [(event,) for event in events] if has_schedule else []
             runs += [()] * ticks
-        elif ticks or (not is_used and self.is_met(now.schedule, job.queue.values())):
+        elif ticks or (not now.joint and not is_used and self.is_met(now.schedule, job.queue.values())):
             pieces = [tuple(events[at : at + now.max_events]) for at in range(0, len(events), now.max_events)]
             runs = pieces or [()]
         else:
@@ -261,13 +264,15 @@ class ScheduleModel:
         job.runs += runs
         job.states += ["queued"] * len(runs)
 
-    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
+    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool, waits_for_events: bool) -> int:
         if now.month is None:
             return 0
         if job.clock != now.month:
             job.clock, job.tick_is_due = now.month, False
             return 0
         if not job.tick_is_due or is_used:
+            return 0
+        if waits_for_events and now.month not in job.ticked:
             return 0
         job.tick_is_due = False
         is_new = now.month not in job.ticked
@@ -278,9 +283,11 @@ class ScheduleModel:
 def random_job(random: Random) -> ModelJob:
     each = random.random() < 0.25
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
+    month = random.randint(1, 12) if random.random() < 0.4 else None
     return ModelJob(
         schedule=schedule,
-        month=random.randint(1, 12) if random.random() < 0.3 else None,
+        month=month,
+        joint=month is not None and schedule is not None and not each and random.random() < 0.5,
         each=each,
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),

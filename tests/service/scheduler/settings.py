@@ -33,13 +33,16 @@ def names_in(condition: Any) -> Iterator[str]:
                 yield from names_in(part)
 
 
-def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool = False, **more: Any) -> DeclaredJob:
+def job_on(
+    dag_id: str, schedule: Any, *, cron: str | None = None, joint: bool = False, catchup: bool = False, **more: Any
+) -> DeclaredJob:
     known = {name: more.pop(name) for name in ("max_active_runs", "retries") if name in more}
     batch = {"mode": "coalesce", "debounce": 0, "max_wait": 300, "max_events": 1000, **more}
     definition = {
         "schedule": schedule,
         "batch": batch,
         "cron": None if cron is None else {"expression": cron, "timezone": "UTC"},
+        "joint": joint,
         "catchup": catchup,
         "max_active_runs": 1,
         "retries": 0,

@@ -68,6 +68,7 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         dag_id,
         model.schedule,
         cron=None if model.month is None else f"0 0 1 {model.month} *",
+        joint=model.joint,
         mode="each" if model.each else "coalesce",
         max_events=model.max_events,
         max_active_runs=model.max_active_runs,

@@ -58,6 +58,11 @@ def parse(value: object) -> Schedule | None:
             Schedule(condition=Any_((A, AliasCondition("c", {"partition_key": "eu"})))),
         ),
         ({"cron": "0 * * * *"}, Schedule(cron=CronConfig("0 * * * *"))),
+        (
+            {"all": ["a", "b"], "cron": "@daily", "timezone": "Europe/Berlin"},
+            Schedule(condition=All((A, B)), cron=CronConfig("@daily", "Europe/Berlin"), joint=True),
+        ),
+        ({"any": ["a"], "cron": "@daily"}, Schedule(condition=Any_((A,)), cron=CronConfig("@daily"), joint=True)),
         ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=CronConfig("@daily", "Europe/Berlin"))),
         ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=CronConfig("0 6 * * 1-5"))),
         ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=CronConfig("@hourly"))),
@@ -120,8 +125,8 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ({"alias": "a"}, {("alias",): "`a` is an asset, not an alias: write the name alone"}),
         ("0 * * * *", {(): 'unknown asset `0 * * * *`; known: `a`, `b`; a time is written `{cron: "0 * * * *"}`'}),
         (
-            {"cron": "@daily", "any": ["a"]},
-            {(): "`cron` stands alone; to start on events or by time, write `{any: [...], or_cron: …}`"},
+            {"cron": "@daily", "or_cron": "@daily", "any": ["a"]},
+            {(): "has both `cron` (time and events) and `or_cron` (time or events); remove one of them"},
         ),
         (
             {"or_cron": "@daily"},

@@ -87,6 +87,8 @@ def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Reso
         return "waits for the next tick"
     if not is_met(definition.schedule, queued, resolved):
         return f"waits for {missing(definition.schedule, queued, resolved)}"
+    if definition.joint:
+        return "waits for the next tick"
     if active >= definition.max_active_runs:
         return f"waits until a run ends: {active} of at most {definition.max_active_runs} are active"
     if definition.batch.debounce:

@@ -158,7 +158,8 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
     """Return a job. `unprocessed` holds the number of events in failed runs by job."""
     definition = job.definition
     events, cron = schedule_text(definition.schedule), definition.cron
-    schedule = " or ".join(part for part in (events, cron and cron.expression) if part) or None
+    word = " and " if definition.joint else " or "
+    schedule = word.join(part for part in (events, cron and cron.expression) if part) or None
     tick = job.next_tick if cron else None
     return DAGResponse(
         dag_id=job.dag_id,
@@ -169,7 +170,7 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
         relative_fileloc=definition.application,
         fileloc=definition.application,
         timetable_summary=schedule,
-        timetable_description=_description(events, cron),
+        timetable_description=_description(events, cron, word),
         timetable_periodic=cron is not None,
         max_active_runs=definition.max_active_runs,
         unprocessed=unprocessed.get(job.dag_id, 0),
@@ -180,10 +181,10 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
     )
 
 
-def _description(events: str | None, cron: CronSchedule | None) -> str | None:
+def _description(events: str | None, cron: CronSchedule | None, word: str) -> str | None:
     by_time = cron and f"{cron.expression} ({cron.timezone})"
     by_events = events and f"Triggered by assets: {events}"
-    return " or ".join(part for part in (by_events, by_time) if part) or None
+    return word.join(part for part in (by_events, by_time) if part) or None
 
 
 def schedule_text(condition: Any) -> str | None:
