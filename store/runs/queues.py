@@ -163,7 +163,7 @@ def first_of_each(dag_ids: ColumnElement[bool]) -> CTE:
         return first.correlate(job, previous).scalar_subquery()
 
     first = select(_j.dag_id, lowest(_q.dag_id == _j.dag_id).label("event_id")).where(dag_ids)
-    each = first.cte("first_of_each", recursive=True)
+    each = first.cte("queued_first", recursive=True)
     # A comparison of both columns at once would read all that equals, on SQLite.
     same_asset = lowest(_q.dag_id == p.dag_id, _q.asset_id == p.asset_id, _q.satisfies > p.satisfies)
     following = func.coalesce(same_asset, lowest(_q.dag_id == p.dag_id, _q.asset_id > p.asset_id))

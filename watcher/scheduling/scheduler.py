@@ -144,8 +144,7 @@ class Scheduler:
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
-                    stays = queue.definition.joint and ticks.due and not plan.runs  # until the condition is met
-                    clocks += [] if ticks.clock is None or stays else [ticks.clock]
+                    clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
                 new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
@@ -235,6 +234,12 @@ def _ticks(queue: JobQueue) -> _Ticks:
         return _NO_TICKS
     due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
     return _Ticks(due=due, clock=_clock(queue, ticks.following(cron, due[-1])) if due else None)
+
+
+def _moved(queue: JobQueue, ticks: _Ticks, plan: RunPlan) -> Sequence[Clock]:
+    """Return the job's clock if it moves. A due tick of a joint schedule stays due until the condition is met."""
+    stays = queue.definition.joint and ticks.due and not plan.runs
+    return () if ticks.clock is None or stays else (ticks.clock,)
 
 
 def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:
