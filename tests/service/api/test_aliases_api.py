@@ -149,7 +149,7 @@ async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_remov
     await finished(aliased, through("s3://lake/x"))
     async with aliased.database.transaction() as session:
         assert (await catalog_sync.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
-        daily = JobDefinition(schedule={"any": ["landing", {"alias": "daily"}]})
+        daily = JobDefinition(schedule={"any": ["landing", "orders", {"alias": "daily"}]})
         others = [replace(j, definition=daily) for j in ALIASED.jobs if j.dag_id != "consume"]
         unscheduled_job = replace(job("consume"), definition=JobDefinition())
         unscheduled = await catalog_sync.apply(
