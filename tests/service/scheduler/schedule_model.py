@@ -143,6 +143,9 @@ class ScheduleModel:
         satisfied = frozenset(where for where in asked if where == PLAIN or event.says in WHERES[where][1])
         return QueuedModelEvent(asset=event.asset, satisfied=satisfied) if satisfied else None
 
+    def is_waited_for(self, event: QueuedModelEvent, condition: Any) -> bool:
+        return bool(self.asked_of(event.asset, condition) & event.satisfied)
+
     def is_met(self, condition: Any, queued: Collection[QueuedModelEvent]) -> bool:
         match condition:
             case str() | {"asset": _}:
@@ -180,6 +183,28 @@ class ScheduleModel:
         job = self.jobs[dag_id]
         job.dropped.update(job.queue)
         job.queue.clear()
+
+    def left(self, dag_id: str) -> list[int]:
+        """Return the queued events that the job's schedule does not wait for, in order."""
+        job = self.jobs[dag_id]
+        schedule = None if job.now is None else job.now.schedule
+        return [each for each, event in sorted(job.queue.items()) if not self.is_waited_for(event, schedule)]
+
+    def run_left(self, dag_id: str) -> None:
+        job, events = self.jobs[dag_id], self.left(dag_id)
+        assert job.now is not None
+        size = 1 if job.now.each else job.now.max_events
+        runs = [tuple(events[at : at + size]) for at in range(0, len(events), size)]
+        job.runs += runs
+        job.states += ["queued"] * len(runs)
+        for event in events:
+            del job.queue[event]
+
+    def drop_left(self, dag_id: str) -> None:
+        job = self.jobs[dag_id]
+        for event in self.left(dag_id):
+            job.dropped.add(event)
+            del job.queue[event]
 
     def replay(self, dag_id: str, first: int, last: int, *, include_dropped: bool) -> Mapping[str, int]:
         """Replay the events from the place `first` to `last` of all stored ones; return how many there are of each kind."""
@@ -229,8 +254,7 @@ class ScheduleModel:
         counted: Counter[str] = Counter()
         for dag_id, job in self.jobs.items():
             for event in job.queue.values():
-                is_waited_for = job.now and self.asked_of(event.asset, job.now.schedule) & event.satisfied
-                counted[dag_id] += not is_waited_for
+                counted[dag_id] += not self.is_waited_for(event, job.now and job.now.schedule)
         return {dag_id: number for dag_id, number in counted.items() if number}
 
     def wind(self, dag_id: str) -> bool:
@@ -317,8 +341,10 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "remove run",
             "replay",
             "forget",
+            "run left",
+            "drop left",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8))[0]
+        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2))[0]
         match kind:
             case "event":
                 yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)))
