@@ -12,6 +12,7 @@ from watcher.cli import (
     configuration,
     explain,
     init,
+    jobs,
     pages,
     reconcile,
     replay,
@@ -62,6 +63,7 @@ for part in (
     watchers.watchers,
     watchers.rejected,
     assets.assets,
+    jobs.jobs,
     runs.runs,
     store.store,
 ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -22,7 +22,7 @@ from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection
 
@@ -77,6 +77,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_events=job.batch.max_events,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,
@@ -156,12 +157,10 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     return revealed
 
 
-def _changing(
-    dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]
-) -> Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]:
-    """What returns the content of those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
+def _changing(dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]) -> Mapping[str, ChangingSecrets]:
+    """Return those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
     changing = {
-        name: connection.reveal_now
+        name: connection
         for name in job.spark.connections
         if isinstance(connection := connections[name], ChangingSecrets) and connection.has_changing_secrets
     }
@@ -179,13 +178,17 @@ def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
     )
 
 
-def workspace(configuration: Configuration, home: Path) -> Workspace:
-    """What this process lends its submitters."""
+def workspace(
+    configuration: Configuration, home: Path, *, installation: str = "", tries: TryRecords | None = None
+) -> Workspace:
+    """What this process lends its submitters. `tries` and the id `installation` are of an open metadata database."""
     return Workspace(
         home=home,
         logs=logs_directory(configuration.settings),
         python=sys.executable,
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+        installation=installation,
+        tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

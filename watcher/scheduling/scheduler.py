@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import anyio
@@ -25,7 +25,6 @@ from watcher.scheduling.planning import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,
-    PlannedRun,
     RunPlan,
     Waits,
     collects,
@@ -37,6 +36,7 @@ from watcher.scheduling.planning import (
     with_keys,
     with_ticks,
 )
+from watcher.scheduling.triggering import run_id_of_tick, triggered
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100
@@ -144,9 +144,9 @@ class Scheduler:
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
-                    clocks += [] if ticks.clock is None else [ticks.clock]
+                    clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
-                new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
+                new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
             traces = await runs.create_triggered_runs(connection, new)
         for made, trace_id in zip(new, traces, strict=True):
@@ -182,8 +182,9 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     takes_each = batching.mode == "each" and queue.definition.has_schedule
     waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
     completed_by = completing(queue.first_events, waits)
-    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-        return RunPlan(runs=with_ticks([], ticks, batching))
+    joint = queue.definition.joint
+    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):
+        return RunPlan(runs=() if joint else with_ticks([], ticks, batching))
     if collects(batching) and not ticks:
         span = await queues.span(connection, queue.dag_id)
         wait = remaining(span.oldest, span.newest, batching, span.now)
@@ -210,10 +211,10 @@ async def _due_ticks(connection: AsyncConnection, locked: Sequence[JobQueue]) ->
     A tick that had its run already gets no other one: the database's clock may have been set back since.
     """
     ticks_of = {queue.dag_id: _ticks(queue) for queue in locked if queue.definition.cron is not None}
-    pairs = {(dag_id, _scheduled(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
+    pairs = {(dag_id, run_id_of_tick(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
     made = await runs.existing(connection, pairs)
     return {
-        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, _scheduled(tick)) not in made])
+        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, run_id_of_tick(tick)) not in made])
         for dag_id, ticks in ticks_of.items()
     }
 
@@ -233,6 +234,12 @@ def _ticks(queue: JobQueue) -> _Ticks:
         return _NO_TICKS
     due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
     return _Ticks(due=due, clock=_clock(queue, ticks.following(cron, due[-1])) if due else None)
+
+
+def _moved(queue: JobQueue, ticks: _Ticks, plan: RunPlan) -> Sequence[Clock]:
+    """Return the job's clock if it moves. A due tick of a joint schedule stays due until the condition is met."""
+    stays = queue.definition.joint and ticks.due and not plan.runs
+    return () if ticks.clock is None or stays else (ticks.clock,)
 
 
 def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:
@@ -255,22 +262,5 @@ async def _take(
     return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
-def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
-    stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
-    return TriggeredRun(
-        dag_id=queue.dag_id,
-        task_id=queue.task_id,
-        run_id=f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
-        event_ids=planned.event_ids,
-        completed_by=planned.completed_by,
-        tick=planned.tick,
-        partition_key=planned.partition_key,
-    )
-
-
 def _capacity(queue: JobQueue) -> Capacity:
     return Capacity(active=queue.active_runs, allowed=queue.definition.max_active_runs)
-
-
-def _scheduled(tick: datetime) -> str:
-    return f"scheduled__{tick.astimezone(UTC).isoformat()}"

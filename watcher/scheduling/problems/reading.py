@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -18,12 +19,13 @@ from store.detection.outbox import AIRFLOW, StuckLane
 from store.keys import Condition, JobDefinition
 from store.processes import alerts
 from store.processes.alerts import MOST_FAILED, FailedRun
-from store.runs import bad_records, waiting
+from store.runs import bad_records, kept_events, waiting
 from store.runs.bad_records import MOST_UNRESOLVED
+from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
-from store.runs.waiting import QueueOfAsset
+from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.conditions import Resolved, asks, is_met
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
 
 LATE_AFTER: Final = timedelta(minutes=5)
@@ -47,6 +49,7 @@ async def read_problems(
         *(of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late),
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
+        *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
         *(of_lane(lane, now) for lane in lanes),
         *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
         *_of_what_is_cut(failed, unresolved),
@@ -210,10 +213,10 @@ def of_waiting_job(
 ) -> StandingProblem | None:
     """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
     condition = definition.schedule
-    queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
-    if condition is None or not queued or is_met(condition, queued.keys(), resolved):
+    queued = {key for queue in queues for key in queue.keys}
+    if condition is None or not queued or is_met(condition, queued, resolved):
         return None
-    oldest = min(queued.values())
+    oldest = min(queue.oldest for queue in queues if queue.oldest is not None)
     if now - oldest < deadline:
         return None
     what = lacking(condition, queued, resolved)
@@ -231,6 +234,22 @@ def of_waiting_job(
     )
 
 
+def of_stranded_queue(queue: StrandedQueue) -> StandingProblem:
+    """Return the problem of a job that has queued events and no schedule, so that no run will ever take them by itself."""
+    many = f"more than {MOST_COUNTED:,}" if queue.events > MOST_COUNTED else f"{queue.events:,}"
+    events = "1 event waits" if queue.events == 1 else f"{many} events wait"
+    message = f"{events} in the queue of {queue.dag_id}, which has no schedule that takes them"
+    return StandingProblem(
+        kind="waiting",
+        level="warning",
+        subject={"dag_id": queue.dag_id},
+        message=message,
+        public=message,
+        remedy=f"`watcher jobs queue {queue.dag_id} --run` makes runs of them, `--drop` discards them",
+        since=queue.oldest,
+    )
+
+
 def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -> Iterator[StandingProblem]:
     """Yield a sentence for each list that ends at its limit: the older ones are problems, too."""
     for runs, most, kind, what in (
@@ -242,17 +261,19 @@ def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -
             yield StandingProblem(kind=kind, level="warning", subject={"runs": what}, message=sentence, public=sentence)
 
 
-def lacking(condition: Condition, queued: Mapping[str, datetime], resolved: Resolved) -> str:
+def lacking(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:
     """Name the missing parts of a condition that is not met."""
     match condition:
         case str():
             return f"`{condition}`"
         case {"alias": str(name)}:
-            return f"the alias `{name}`"
+            return f"the alias `{name}`{asks(condition)}"
+        case {"asset": str(name)}:
+            return f"`{name}`{asks(condition)}"
         case {"any": parts}:
             return " or ".join(lacking(part, queued, resolved) for part in parts)
         case {"all": parts}:
-            missing = [part for part in parts if not is_met(part, queued.keys(), resolved)]
+            missing = [part for part in parts if not is_met(part, queued, resolved)]
             return " and ".join(lacking(part, queued, resolved) for part in missing)
     raise ValueError(f"not a condition: {condition!r}")
 
