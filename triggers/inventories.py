@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
+
+from pydantic_core import to_json
 
 PositionT = TypeVar("PositionT")
 
@@ -50,5 +51,5 @@ class Inventory(Generic[PositionT]):
 
 
 def content_text(content: Mapping[str, Any]) -> str:
-    """Return the content of an item as text: equal for equal contents."""
-    return json.dumps(content, sort_keys=True)
+    """Return the content of an item as JSON text: equal for contents that are equal in the same order."""
+    return to_json(content).decode()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from bisect import bisect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import now_of
@@ -57,7 +57,7 @@ class WatcherEvidence:
 
     def named_by(self, event: EventWithFate) -> Iterator[NamedItem]:
         """Yield the items that an event names."""
-        extra: Mapping[str, Any] = json.loads(event.extra)
+        extra: Mapping[str, Any] = from_json(event.extra)
         generation = bisect([move.at for move in self.past.moves], event.timestamp)
         fate = self.fate_of(event)
         for file in extra.get("files", ()):
