@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy import BigInteger, and_, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,8 +15,7 @@ from store.database.schema import asset_event, queued_event, run, run_asset_even
 _e, _r = asset_event.c, run_asset_event.c
 
 
-@dataclass(frozen=True, kw_only=True)
-class EventWithFate:
+class EventWithFate(NamedTuple):
     """An event of a watcher. `extra` is JSON text; `runs` are the states of the runs that have it."""
 
     id: int
@@ -61,14 +59,8 @@ async def events_after(
     queued = {*(await connection.execute(_QUEUED, limits)).scalars()}
     nothing: frozenset[str] = frozenset()
     return [
-        EventWithFate(
-            id=event.id,
-            timestamp=event.timestamp,
-            extra=event.extra,
-            runs=frozenset(states[event.id]) if event.id in states else nothing,
-            is_queued=event.id in queued,
-        )
-        for event in events
+        EventWithFate(id_, at, extra, frozenset(states[id_]) if id_ in states else nothing, id_ in queued)
+        for id_, at, extra in events
     ]
 
 

@@ -11,7 +11,8 @@ from triggers.base import StoredPosition
 from triggers.explanations import ItemState
 from triggers.file_scan.explanation import SeenFile, judge, scan_of
 from triggers.file_scan.options import FileOptions
-from triggers.file_scan.versions import NOT_SELECTED, ScanPage, length_of, parse_moment
+from triggers.file_scan.state import ScanState
+from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage, length_of, parse_moment
 from triggers.inventories import ListedItem, ListedPart, ListedState, PositionOf, content_text
 
 _STATES: Final[Mapping[ItemState, ListedState]] = {
@@ -33,9 +34,7 @@ async def listed_files(
             items: list[ListedItem] = []
             for place, fingerprint in places:
                 version = page.version(place, fingerprint)
-                seen = SeenFile(version=version, size=options.min_size, clock=page.clock, is_selected=True)
-                judged, _, facts = judge(seen, options, scan, handled)
-                state = "young" if facts.get("reason") == "min_age" else _STATES[judged]
+                state = _state_of(version, page.clock, options, scan, handled)
                 if version.fault is not None:
                     rejected: ListedState = "rejected" if state == "done" else state
                     items.append(ListedItem(version.key, None, version.modified, rejected))
@@ -44,6 +43,16 @@ async def listed_files(
                 name = str(content.get("key") or content["path"])
                 items.append(ListedItem(name, content_text(content), version.modified, state))
             yield page.clock, items
+
+
+def _state_of(
+    version: FileVersion, clock: Moment, options: FileOptions, scan: ScanState, handled: Mapping[int, int]
+) -> ListedState:
+    if options.start in {"now", "all"} and scan.baseline != "now" and scan.accounts_for(version, handled):
+        return "done"  # as `judge` says, which makes a sentence of it
+    seen = SeenFile(version=version, size=options.min_size, clock=clock, is_selected=True)
+    judged, _, facts = judge(seen, options, scan, handled)
+    return "young" if facts.get("reason") == "min_age" else _STATES[judged]
 
 
 def begins_at(watermark: Any, min_age: timedelta) -> int | None:

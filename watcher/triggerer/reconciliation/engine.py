@@ -31,7 +31,7 @@ from watcher.triggerer.reconciliation.comparison import (
 from watcher.triggerer.reconciliation.evidence import Retention, WatcherEvidence, evidence_of
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
 
-MOST_EVENTS: Final = 500
+MOST_EVENTS: Final = 1000
 """The most events that are read at once."""
 MOST_CHARACTERS: Final = 4_000_000
 """About as many characters of events are read at once, if they are larger than the ones before they may be more."""
