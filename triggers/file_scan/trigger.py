@@ -36,7 +36,7 @@ from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.survey import Unmatched
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
 from triggers.hosting import SharedPollTrigger
-from triggers.inventories import Inventory
+from triggers.inventories import ListedInventory
 from triggers.options import parse_time
 
 SILENCE: Final = 10.0
@@ -160,12 +160,13 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
         chosen = {"match": options.match, "regex": options.regex, "min_size": options.min_size}
         return {"trigger": trigger, **place, **chosen}
 
-    def inventory(self) -> Inventory[StoredPosition]:
+    def inventory(self) -> ListedInventory[StoredPosition]:
         options = self.options
-        return Inventory(
+        return ListedInventory(
             pages=lambda position_of: listed_files(self.pages(None), options, position_of),
             begins_at=lambda watermark: begins_at(watermark, options.min_age),
             start=options.start_from,
+            place_of=_start_of,
             selects=lambda name: self._matcher(options.name_below(name)),
         )
 

@@ -28,6 +28,7 @@ from triggers.base import (
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.explanations import Explanation
 from triggers.hosting import SharedPollTrigger
+from triggers.inventories import NumberedInventory
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
@@ -35,6 +36,7 @@ from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
 from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.postgres.inventory import inventory_by_id
 from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
@@ -129,6 +131,9 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             return self.options.name_item(item)
         refuse_errors(await self.check())
         return await explain_row(self._examiner.table, item, position)
+
+    def inventory(self) -> NumberedInventory[StoredPosition] | None:
+        return inventory_by_id(self._examiner.table) if self.options.mode == "id" else None
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         unclosed = super().events(position)

@@ -17,7 +17,7 @@ from store.errors import Conflict, NotFound, StoreError
 from triggers.errors import TriggerError
 from watcher.host.containment import is_cancelled, sentence
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.reconciliation.engine import ReconcileProgress
+from watcher.triggerer.reconciliation.result import ReconcileProgress
 
 MOST_KEPT: Final = 20
 """The comparisons that are kept; of more, the oldest that ended are forgotten."""

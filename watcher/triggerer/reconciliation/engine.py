@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,9 @@ from store.database import Database
 from store.detection import position_rows, positions
 from store.errors import InvalidValue
 from store.runs import event_fates
+from store.runs.event_fates import EventWithFate
 from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
-from triggers.inventories import Inventory
+from triggers.inventories import ListedInventory, NumberedInventory
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, stored
 from watcher.triggerer.reconciliation.comparison import (
@@ -29,47 +30,15 @@ from watcher.triggerer.reconciliation.comparison import (
     moment,
 )
 from watcher.triggerer.reconciliation.evidence import Retention, WatcherEvidence, evidence_of
+from watcher.triggerer.reconciliation.numbered import NumberedComparison
+from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
+from watcher.triggerer.reconciliation.segments import UnnamedRules, segments
 
 MOST_EVENTS: Final = 1000
 """The most events that are read at once."""
 MOST_CHARACTERS: Final = 4_000_000
 """About as many characters of events are read at once, if they are larger than the ones before they may be more."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReconcileRange:
-    """Only items written in this range are compared, and so many of the differences are named."""
-
-    since: datetime | None = None
-    until: datetime | None = None
-    limit: int = 100
-
-
-@dataclass(kw_only=True)
-class ReconcileProgress:
-    """How far a comparison has come."""
-
-    listed: int = 0
-    events: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class FoundDifference:
-    item: str
-    kind: DifferenceKind
-
-
-@dataclass(kw_only=True)
-class Reconciled:
-    """The result. `doubts`: why it may not be exact, in sentences."""
-
-    source: int = 0
-    reported: int = 0
-    loaded: int = 0
-    differences: Counter[DifferenceKind] = field(default_factory=Counter)
-    items: Sequence[FoundDifference] = ()
-    doubts: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,13 +56,15 @@ class Reconciler:
         async with made as trigger:
             refuse_errors(await trigger.check())
             inventory = trigger.inventory()
-            if inventory is None:
+            if not isinstance(inventory, ListedInventory | NumberedInventory):
                 raise InvalidValue(
                     f"{hosted.name} cannot be reconciled: its trigger cannot list its source, or runs in a process of its own"
                 )
             doubts = await self._doubts(trigger, hosted)
             with scratch_file(self.folder) as scratch:
-                return await self._compared(hosted, inventory, asked, progress, scratch, doubts)
+                if isinstance(inventory, NumberedInventory):
+                    return await self._numbered(hosted, inventory, asked, progress, scratch, doubts)
+                return await self._listed(hosted, inventory, asked, progress, scratch, doubts)
 
     async def _doubts(self, trigger: BaseEventTrigger[Any, Any], hosted: Hosted) -> Sequence[str]:
         async with self.database.reading() as connection:
@@ -104,10 +75,10 @@ class Reconciler:
             return []
         return ["the position belongs to another source or selection, until `watcher rewind` decides"]
 
-    async def _compared(
+    async def _listed(
         self,
         hosted: Hosted,
-        inventory: Inventory[StoredPosition],
+        inventory: ListedInventory[StoredPosition],
         asked: ReconcileRange,
         progress: ReconcileProgress,
         scratch: ScratchFile,
@@ -118,7 +89,8 @@ class Reconciler:
         began = await self._list(hosted.name, inventory, progress, scratch)
         async with self.database.reading() as connection:
             evidence = await evidence_of(connection, hosted.name, hosted.asset_id, inventory, self.retention)
-        await self._read_events(hosted.asset_id, evidence, progress, scratch)
+        add = partial(_add_items, scratch, evidence)
+        await self._read_events(hosted.asset_id, evidence, progress, add)
         rules = ComparisonRules(
             began=began,
             last_event=last_event,
@@ -132,8 +104,41 @@ class Reconciler:
         result.doubts = [*doubts, *evidence.doubts]
         return result
 
+    async def _numbered(
+        self,
+        hosted: Hosted,
+        inventory: NumberedInventory[StoredPosition],
+        asked: ReconcileRange,
+        progress: ReconcileProgress,
+        scratch: ScratchFile,
+        doubts: Sequence[str],
+    ) -> Reconciled:
+        """Compare by ranges of numbers. The position is read first: what it is past is named by the events read after it."""
+        if asked.since is not None or asked.until is not None:
+            raise InvalidValue(f"the rows of {hosted.name} have ids and no times; leave out `since` and `until`")
+        async with self.database.reading() as connection:
+            loaded = await positions.read(connection, hosted.name)
+            evidence = await evidence_of(connection, hosted.name, hosted.asset_id, inventory, self.retention)
+        position = None if loaded is None else stored(loaded)
+        rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
+        limits = await inventory.limits(rejected)
+        await self._read_events(hosted.asset_id, evidence, progress, partial(_add_ranges, scratch, evidence))
+        lowest = next(scratch.ranges(), None)
+        limits, waiting = limits or (0, -1), inventory.waiting(position)
+        rules = UnnamedRules(
+            limits=limits,
+            waiting=waiting or (),
+            passed_below=evidence.passed_before if waiting is not None else limits[1] + 1,
+            forgotten_below=None if evidence.kept_since is None or lowest is None else lowest.low,
+        )
+        comparison = NumberedComparison(inventory=inventory, without=rejected, limit=asked.limit, progress=progress)
+        comparison.reject(rejected)
+        result = await comparison.compare(segments(scratch.ranges(), rules))
+        result.doubts = [*doubts, *evidence.doubts]
+        return result
+
     async def _list(
-        self, name: str, inventory: Inventory[StoredPosition], progress: ReconcileProgress, scratch: ScratchFile
+        self, name: str, inventory: ListedInventory[StoredPosition], progress: ReconcileProgress, scratch: ScratchFile
     ) -> int:
         """List the source, and return when that began, by the source's clock."""
 
@@ -155,7 +160,11 @@ class Reconciler:
         return began
 
     async def _read_events(
-        self, asset_id: int, evidence: WatcherEvidence, progress: ReconcileProgress, scratch: ScratchFile
+        self,
+        asset_id: int,
+        evidence: WatcherEvidence,
+        progress: ReconcileProgress,
+        add: Callable[[Sequence[EventWithFate]], None],
     ) -> None:
         """Read the events after the source, so that they name all that the position had passed when it was listed."""
         after, size = 0, MOST_EVENTS // 10
@@ -165,9 +174,17 @@ class Reconciler:
             if not events:
                 return
             after, characters = events[-1].id, sum(len(event.extra) for event in events)
-            await run_sync(scratch.add_named, chain.from_iterable(map(evidence.named_by, events)))
+            await run_sync(add, events)
             progress.events += len(events)
             size = max(1, min(MOST_EVENTS, MOST_CHARACTERS * len(events) // characters))
+
+
+def _add_items(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:
+    scratch.add_named(chain.from_iterable(map(evidence.named_by, events)))
+
+
+def _add_ranges(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:
+    scratch.add_ranges(chain.from_iterable(map(evidence.ranges_of, events)))
 
 
 def _counted(scratch: ScratchFile, rules: ComparisonRules, limit: int) -> Reconciled:

@@ -17,9 +17,9 @@ from store.detection.starts import PositionMove, WatcherPast
 from store.runs import explanations, waiting
 from store.runs.event_fates import EventWithFate
 from store.runs.runs import DELETED
-from triggers.inventories import Inventory, content_text
-from triggers.options import parse_time
+from triggers.inventories import Inventory, NumberedInventory, content_text
 from watcher.triggerer.reconciliation.comparison import FateOfEvent, NamedItem, moment
+from watcher.triggerer.reconciliation.segments import NamedRange
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,18 @@ class WatcherEvidence:
     def named_by(self, event: EventWithFate) -> Iterator[NamedItem]:
         """Yield the items that an event names."""
         extra: Mapping[str, Any] = from_json(event.extra)
-        generation = bisect([move.at for move in self.past.moves], event.timestamp)
-        fate = self.fate_of(event)
+        generation, fate = self._generation_of(event), self.fate_of(event)
         for file in extra.get("files", ()):
             yield NamedItem(str(file.get("key") or file.get("path")), event.id, content_text(file), generation, fate)
+
+    def ranges_of(self, event: EventWithFate) -> Iterator[NamedRange]:
+        """Yield the ranges of numbers that an event names."""
+        fate, generation = self.fate_of(event), self._generation_of(event)
+        for low, high in from_json(event.extra).get("ranges", ()):
+            yield NamedRange(low, high, event.id, generation, fate)
+
+    def _generation_of(self, event: EventWithFate) -> int:
+        return bisect([move.at for move in self.past.moves], event.timestamp)
 
 
 async def evidence_of(
@@ -76,7 +84,7 @@ async def evidence_of(
     start: Any = inventory.start
     move, doubts = past.last_move, list[str]()
     if move is not None:
-        start = {"start": "all", "now": "now"}.get(move.to or "") or moment(parse_time(move.to or ""))
+        start = inventory.place_of(move.to or "")
     if start == "all":
         passed_before = None
     elif start == "now":
@@ -106,6 +114,10 @@ async def _passed_before(
         if (began := inventory.begins_at(watermark)) is not None:
             return began, []
     first = await starts.first_event_at(connection, asset_id, names, since) or await now_of(connection)
+    if isinstance(inventory, NumberedInventory):
+        return None, [
+            "the history of the watermark does not go back to the watcher's start, so rows that were there before count as lost"
+        ]
     doubt = (
         "the history of the watermark does not go back to the watcher's start, so what was written before"
         f" {first.replace(microsecond=0, tzinfo=None).isoformat()}Z and no event names counts as before the start"

@@ -12,6 +12,7 @@ from typing import Final
 
 from triggers.inventories import ListedItem
 from watcher.triggerer.reconciliation.comparison import NamedItem
+from watcher.triggerer.reconciliation.segments import NamedRange
 
 _TABLES: Final = """
 PRAGMA journal_mode = OFF;
@@ -20,6 +21,8 @@ PRAGMA locking_mode = EXCLUSIVE;
 PRAGMA cache_size = -65536;
 CREATE TABLE listed (name TEXT PRIMARY KEY, content TEXT, written INTEGER, state TEXT) WITHOUT ROWID;
 CREATE TABLE named (name TEXT, event INTEGER, content TEXT, generation INTEGER, fate TEXT, PRIMARY KEY (name, event))
+    WITHOUT ROWID;
+CREATE TABLE ranges (low INTEGER, high INTEGER, event INTEGER, generation INTEGER, fate TEXT, PRIMARY KEY (low, event, high))
     WITHOUT ROWID;
 """
 
@@ -37,6 +40,13 @@ class ScratchFile:
     def add_named(self, items: Iterable[NamedItem]) -> None:
         with self._connection:
             self._connection.executemany("INSERT OR REPLACE INTO named VALUES (?, ?, ?, ?, ?)", items)
+
+    def add_ranges(self, ranges: Iterable[NamedRange]) -> None:
+        with self._connection:
+            self._connection.executemany("INSERT OR REPLACE INTO ranges VALUES (?, ?, ?, ?, ?)", ranges)
+
+    def ranges(self) -> Iterator[NamedRange]:
+        return map(NamedRange._make, self._connection.execute("SELECT * FROM ranges ORDER BY low, event"))
 
     def listed(self) -> Iterator[ListedItem]:
         return map(ListedItem._make, self._connection.execute("SELECT * FROM listed ORDER BY name"))

@@ -19,14 +19,9 @@ from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Viewer
 from watcher.triggerer.control import Control
 from watcher.triggerer.reconciliation.comparison import SEVEREST_FIRST, DifferenceKind
-from watcher.triggerer.reconciliation.engine import (
-    FoundDifference,
-    Reconciled,
-    ReconcileProgress,
-    Reconciler,
-    ReconcileRange,
-)
+from watcher.triggerer.reconciliation.engine import Reconciler
 from watcher.triggerer.reconciliation.evidence import Retention
+from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
 MOST_NAMED: Final = 1000
