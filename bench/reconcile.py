@@ -70,7 +70,7 @@ DELETE FROM orders WHERE id IN (SELECT n * 1000 + 7 FROM generate_series(1, 10) 
 INSERT INTO asset_event (asset_id, extra, timestamp, trace_id, source_watcher)
 SELECT {asset}, json_build_object('ranges', json_build_array(json_build_array(n * 1000 + 1, n * 1000 + 1000)))::text, now(),
     md5(n::text), 'files' FROM generate_series(0, {rows} / 1000 - 1) n;
-UPDATE asset_event SET extra = replace(extra, '001, ', '011, ') WHERE id = 3;
+UPDATE asset_event SET extra = replace(extra, '001, ', '011, ') WHERE id = 30;
 """
 OF_ROWS = {"gone_from_source": 10, "not_reported": 10, "failed": 1000}
 
