@@ -50,7 +50,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
-    _word("jobs.*.batch.mode", "per_partition"),
     ReservedValue(
         path="jobs.*.schedule",
         what="`all` with `cron`",

@@ -37,6 +37,7 @@ from store.database.schema import (
     asset_alias,
     database_now,
     job,
+    partition_group,
     watcher,
 )
 from store.errors import Conflict
@@ -52,6 +53,8 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
+    partition_parts: str | None = None
+    """The names of the parts of its events' partition keys, as the text of a JSON list; None: it names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +82,9 @@ class DeclaredJob:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that the table keeps of it, without the edges."""
-        cron = self.definition.cron
-        return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
+        cron, partitioned = self.definition.cron, self.definition.batch.is_partitioned
+        columns = {"task_id": self.task_id, "definition": self.definition, "partitioned": partitioned}
+        return {**columns, "cron": None if cron is None else str(cron)}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,6 +217,7 @@ async def _apply_watchers(
 
 
 async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    await _forget_groups(connection, declared)
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
@@ -221,6 +226,15 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+
+
+async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    """Delete the groups of jobs that group by other parts of partition keys from now on."""
+    by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
+    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
+    changed = [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]
+    if changed:
+        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
 async def _mirror(

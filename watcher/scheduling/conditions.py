@@ -35,6 +35,16 @@ def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _
     raise ValueError(f"not a condition: {condition!r}")
 
 
+def waits_for(condition: Condition | None, asset: str, aliases: Resolved = _NONE) -> bool:
+    """Whether an event of the asset is one that some part of the condition needs."""
+    match condition:
+        case None:
+            return False
+        case {"all": parts} | {"any": parts}:
+            return any(waits_for(part, asset, aliases) for part in parts)
+    return is_met(condition, {asset}, aliases)
+
+
 def names_alias(condition: Condition | None) -> bool:
     """Whether the condition depends on what an alias has resolved to."""
     match condition:

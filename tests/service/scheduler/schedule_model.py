@@ -27,6 +27,21 @@ SCHEDULES: tuple[Any, ...] = (
 WITH_EACH = (*SCHEDULES[:3], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
 
 
+PARTS = {"a": ("day", "region"), "b": ("day", "region"), "d": ("day",)}
+"""The parts of the assets' partition keys."""
+DIVIDED: dict[str, tuple[str, ...]] = {
+    "1|x": ("1", "x"),
+    "1|y": ("1", "y"),
+    "1|": ("1", ""),
+    "2|x": ("2", "x"),
+    "1": ("1",),
+    "1\\|x": ("1|x",),
+    "1\\|x|y": ("1|x", "y"),
+}
+"""Keys, and the values that each of them joins."""
+JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",): "y", ("2",): "2"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelJob:
     """A job as one configuration has it. `month`: it has a tick a year, in that month; None: no cron."""
@@ -36,6 +51,8 @@ class ModelJob:
     each: bool
     max_events: int
     max_active_runs: int
+    per_partition: bool = False
+    by: tuple[str, ...] | None = None
 
 
 def names(condition: Any) -> Iterator[tuple[str, str]]:
@@ -61,6 +78,10 @@ class JobState:
     """The asset of each queued event."""
     runs: list[tuple[int, ...]] = field(default_factory=list)
     """The events of each run, in the order of the runs."""
+    keys: list[str | None] = field(default_factory=list)
+    """The partition key of each run."""
+    old: set[int] = field(default_factory=set)
+    """Queued events that have waited for longer than `max_wait`."""
     states: list[str] = field(default_factory=list)
     """What became of each run: queued, over or deleted."""
     forgotten: set[int] = field(default_factory=set)
@@ -86,12 +107,16 @@ class JobState:
 class ScheduleModel:
     """Predicts the queue and the runs of every job."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone_at_once: int) -> None:
+        self.alone_at_once = alone_at_once
+        """The most events of a partition that have runs of their own at a time."""
         self.jobs = {dag_id: JobState() for dag_id in JOBS}
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
         self.events: dict[int, str] = {}
         """The asset of each stored event."""
+        self.keys: dict[int, str | None] = {}
+        """The partition key of each stored event."""
 
     def is_waited_for(self, asset: str, condition: Any) -> bool:
         return any(asset == name if kind == "asset" else asset in self.resolved for kind, name in names(condition))
@@ -108,8 +133,9 @@ class ScheduleModel:
                 return any(self.is_met(part, queued) for part in parts)
         return False
 
-    def add_event(self, event_id: int, asset: str) -> None:
+    def add_event(self, event_id: int, asset: str, key: str | None) -> None:
         self.events[event_id] = asset
+        self.keys[event_id] = key
         for job in self.jobs.values():
             if job.now is not None and self.is_waited_for(asset, job.now.schedule):
                 job.queue[event_id] = asset
@@ -154,6 +180,7 @@ class ScheduleModel:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
+                job.old.discard(event)
                 job.queue[event] = self.events[event]
                 job.owed.add(event)
             elif kind == "over" and number is not None:
@@ -196,20 +223,54 @@ class ScheduleModel:
         is_used = job.active >= now.max_active_runs
         ticks = self._tick(job, now, is_used=is_used)
         events = sorted(job.queue)
-        if now.each:
-            has_schedule = now.schedule is not None or now.month is not None
+        has_schedule = now.schedule is not None or now.month is not None
+        runs: list[tuple[int, ...]] = []
+        if now.per_partition:
+            self._check_partitions(job, now) if has_schedule else None
+            runs = [()] * ticks
+        elif now.each:
             runs = [(event,) for event in events] if has_schedule else []
             runs += [()] * ticks
         elif ticks or (not is_used and self.is_met(now.schedule, set(job.queue.values()))):
-            pieces = [tuple(events[at : at + now.max_events]) for at in range(0, len(events), now.max_events)]
-            runs = pieces or [()]
-        else:
-            return
+            runs = pieces(events, now.max_events) or [()]
         for run in runs:
-            for event in run:
-                del job.queue[event]
-        job.runs += runs
-        job.states += ["queued"] * len(runs)
+            keys = {self.keys[event] for event in run}
+            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+
+    def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
+        for event in run:
+            del job.queue[event]
+        job.runs.append(run)
+        job.keys.append(key)
+        job.states.append("queued")
+
+    def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
+        """Return the key of the run that the event belongs to."""
+        key, parts = self.keys[event], PARTS.get(self.events[event])
+        if key is None or (parts is None and by is None):
+            return key
+        values = DIVIDED[key]
+        if parts is None or len(values) != len(parts):
+            return None
+        of_part = dict(zip(parts, values, strict=True))
+        chosen = tuple(of_part.get(part, "") for part in by or parts)
+        return JOINED[chosen] if all(chosen) else None
+
+    def _check_partitions(self, job: JobState, now: ModelJob) -> None:
+        groups: dict[str | None, list[int]] = {}
+        for event in sorted(job.queue):
+            groups.setdefault(self.group_of(event, now.by), []).append(event)
+        busy = {key for key, state in zip(job.keys, job.states, strict=True) if state == "queued"}
+        for key, events in groups.items():
+            if key in busy:
+                continue
+            if self.is_met(now.schedule, {job.queue[event] for event in events}):
+                for run in pieces(events, now.max_events):
+                    self._make(job, run, key)
+                continue
+            stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
+            for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
+                self._make(job, (event,), key)
 
     def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
         if now.month is None:
@@ -225,8 +286,13 @@ class ScheduleModel:
         return int(is_new)
 
 
+def pieces(events: list[int], most: int) -> list[tuple[int, ...]]:
+    return [tuple(events[at : at + most]) for at in range(0, len(events), most)]
+
+
 def random_job(random: Random) -> ModelJob:
-    each = random.random() < 0.25
+    kind = random.random()
+    each, per_partition = kind < 0.2, kind > 0.6
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
     return ModelJob(
         schedule=schedule,
@@ -234,6 +300,8 @@ def random_job(random: Random) -> ModelJob:
         each=each,
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),
+        per_partition=per_partition,
+        by=random.choice((None, None, ("day",), ("region",))) if per_partition else None,
     )
 
 
@@ -260,10 +328,13 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "remove run",
             "replay",
             "forget",
+            "age",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 6))[0]
         match kind:
-            case "event" | "resolve":
+            case "event":
+                yield kind, (random.choice(ASSETS), random.choice((None, *DIVIDED)))
+            case "resolve":
                 yield kind, random.choice(ASSETS)
             case "reload":
                 changed = random.sample(JOBS, random.randint(1, len(JOBS)))
