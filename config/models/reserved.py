@@ -38,10 +38,6 @@ class ReservedValue:
     matches: Callable[[Any], bool]
 
 
-def _word(path: str, word: str) -> ReservedValue:
-    return ReservedValue(path=path, what=f"`{word}`", matches=lambda value: bool(value == word))
-
-
 def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
     return (ReservedKey(path=f"{path}.{name}", default=default) for name, default in defaults.items())
 

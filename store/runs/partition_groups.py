@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -84,10 +85,13 @@ async def events_of(
     return sorted(events, key=lambda event: event.event_id)
 
 
-async def unfinished(connection: AsyncConnection, dag_id: str) -> frozenset[str | None]:
-    """Return the partition keys of the job's runs that are queued or running."""
-    mine = (run.c.dag_id == dag_id, run.c.state.in_(ACTIVE))
-    return frozenset((await connection.execute(select(run.c.partition_key).where(*mine))).scalars())
+async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:
+    """Return, by job, the partition keys of its runs that are queued or running."""
+    these = (run.c.dag_id.in_(dag_ids), run.c.state.in_(ACTIVE))
+    keys: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
+    for row in await connection.execute(select(run.c.dag_id, run.c.partition_key).where(*these).distinct()):
+        keys[row.dag_id].add(row.partition_key)
+    return keys
 
 
 async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None, GroupRest]:

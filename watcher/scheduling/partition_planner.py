@@ -57,7 +57,7 @@ async def _decide(
         if (rest := rests.get(group.key)) is not None and group.first_event <= rest.to
     }
     others = [group for group in groups if group.key not in rest_of]
-    unfinished = await partition_groups.unfinished(connection, queue.dag_id)
+    unfinished = (await partition_groups.unfinished(connection, [queue.dag_id]))[queue.dag_id]
     decided = due_partitions(others, waits, queue.definition.batch, unfinished=unfinished, now=queue.now)
     return replace(decided, due=[*rest_of.values(), *decided.due])
 

@@ -44,6 +44,11 @@ class RunPlan:
     is_partial: bool = False
     check_again_in: timedelta | None = None
 
+    @property
+    def collects(self) -> bool:
+        """Whether nothing of the queue is due before the time to check again, whatever comes."""
+        return self.check_again_in is not None and not self.is_partial
+
 
 @dataclass(frozen=True, kw_only=True)
 class Waits:

@@ -111,13 +111,11 @@ class Scheduler:
                 return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
             async with keep_going("scheduler.job_failed"):
                 raise
-        for dag_id, made in plans.items():
-            if (
-                made.check_again_in is not None
-            ):  # all jobs are checked then; events that come meanwhile make it no earlier
+        for made in plans.values():
+            if made.check_again_in is not None:
                 self._check_in(made.check_again_in)
-                if not made.is_partial:
-                    self._collecting.add(dag_id)
+        # All jobs are checked then; events that come meanwhile make it no earlier.
+        self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
         if any(made.runs or made.replays for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]

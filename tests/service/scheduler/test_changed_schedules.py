@@ -339,8 +339,8 @@ def judging_together(patch: pytest.MonkeyPatch) -> None:
 def overlapping(patch: pytest.MonkeyPatch) -> None:
     """Plant: a run of a key is made while another one is unfinished."""
 
-    async def none(*_: Any) -> frozenset[str | None]:
-        return frozenset()
+    async def none(connection: AsyncConnection, dag_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG001
+        return {dag_id: frozenset() for dag_id in dag_ids}
 
     patch.setattr(partition_groups, "unfinished", none)
 

@@ -99,7 +99,6 @@ def test_anything_else_is_refused_with_line_and_path(
 @pytest.mark.parametrize(
     ("path", "value", "sentence"),
     [
-        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not built; must be `coalesce` or `each`"),
         ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not built"),
     ],
 )
