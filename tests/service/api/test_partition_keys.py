@@ -102,7 +102,8 @@ async def test_runs_are_filtered_by_their_keys_as_in_airflow(api: Api) -> None:
 async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) -> None:
     (load, report) = CONFIGURED.jobs
     batch = Batching(mode="per_partition", by=("day",))
-    definition = replace(load.definition, batch=batch, deadline=timedelta(0))
+    both = {"all": ["landing", "customers"]}
+    definition = replace(load.definition, schedule=both, batch=batch, deadline=timedelta(0))
     keyed = [replace(each, partition_parts='["day", "region"]') for each in CONFIGURED.assets]
     async with api.database.transaction() as connection:
         new = replace(CONFIGURED, assets=keyed, jobs=[replace(load, definition=definition), report])

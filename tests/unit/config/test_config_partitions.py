@@ -97,7 +97,7 @@ def test_the_watchers_of_an_asset_agree_on_its_parts(
     with pytest.raises(ConfigurationInvalid) as refused:
         load(write(WATCHED.format(own=own, one=one, two=two)), vocabulary(), {})
     (problem,) = refused.value.problems
-    assert problem.path == ("assets", "orders", "watchers", "two", "partition")
+    assert problem.path == "assets.orders.watchers.two.partition"
     assert "names other parts than the asset, which has day" in str(problem)
 
 
