@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Self
 
-from sqlalchemy import func, select
+from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
@@ -45,7 +46,7 @@ async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> 
         keys[row.dag_id].append(
             QueuedKey(
                 asset=row.name,
-                parts=() if row.partition_parts is None else tuple(json.loads(row.partition_parts)),
+                parts=_names(row.partition_parts),
                 key=row.partition_key,
                 events=row.events,
                 first_event=row.first,
@@ -59,12 +60,25 @@ async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedEvent:
-    """A queued event with its asset's name, its partition key, and when it came."""
+    """A queued event with its asset's name and parts, its partition key, and when it came."""
 
     event_id: int
     asset: str
+    parts: Sequence[str]
     key: str | None
     came: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """Return the event of a row of `keyed_events`."""
+        parts = _names(row.partition_parts)
+        return cls(event_id=row.event_id, asset=row.name, parts=parts, key=row.partition_key, came=row.created_at)
+
+
+def keyed_events() -> Select[Any]:
+    """Select the columns that `KeyedEvent.of` needs, of queued events."""
+    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.partition_key, _q.created_at)
+    return select(*columns).join(asset, asset.c.id == _q.asset_id)
 
 
 async def events_of(
@@ -76,13 +90,13 @@ async def events_of(
     conditions += [_q.partition_key.is_(None)] if None in keys else []
     events: list[KeyedEvent] = []
     for among in conditions:
-        query = select(_q.event_id, asset.c.name, _q.partition_key, _q.created_at)
-        query = query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id == dag_id, _q.event_id <= to, among)
-        events += [
-            KeyedEvent(event_id=row.event_id, asset=row.name, key=row.partition_key, came=row.created_at)
-            for row in await connection.execute(query)
-        ]
+        query = keyed_events().where(_q.dag_id == dag_id, _q.event_id <= to, among)
+        events += map(KeyedEvent.of, await connection.execute(query))
     return sorted(events, key=lambda event: event.event_id)
+
+
+def _names(parts: str | None) -> Sequence[str]:
+    return () if parts is None else tuple(json.loads(parts))
 
 
 async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:

@@ -113,11 +113,10 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     assert await scheduled(api) == []
 
     assert (await api.get("/api/v2/dags/load_orders"))["timetable_partitioned"]
-    listed = await api.get("/api/v2/dags/load_orders/partitions")
+    listed = await api.get("/api/v2/dags/load_orders/queue")
     shown = [(each["partition_key"], each["events"], each["lacks"]) for each in listed["partitions"]]
     assert shown == [("2026", 2, "`customers`"), ("2027", 1, "`landing`"), (None, 1, "`customers`")]
-    assert listed["total_entries"] == 3
-    await api.get("/api/v2/dags/nobody/partitions", status=404)
+    assert listed["reason"] == "3 partitions wait for the rest of their conditions"
     [problem] = [each for each in (await api.get("/api/v2/problems")) if each["kind"] == "waiting_too_long"]
     assert "`customers` has not come since" in problem["message"]
     assert "for the partition 2026 and 2 more" in problem["message"]
@@ -127,7 +126,7 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     await told(api, "landing", "2026|eu")
     await told(api, "customers", "2026|eu")
     assert [key for _, key in await scheduled(api)] == ["2026"], "runs of one key do not overlap"
-    left = await api.get("/api/v2/dags/load_orders/partitions")
+    left = await api.get("/api/v2/dags/load_orders/queue")
     assert [(each["partition_key"], each["lacks"]) for each in left["partitions"]] == [
         ("2027", "`landing`"),
         (None, "`customers`"),

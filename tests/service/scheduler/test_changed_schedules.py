@@ -23,7 +23,7 @@ from store.database.lifecycle import delete_whole
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
-from store.runs import partition_groups, queues, replays
+from store.runs import kept_events, partition_groups, queues, replays
 from store.runs.partition_groups import GroupRest
 from store.runs.queues import QueueFilter
 from store.runs.replays import ReplayCounts, ReplayRange
@@ -42,6 +42,7 @@ from tests.service.scheduler.settings import (
 from watcher.scheduling import partitions, planning
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.triggering import run_kept
 
 pytestmark = pytest.mark.service
 HISTORIES = effort(40, 5_000)
@@ -129,6 +130,8 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
+        case "run left" | "drop left" if model.left(dag_id):
+            await _decide_on_what_is_left(database, model, kind, dag_id)
         case "forget":
             async with database.transaction() as connection:
                 over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
@@ -136,6 +139,19 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 await dropped_events.record_of_runs(connection, ids)
                 await delete_whole(connection, run, run.c.id.in_(ids))
             model.forget(dag_id)
+
+
+async def _decide_on_what_is_left(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+    done, left = 0, len(model.left(dag_id))
+    while done < left:
+        async with database.transaction() as connection:
+            queue = await kept_events.lock(connection, dag_id)
+            assert queue.events == left - done
+            if kind == "run left":
+                done += await run_kept(connection, queue, to=queue.newest)
+            else:
+                done += await kept_events.take_off(connection, dag_id, actor="a person")
+    (model.run_left if kind == "run left" else model.drop_left)(dag_id)
 
 
 async def _replay(

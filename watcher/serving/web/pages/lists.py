@@ -12,9 +12,9 @@ from store.catalog.watchers import WatcherRow
 from store.database.paging import PageRequest
 from store.runs import jobs
 from store.runs.jobs import JobFilter
+from watcher.serving.api.waiting import waiting_jobs
 from watcher.serving.web.parts import ROWS
 from watcher.serving.web.rendering import Pages
-from watcher.serving.web.waiting import waiting_jobs
 
 router = APIRouter(include_in_schema=False)
 After = Annotated[str | None, Query(max_length=1500)]
