@@ -111,9 +111,7 @@ class Scheduler:
                 return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
             async with keep_going("scheduler.job_failed"):
                 raise
-        for made in plans.values():
-            if made.check_again_in is not None:
-                self._check_in(made.check_again_in)
+        self._check_in(min((made.check_again_in or CHECK_EVERY for made in plans.values()), default=CHECK_EVERY))
         # All jobs are checked then; events that come meanwhile make it no earlier.
         self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
         if any(made.runs or made.replays for made in plans.values()):
@@ -182,6 +180,8 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     takes_each = batching.mode == "each" and queue.definition.has_schedule
     waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
     if batching.is_partitioned:
+        if queue.rest is not None:  # decided when the job took all its events together
+            await queues.set_rest(connection, queue.dag_id, None)
         plan = await plan_partitions(connection, queue, waits) if queue.first_events else RunPlan()
         return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
