@@ -111,12 +111,15 @@ class Scheduler:
                 return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
             async with keep_going("scheduler.job_failed"):
                 raise
-        self._check_in(min((made.check_again_in or CHECK_EVERY for made in plans.values()), default=CHECK_EVERY))
-        # All jobs are checked then; events that come meanwhile make it no earlier.
-        self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
+        self._note_times(plans)
         if any(made.runs or made.replays for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]
+
+    def _note_times(self, plans: Mapping[str, RunPlan]) -> None:
+        """Note when the clock alone requires a check. Until then, nothing that comes makes the jobs that collect due."""
+        self._check_in(min((made.check_again_in or CHECK_EVERY for made in plans.values()), default=CHECK_EVERY))
+        self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
 
     def _log_late(self, late: set[str]) -> None:
         """Log once when an asset becomes late, and once when it is late no more."""
