@@ -83,4 +83,17 @@ class JobConfig(Section):
             raise misplaced(batch, (("mode",), hint))
         if batch.by is not None and batch.mode != "per_partition":
             raise misplaced(batch, (("by",), "has no effect without `mode: per_partition`; remove it, or set the mode"))
+        if batch.mode != "coalesce" and schedule and schedule.joint:
+            hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
+            raise misplaced(batch, (("mode",), hint))
         return batch
+
+    @field_validator("catchup")
+    @classmethod
+    def _check_catchup(cls, catchup: bool, info: ValidationInfo) -> bool:
+        schedule = info.data.get("schedule")
+        if catchup and schedule and schedule.joint:
+            raise ValueError(
+                "cannot go with `cron` beside assets, where a later tick replaces one that waits; remove it"
+            )
+        return catchup

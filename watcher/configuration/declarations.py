@@ -79,6 +79,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             by=job.batch.by,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,

@@ -88,11 +88,11 @@ async def _take(
 ) -> Sequence[_Taken]:
     if not due:
         return []
-    place_of = {(row.asset, row.key): place for place, each in enumerate(due) for row in each.group.rows}
+    place_of = {(row.references, row.key): place for place, each in enumerate(due) for row in each.group.rows}
     events: defaultdict[int, list[int]] = defaultdict(list)
     keys = {key for _, key in place_of}
     for event in await partition_groups.events_of(connection, dag_id, keys, to=max(each.to for each in due)):
-        place = place_of.get((event.asset, event.key))
+        place = place_of.get((event.references, event.key))
         if place is not None and _is_taken(event, due[place]):
             events[place].append(event.event_id)
     return [_runs_of(each, events[place], batching) for place, each in enumerate(due)]

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
-from watcher.scheduling.conditions import waits_for
+from store.references import is_awaited
 from watcher.scheduling.planning import Waits, completing, remaining
 
 
@@ -38,10 +38,10 @@ class PartitionGroup:
 
     @property
     def first_events(self) -> Mapping[str, int]:
-        """The first queued event of each asset."""
+        """The first queued event that satisfies each reference, by the reference's key."""
         first: dict[str, int] = {}
         for row in self.rows:
-            first[row.asset] = min(row.first_event, first.get(row.asset, row.first_event))
+            first |= {each: min(row.first_event, first.get(each, row.first_event)) for each in row.references}
         return first
 
 
@@ -110,7 +110,7 @@ def _decide(
         pause = collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return DueGroup(group=group, to=group.last_event, completed_by=completed_by), None
-    unclaimed = [row for row in group.rows if not waits_for(waits.condition, row.asset, waits.aliases)]
+    unclaimed = [row for row in group.rows if not is_awaited(waits.condition, row.references, waits.aliases)]
     if not unclaimed:
         return None, pause
     longest = batching.max_wait - (now - min(row.oldest for row in unclaimed))

@@ -11,7 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Condition, JobDefinition
 from store.runs import partition_groups, waiting
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.conditions import Resolved, asks, is_met
 from watcher.scheduling.partitions import PartitionGroup, grouped
 
 
@@ -50,12 +50,12 @@ async def waiting_partitions(
 def _waiting(
     group: PartitionGroup, definition: JobDefinition, resolved: Resolved, unfinished: Collection[str | None]
 ) -> WaitingPartition:
-    condition, assets = definition.schedule, group.first_events.keys()
+    condition, queued = definition.schedule, group.first_events.keys()
     return WaitingPartition(
         partition_key=group.key,
         events=group.events,
         oldest=min(row.oldest for row in group.rows),
-        lacks="" if condition is None or is_met(condition, assets, resolved) else lacking(condition, assets, resolved),
+        lacks="" if condition is None or is_met(condition, queued, resolved) else lacking(condition, queued, resolved),
         has_run=group.key in unfinished,
     )
 
@@ -66,7 +66,9 @@ def lacking(condition: Condition, queued: AbstractSet[str], resolved: Resolved) 
         case str():
             return f"`{condition}`"
         case {"alias": str(name)}:
-            return f"the alias `{name}`"
+            return f"the alias `{name}`{asks(condition)}"
+        case {"asset": str(name)}:
+            return f"`{name}`{asks(condition)}"
         case {"any": parts}:
             return " or ".join(lacking(part, queued, resolved) for part in parts)
         case {"all": parts}:
