@@ -241,8 +241,7 @@ async def _forget_groups(connection: AsyncConnection, declared: Sequence[Declare
     """Delete the groups of jobs that group by other parts of partition keys from now on."""
     by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
     rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
-    changed = [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]
-    if changed:
+    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
         await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
