@@ -83,8 +83,8 @@ class Scanner:
         self._vanished_written = self._state.vanished
         self._written_at = now
         self._nothing_stored = stored is None
-        self._unfinished = self._state.began is not None
-        """The stored position is in the middle of a scan: the end of that scan is written."""
+        self._unfinished = self._state.is_unfinished
+        """The stored position is in the middle of a scan, or waits for a whole one: the end of that scan is written."""
         self._holds_back = self._state.began is not None
         """The scan met a version that was too young, or may have met one before it was resumed."""
 
@@ -196,6 +196,10 @@ class Scanner:
             if is_met_again:
                 self._handled.take_back(version.fingerprint, modified)
             return False
+        if state.is_passed(version):
+            if is_met_again:
+                self._handled.add(version.fingerprint, modified)
+            return False
         self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
@@ -212,6 +216,8 @@ class Scanner:
         ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
+            count = None
         self._tally = self._tally.next()
         absent = partial(self._algorithm.count_absent, self._handled)
         self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
@@ -223,7 +229,7 @@ class Scanner:
         self._written_at = now
         self._nothing_stored = False
         self._vanished_written = self._state.vanished
-        self._unfinished = self._state.began is not None
+        self._unfinished = self._state.is_unfinished
         return Position(
             watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),

@@ -126,6 +126,8 @@ class Conversation:
             "explain": self._explain,
             "keep": self._keep,
             "recognizes": self._recognizes,
+            "reselects": self._reselects,
+            "decisions": self._decisions,
             "events": self._events,
             "poll": self._poll,
             "next": self._next,
@@ -231,6 +233,13 @@ class Conversation:
 
     async def _recognizes(self, request: Frame) -> Frame:
         return {"recognizes": self._trigger.recognizes(request["identity"])}
+
+    async def _reselects(self, request: Frame) -> Frame:
+        return {"reselects": self._trigger.reselects(request["identity"])}
+
+    async def _decisions(self, request: Frame) -> Iterator[bytes] | Frame:
+        position = self._stored_position(request)
+        return {"decisions": "" if position is None else await self._trigger.decisions(position)}
 
     async def _rewound(self, request: Frame) -> Iterator[bytes]:
         position = self._trigger.rewound(self._stored_position(request), request["to"])
