@@ -77,6 +77,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_events=job.batch.max_events,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,
