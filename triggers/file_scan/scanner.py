@@ -191,14 +191,7 @@ class Scanner:
         if state.horizon is not None and modified < state.horizon:
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        if self._handled.knows(version.fingerprint, modified, clock):
-            self._tally.met += 1
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, modified)
-            return False
-        if state.is_passed(version):
-            if is_met_again:
-                self._handled.add(version.fingerprint, modified)
+        if self._is_handled(version, clock):
             return False
         self._tally.fresh += 1
         if not is_old:
@@ -210,6 +203,19 @@ class Scanner:
         if is_met_again:
             self._handled.add(version.fingerprint, modified)
         return not is_old
+
+    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
+        is_met_again = self._state.meets_again(version.modified)
+        if self._handled.knows(version.fingerprint, version.modified, clock):
+            self._tally.met += 1
+            if is_met_again:
+                self._handled.take_back(version.fingerprint, version.modified)
+            return True
+        is_passed = self._state.is_passed(version)
+        if is_passed and is_met_again:
+            self._handled.add(version.fingerprint, version.modified)
+        return is_passed
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0

@@ -61,7 +61,7 @@ class ScanState:
     vanished: Vanished | None = None
     """The handled files that vanished together, while they are gone."""
     reselected: tuple[PassedKeys, ...] | None = None
-    """From a change of the selection to the end of the next whole scan: what scans before it had passed."""
+    """What scans had passed before the selection changed; None once a whole scan has followed."""
 
     @classmethod
     def starting(cls, start: Start) -> ScanState:

@@ -115,13 +115,11 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return [*self._vanished(), *self._unmatched.findings, *self._keys.findings]
-
-    def _vanished(self) -> Sequence[Finding]:
-        vanished = None if self._scanner is None else self._scanner.vanished
-        if vanished is None:
-            return ()
-        return [vanished.finding(length_of(self.options.forget_after) if self.options.mode == "strict" else None)]
+        findings = [*self._unmatched.findings, *self._keys.findings]
+        if self._scanner is None or (vanished := self._scanner.vanished) is None:
+            return findings
+        forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
+        return [vanished.finding(forget_after), *findings]
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
