@@ -7,12 +7,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 _PLACES: Final = "a folder, s3://bucket/prefix/ or postgres://user@host/database/schema/table"
 _TABLE: Final = 2
 """The number of parts that name a schema's table in a path, after the database."""
+
+
+TableFormat: TypeAlias = Literal["parquet", "delta", "iceberg"]
 
 
 class PlaceInvalid(ValueError):
@@ -48,7 +51,7 @@ def source_of(text: str, working_folder: Path) -> Endpoint:
 def target_of(text: str, working_folder: Path) -> Endpoint:
     """Parse a target. Raises `PlaceInvalid`."""
     if text.startswith(("postgres:", "postgresql:")):
-        raise PlaceInvalid("the job writes Parquet; give a folder or s3://bucket/prefix as the target")
+        raise PlaceInvalid("the job writes files of a table; give a folder or s3://bucket/prefix as the target")
     target = source_of(text, working_folder)
     return Endpoint(kind=target.kind, uri=target.uri.rstrip("/"), name=target.name)
 
@@ -61,14 +64,47 @@ def check_apart(source: Endpoint, target: Endpoint) -> None:
         )
 
 
-def files(source: Endpoint, target: Endpoint, name: str, match: str | None) -> Mapping[str, str]:
-    """Return the texts of the files, by path."""
-    watched = f"new_{name}"
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How what is new is loaded: the `name` of the table, its `format`, and what the connections need.
+
+    `endpoint` is the address of an S3 server that is not AWS. `folder` is where the files are written: the catalog of an
+    Iceberg table lies there.
+    """
+
+    name: str
+    format: TableFormat = "parquet"
+    match: str | None = None
+    endpoint: str | None = None
+    folder: Path = Path()
+
+    @property
+    def watched(self) -> str:
+        return f"new_{self.name}"
+
+
+def files(source: Endpoint, target: Endpoint, loading: Loading) -> Mapping[str, str]:
+    """Return the texts of the files, by path. Raises `PlaceInvalid` for an endpoint that nothing uses."""
+    if loading.endpoint is not None and "s3" not in {source.kind, target.kind}:
+        raise PlaceInvalid("--endpoint is the address of an S3 server, and neither the source nor the target is s3://…")
+    name, watched = loading.name, loading.watched
+    test = _TEST_OF_ROWS if source.kind == "postgres" else _TEST_OF_FILES
+    written = _TESTS_OF_FORMATS[loading.format]
     return {
-        "watchers.yaml": _configuration(source, target, name, watched, match),
-        f"jobs/load_{name}.py": _JOB.format(source=source.uri, target=target.uri, name=name, watched=watched),
-        f"tests/test_load_{name}.py": (_TEST_OF_ROWS if source.kind == "postgres" else _TEST_OF_FILES).format(
-            name=name, watched=watched
+        "watchers.yaml": _configuration(source, target, loading),
+        f"jobs/load_{name}.py": _JOB.format(
+            source=source.uri,
+            target=target.uri,
+            name=name,
+            watched=watched,
+            append=_APPENDS[loading.format].format(name=name),
+        ),
+        f"tests/test_load_{name}.py": test.format(
+            name=name,
+            watched=watched,
+            imports=written.imports,
+            connections=written.connections,
+            rows=written.rows.format(name=name),
         ),
     }
 
@@ -96,19 +132,21 @@ def _table(text: str) -> Endpoint:
     )
 
 
-def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, match: str | None) -> str:
-    connections = _connections(source, target)
+def _configuration(source: Endpoint, target: Endpoint, loading: Loading) -> str:
+    connections = _connections(source, target, loading)
+    name, watched = loading.name, loading.watched
     of_source = {"postgres": "shop", "s3": "lake"}.get(source.kind)
     trigger = {"postgres": "postgres.new_rows", "s3": "s3.new_files", "folder": "file.new_files"}[source.kind]
     lines = [
-        f"# What is new in {source.uri} starts a Spark job that loads it into {target.uri}.",
-        "# Every key is in docs/configuration.md; `watcher check --connect` looks whether the source can be reached.",
+        "# What is new in the source starts a Spark job that loads it into the target.",
+        "# docs/configuration.md lists every key; `check --connect` tries the source.",
         "version: 1",
         "",
         "settings:",
-        "  scheduler: {cancel_jobs: true} # Ctrl-C leaves no Spark behind; without it jobs go on and are found again",
+        "  scheduler:",
+        "    cancel_jobs: true  # Ctrl-C leaves no Spark behind",
         "",
-        *(["connections:", *connections.values(), ""] if connections else []),
+        *(["connections:", *(line for lines in connections.values() for line in lines), ""] if connections else []),
         "assets:",
         f"  {watched}:",
         f"    uri: {json.dumps(source.uri)}",
@@ -117,8 +155,8 @@ def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, 
         f"        trigger: {trigger}",
         *([f"        connection: {of_source}"] if of_source else []),
         *([f"        table: {json.dumps(source.table)}"] if source.table else []),
-        *([f"        match: {json.dumps(match)}"] if match else []),
-        "        start: all # also what is there already; `now` begins with what comes",
+        *([f"        match: {json.dumps(loading.match)}"] if loading.match else []),
+        "        start: all  # also what is there already; `now`: what comes",
         f"  {name}:",
         f"    uri: {json.dumps(target.uri)}",
         "",
@@ -135,17 +173,22 @@ def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, 
     return "\n".join(lines) + "\n"
 
 
-def _connections(source: Endpoint, target: Endpoint) -> dict[str, str]:
+def _connections(source: Endpoint, target: Endpoint, loading: Loading) -> dict[str, list[str]]:
     """Return the connections by name, each as lines of YAML."""
     connections = {}
     if source.kind == "postgres":
-        dsn = f"${{SHOP_DSN:-{source.dsn}}}"
-        connections["shop"] = (
-            f"  shop: {{type: postgres, dsn: {json.dumps(dsn)}}} # with a password: in SHOP_DSN, not here"
-        )
+        dsn = json.dumps(f"${{SHOP_DSN:-{source.dsn}}}")
+        comment = "    # SHOP_DSN has the password, in which @ is %40, / %2F, # %23 and % %25."
+        connections["shop"] = ["  shop:", "    type: postgres", comment, f"    dsn: {dsn}"]
     if "s3" in {source.kind, target.kind}:
-        keys = "# credentials as AWS's own tools find them; another server: endpoint_url"
-        connections["lake"] = f"  lake: {{type: s3}} {keys}"
+        own = [] if loading.endpoint is None else [f"    endpoint_url: {json.dumps(loading.endpoint)}"]
+        comment = "    # Credentials are found as AWS's own tools find them."
+        connections["lake"] = ["  lake:", "    type: s3", comment, *own]
+    if loading.format == "iceberg":
+        catalog = f"sqlite:///{loading.folder.resolve() / 'catalog.db'}"
+        storage = ["    storage: lake"] if target.kind == "s3" else []
+        addresses = [f"    uri: {json.dumps(catalog)}", f"    warehouse: {json.dumps(target.uri)}"]
+        connections["ice"] = ["  ice:", "    type: iceberg", "    catalog: sql", *addresses, *storage]
     return connections
 
 
@@ -157,7 +200,7 @@ from asset_job import run
 
 def load(r, new):
     """`new` is a DataFrame of exactly what this run's events name; a repetition replaces what an earlier try has written."""
-    out = r.append(new, "{name}")
+    out = {append}
     with r.asset_store["{name}"].transaction() as t:
         t.increment("total_rows", out.rows)
     r.outlet_events["{name}"].extra = {{"row_count": out.rows}}
@@ -174,6 +217,47 @@ if __name__ == "__main__":
     main()
 '''
 
+_APPENDS: Final[Mapping[TableFormat, str]] = {
+    "parquet": 'r.append(new, "{name}")',
+    "delta": 'r.append(new, "{name}", format="delta")',
+    "iceberg": 'r.append(new, "loaded.{name}", format="iceberg", connection="ice")',
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class WrittenTable:
+    """How the job's test reads what the job has written: parts of Python."""
+
+    rows: str
+    imports: str = ""
+    connections: str = "{}"
+
+
+_ICE: Final = """{
+        "ice": {
+            "type": "iceberg",
+            "catalog": "sql",
+            "uri": f"sqlite:///{tmp_path / 'catalog.db'}",
+            "warehouse": (tmp_path / "warehouse").as_uri(),
+        }
+    }"""
+_TESTS_OF_FORMATS: Final[Mapping[TableFormat, WrittenTable]] = {
+    "parquet": WrittenTable(rows='[row.id for row in r.spark.read.parquet(str(tmp_path / "{name}")).collect()]'),
+    "delta": WrittenTable(
+        rows='DeltaTable(str(tmp_path / "{name}")).to_pyarrow_table()["id"].to_pylist()',
+        imports="from deltalake import DeltaTable\n",
+    ),
+    "iceberg": WrittenTable(
+        rows='_catalog(connections["ice"]).load_table("loaded.{name}").scan().to_arrow()["id"].to_pylist()',
+        imports="""from pyiceberg.catalog import load_catalog
+
+
+def _catalog(ice):
+    return load_catalog("ice", type="sql", uri=ice["uri"], warehouse=ice["warehouse"])
+""",
+        connections=_ICE,
+    ),
+}
 _TEST_BEGINS: Final = '''\
 """Runs the job with Spark and a folder, without a daemon: `python -m pytest tests`, by the Python that has Asset Watcher."""
 
@@ -185,15 +269,16 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
 
 import load_{name}
 from asset_job import run
-
+{imports}
 
 def test_what_is_new_is_loaded(tmp_path):
     outlet = {{"name": "{name}", "uri": (tmp_path / "{name}").as_uri()}}
-    (tmp_path / "job.json").write_text(json.dumps({{"outlets": [outlet]}}))
+    connections = {connections}
+    (tmp_path / "job.json").write_text(json.dumps({{"outlets": [outlet], "connections": connections}}))
 '''
 _TEST_ENDS: Final = """\
-        written = r.spark.read.parquet(str(tmp_path / "{name}"))
-        assert sorted(row.id for row in written.collect()) == [1, 2]
+        ids = {rows}
+    assert sorted(ids) == [1, 2]
 
     finish = json.loads((tmp_path / "finish.json").read_text())
     assert finish["outlet_events"] == [{{"asset": "{name}", "extra": {{"row_count": 2}}}}]
