@@ -12,7 +12,8 @@ import typer
 from config.errors import ConfigurationInvalid
 from watcher.cli.commands import load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
-from watcher.cli.first_files import Loading, PlaceInvalid, TableFormat, check_apart, files, source_of, target_of
+from watcher.cli.first_files import Loading, PlaceInvalid, check_apart, files, source_of, target_of
+from watcher.cli.first_job import TableFormat
 from watcher.cli.output import Show
 from watcher.host.machine import program
 
