@@ -35,7 +35,7 @@ from triggers.s3.new_files import S3NewFiles
 from watcher.demo.servers import running_postgres
 from watcher.triggerer.clients import Clients, Hosted, open_clients
 from watcher.triggerer.reconciliation.engine import Reconciler
-from watcher.triggerer.reconciliation.evidence import Retention
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import Reconciled, ReconcileProgress, ReconcileRange
 
 PLANTED = {"gone_from_source": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}
@@ -184,7 +184,7 @@ async def plant(database: Database, url: str, objects: int) -> int:
 
 
 async def reconciled(database: Database, clients: Clients, hosted: Hosted, folder: Path) -> Reconciled:
-    retention = Retention(events=timedelta(days=90), runs=timedelta(days=90))
+    retention = RetentionPeriods(events=timedelta(days=90), runs=timedelta(days=90))
     reconciler = Reconciler(database=database, clients=clients, retention=retention, folder=folder)
     before, began, cpu = memory(), time.perf_counter(), time.process_time()
     result = await reconciler.reconcile(hosted, ReconcileRange(), ReconcileProgress())

@@ -57,6 +57,20 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         """
         return False
 
+    def reselects(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
+        """Whether `stored`, the identity of a position, means this source with another selection of its items.
+
+        Then `rewound` may be asked for `here`, with that position, by the same instance. Needs no `check`.
+        """
+        return False
+
+    async def decisions(self, position: PositionT) -> str:  # noqa: ARG002  for those who override it
+        """Say what people may decide about the position of another selection, after `check` and `reselects`; '' if it cannot.
+
+        Takes at most some seconds.
+        """
+        return ""
+
     def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
         """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
 
@@ -86,10 +100,7 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         return cannot_tell(item)
 
     def inventory(self) -> Inventory[PositionT] | None:
-        """Return how all items of the source are listed, to be compared with the events. None: this trigger cannot list them.
-
-        Called after `check`. Listing changes nothing.
-        """
+        """Return how the whole source is listed, after `check`, changing nothing. None: this trigger cannot do that."""
         return None
 
 

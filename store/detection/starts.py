@@ -35,14 +35,15 @@ class WatcherPast:
 
     @property
     def last_move(self) -> PositionMove | None:
-        """The rewind that decides by now. None: there was none, or all were undone."""
+        """The rewind that decides by now; one to `here` passes over nothing. None: there was none, or all were undone."""
         standing: list[PositionMove] = []
         for move in self.moves:
             if move.to is not None:
                 standing.append(move)
             elif standing:
                 standing.pop()
-        return standing[-1] if standing else None
+        resets = [move for move in standing if move.to != "here"]
+        return resets[-1] if resets else None
 
 
 async def past_of(connection: AsyncConnection, watcher: str) -> WatcherPast:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Generic
 
-from triggers.base import StoredPosition
+from triggers.base import JsonValue, StoredPosition, TriggerBatch
 from triggers.explanations import ItemState
 from triggers.file_scan.explanation import SeenFile, judge, scan_of
-from triggers.file_scan.options import FileOptions
+from triggers.file_scan.matching import Matcher
+from triggers.file_scan.options import FileOptions, FileOptionsT, start_of
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage, length_of, parse_moment
-from triggers.inventories import ListedItem, ListedPart, ListedState, PositionOf, content_text
+from triggers.hosting import HostedTrigger
+from triggers.inventories import ListedInventory, ListedItem, ListedPart, ListedState, PositionOf, content_text
 
 _STATES: Final[Mapping[ItemState, ListedState]] = {
     "reported": "done",
@@ -22,7 +25,28 @@ _STATES: Final[Mapping[ItemState, ListedState]] = {
 }
 
 
-async def listed_files(
+class ListedFiles(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], Generic[FileOptionsT]):
+    """The part of a trigger for files that lists all files of its source."""
+
+    options: FileOptionsT
+    _matcher: Matcher
+
+    @abstractmethod
+    def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
+        """Scan the source behind a key, as for a poll."""
+
+    def inventory(self) -> ListedInventory[StoredPosition]:
+        options = self.options
+        return ListedInventory(
+            pages=lambda position_of: _listed_files(self.pages(None), options, position_of),
+            begins_at=lambda watermark: _begins_at(watermark, options.min_age),
+            start=options.start_from,
+            place_of=start_of,
+            selects=lambda name: self._matcher(options.name_below(name)),
+        )
+
+
+async def _listed_files(
     pages: AsyncGenerator[ScanPage, None], options: FileOptions, position_of: PositionOf[StoredPosition]
 ) -> AsyncGenerator[ListedPart, None]:
     """List the files of one scan in key order."""
@@ -55,7 +79,7 @@ def _state_of(
     return "young" if facts.get("reason") == "min_age" else _STATES[judged]
 
 
-def begins_at(watermark: Any, min_age: timedelta) -> int | None:
+def _begins_at(watermark: Any, min_age: timedelta) -> int | None:
     """Return when the scan began that a watermark is of: what was written before it, a start at `now` passes over."""
     if not isinstance(watermark, Mapping):
         return None

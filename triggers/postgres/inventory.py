@@ -6,10 +6,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from triggers.base import StoredPosition
+from triggers.base import JsonValue, StoredPosition, TriggerBatch
+from triggers.hosting import HostedTrigger
 from triggers.inventories import NumberedInventory, Place, Range
+from triggers.postgres.examination import Examiner
 from triggers.postgres.ledger import LARGEST_ID, Ledger
-from triggers.postgres.options import SMALLEST_ID, place_of_rewind
+from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, place_of_rewind
 from triggers.postgres.sql import condition, quoted
 from triggers.postgres.watched_table import WatchedTable
 
@@ -66,7 +68,17 @@ class RowCounter:
         return text.format(table=options.source.sql, column=column, **parts)
 
 
-def inventory_by_id(table: WatchedTable) -> NumberedInventory[StoredPosition]:
+class CountedRows(HostedTrigger[JsonValue, StoredPosition, TriggerBatch]):
+    """The part of a trigger for rows that shows all rows of its table, in mode `id`."""
+
+    options: NewRowsOptions
+    _examiner: Examiner
+
+    def inventory(self) -> NumberedInventory[StoredPosition] | None:
+        return _inventory_by_id(self._examiner.table) if self.options.mode == "id" else None
+
+
+def _inventory_by_id(table: WatchedTable) -> NumberedInventory[StoredPosition]:
     counter, options = RowCounter(table=table), table.options
     return NumberedInventory(
         begins_at=_begins_at,
@@ -92,7 +104,7 @@ def _begins_at(watermark: Any) -> int | None:
 
 def _waiting(position: StoredPosition | None, start: Any) -> Sequence[Range] | None:
     if position is None:
-        return None if start == "now" else [(_place(start) if isinstance(start, int) else SMALLEST_ID, LARGEST_ID)]
+        return None if start == "now" else [(start + 1 if isinstance(start, int) else SMALLEST_ID, LARGEST_ID)]
     if "m" not in position.state:  # a rewind to now, which the next poll completes
         return None
     ledger = Ledger.from_state(position.state)

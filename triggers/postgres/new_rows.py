@@ -28,7 +28,6 @@ from triggers.base import (
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.explanations import Explanation
 from triggers.hosting import SharedPollTrigger
-from triggers.inventories import NumberedInventory
 from triggers.postgres.alarms import describe_what_is_open
 from triggers.postgres.by_id import RowsByIdReader
 from triggers.postgres.by_update import RowsByUpdateReader
@@ -36,7 +35,7 @@ from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
 from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
-from triggers.postgres.inventory import inventory_by_id
+from triggers.postgres.inventory import CountedRows
 from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
@@ -57,7 +56,7 @@ _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updat
 """The readers of rows. Mode `log` has none: it reads changes."""
 
 
-class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
+class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
     """Detection is exact where `check` finds neither error nor warning, as long as rows are not deleted before the next poll.
 
     Mode `id` also relies on ids that are drawn in the transaction that inserts them, and on a sequence that is not set back.
@@ -131,9 +130,6 @@ class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClie
             return self.options.name_item(item)
         refuse_errors(await self.check())
         return await explain_row(self._examiner.table, item, position)
-
-    def inventory(self) -> NumberedInventory[StoredPosition] | None:
-        return inventory_by_id(self._examiner.table) if self.options.mode == "id" else None
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         unclosed = super().events(position)

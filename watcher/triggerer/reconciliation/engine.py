@@ -29,7 +29,7 @@ from watcher.triggerer.reconciliation.comparison import (
     compare,
     moment,
 )
-from watcher.triggerer.reconciliation.evidence import Retention, WatcherEvidence, evidence_of
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods, WatcherEvidence, evidence_of
 from watcher.triggerer.reconciliation.numbered import NumberedComparison
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
@@ -47,7 +47,7 @@ class Reconciler:
 
     database: Database
     clients: Clients
-    retention: Retention
+    retention: RetentionPeriods
     folder: Path
 
     async def reconcile(self, hosted: Hosted, asked: ReconcileRange, progress: ReconcileProgress) -> Reconciled:

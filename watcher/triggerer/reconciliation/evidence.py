@@ -23,7 +23,7 @@ from watcher.triggerer.reconciliation.segments import NamedRange
 
 
 @dataclass(frozen=True, kw_only=True)
-class Retention:
+class RetentionPeriods:
     """How long events and ended runs are kept."""
 
     events: timedelta
@@ -73,7 +73,7 @@ class WatcherEvidence:
 
 
 async def evidence_of(
-    connection: AsyncConnection, watcher: str, asset_id: int, inventory: Inventory[Any], retention: Retention
+    connection: AsyncConnection, watcher: str, asset_id: int, inventory: Inventory[Any], retention: RetentionPeriods
 ) -> WatcherEvidence:
     """Read the evidence in one snapshot."""
     past, now = await starts.past_of(connection, watcher), await now_of(connection)

@@ -20,7 +20,7 @@ from watcher.serving.api.sign_in.auth import Viewer
 from watcher.triggerer.control import Control
 from watcher.triggerer.reconciliation.comparison import SEVEREST_FIRST, DifferenceKind
 from watcher.triggerer.reconciliation.engine import Reconciler
-from watcher.triggerer.reconciliation.evidence import Retention
+from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
@@ -118,7 +118,7 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
     reconciler = Reconciler(
         database=context.database,
         clients=control.clients,
-        retention=Retention(
+        retention=RetentionPeriods(
             events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
         ),
         folder=context.reconciliations.folder,
