@@ -125,7 +125,7 @@ class Scanner:
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            return is_due and self._unfinished
+            return (is_due and self._unfinished) or self._handled.is_much_changed
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
@@ -207,10 +207,12 @@ class Scanner:
     def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
         """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
         is_met_again = self._state.meets_again(version.modified)
-        if self._handled.knows(version.fingerprint, version.modified, clock):
+        if (name := self._handled.name_of(version, clock)) is not None:
             self._tally.met += 1
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, version.modified)
+            if is_met_again and name == version.fingerprint:
+                self._handled.take_back(name, version.modified)
+            elif is_met_again:
+                self._handled.rename(name, version.fingerprint, version.modified)
             return True
         is_passed = self._state.is_passed(version)
         if is_passed and is_met_again:
