@@ -91,10 +91,10 @@ class HandledVersions:
         low = absent_since(since, 0)
         return sum(value >= low for value in self.absent.values())
 
-    def name_of(self, version: FileVersion, clock: Moment) -> int | None:
-        """The fingerprint under which a version is known; None: it is not. Aliases are computed for other versions only."""
-        if self.knows(version.fingerprint, version.modified, clock):
-            return version.fingerprint
+    def name_of(self, version: FileVersion, fingerprint: int, clock: Moment) -> int | None:
+        """The fingerprint under which a version is known, its own or an alias; None: it is not."""
+        if self.knows(fingerprint, version.modified, clock):
+            return fingerprint
         return next((alias for alias in version.aliases if self.knows(alias, version.modified, clock)), None)
 
     def rename(self, member: int, to: int, modified: Moment) -> None:
