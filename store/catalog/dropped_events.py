@@ -60,16 +60,18 @@ async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
     return await take_off(connection, _q.dag_id.in_(removed), reason="job removed")
 
 
-def _count_kept() -> Select[Any]:
+def is_kept() -> ColumnElement[bool]:
+    """Return the condition that the schedule of a queued event's job does not wait for it; an earlier schedule did."""
     q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
     edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
     through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
     through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    is_waited_for = or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-    return select(q.dag_id, func.count().label("events")).where(~is_waited_for).group_by(q.dag_id).order_by(q.dag_id)
+    return ~or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
 
 
-_COUNT_KEPT: Final = _count_kept()
+_COUNT_KEPT: Final[Select[Any]] = (
+    select(_q.dag_id, func.count().label("events")).where(is_kept()).group_by(_q.dag_id).order_by(_q.dag_id)
+)
 
 
 async def kept(connection: AsyncConnection) -> Mapping[str, int]:

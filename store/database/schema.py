@@ -580,6 +580,7 @@ replay = (
 )
 
 IS_OPEN: Final = text("ended_at IS NULL")
+IS_LEFT: Final = text("forget_at IS NOT NULL")
 HAS_UNRESOLVED_RECORDS: Final = text("bad_records > 0 AND bad_records_resolved_at IS NULL")
 
 run = _table(
@@ -686,8 +687,11 @@ task_try = _table(
     Column("first_action_at", UtcDateTime),  # its first Spark job began, by Spark's own clock
     Column("cancelled_at", UtcDateTime),  # somebody decided the outcome of its run: the process must be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
+    Column("renewed_at", UtcDateTime),  # its driver's wrapper last renewed its right to run
+    Column("forget_at", UtcDateTime),  # when its submitter removes what is left of it; null: nothing is left
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
     Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),
+    Index("ix_task_try_forget_at", "forget_at", postgresql_where=IS_LEFT, sqlite_where=IS_LEFT),
 )
 
 execution_answer = (

@@ -26,6 +26,14 @@ class Place(Protocol):
     moved_in: Counter[Hashable]
     """How often each version was moved out and in again."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether nothing is listed, whatever is there."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all that is there is listed."""
+
     def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]: ...
     def happen(self, dice: Random) -> None: ...
     def heal(self) -> None: ...
@@ -45,6 +53,14 @@ class Mount:
         self.path, self.away, self.elsewhere = (self.root / name for name in ("data", "away", "elsewhere"))
         for folder in (self.path, self.elsewhere):
             folder.mkdir(parents=True)
+
+    @property
+    def is_lost(self) -> bool:
+        return self.away.exists()
+
+    @property
+    def is_whole(self) -> bool:
+        return not self.is_lost
 
     def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]:
         options = {"path": str(self.path), "mode": mode, "start": "all", "interval": "1ms", "min_age": "0s"}
@@ -134,6 +150,14 @@ class Bucket:
             page = page.replace(row, b"")
         return page.replace(b"<IsTruncated>true<", b"<IsTruncated>false<") if hidden else page
 
+    @property
+    def is_lost(self) -> bool:
+        return self.ends_before == b""
+
+    @property
+    def is_whole(self) -> bool:
+        return self.ends_before is None
+
     def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]:
         options = {"bucket": self.name, "mode": mode, "start": "all", "interval": "1ms"}
         context = TriggerContext(watcher="w", is_alone=True)
@@ -142,7 +166,7 @@ class Bucket:
     def happen(self, dice: Random) -> None:
         match dice.randrange(8):
             case 0 if self.ends_before is None:
-                self.ends_before = dice.choice([b"", *(key.encode() for key in sorted(self._keys))])
+                self.ends_before = dice.choice([b"", dice.choice([*sorted(self._keys), ""]).encode()])
             case 0 | 1:
                 self.heal()
             case 2 if self._keys:

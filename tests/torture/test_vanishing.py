@@ -2,7 +2,8 @@
 
 Each history has a real folder, or a bucket behind an S3 server that lists too little without a sign, and the real trigger. The
 trigger is killed before and after any of its commits. Every version that is there in the end was reported, and none was
-reported twice, but for what docs/files.md says: a file that was moved out and in again is new.
+reported twice, but for what docs/files.md says: a file that was moved out and in again is new. While all is gone, and only
+then, people are shown that many files vanished.
 """
 
 from __future__ import annotations
@@ -42,6 +43,13 @@ class History:
     host: DictHost = field(default_factory=DictHost)
     batches: AsyncGenerator[TriggerBatch, None] | None = None
     kills: int = 0
+    there: int = 0
+    """The files that were there at the last whole poll of the whole place."""
+    masses: int = 0
+    silent: int = 0
+    """Polls of a lost place without the finding `vanished`."""
+    endless: int = 0
+    """Polls of a place that is whole again with that finding."""
 
     async def play(self) -> None:
         for _ in range(STEPS):
@@ -55,17 +63,32 @@ class History:
 
     async def poll(self, *, kill: bool) -> None:
         """Poll to the end, unless the watcher is killed before or after a commit."""
+        is_resumed = False
         if self.batches is None:
+            is_resumed = self.host.stored is not None and self.host.stored.state["cursor"] is not None
             self.batches = self.place.trigger(self.mode).events(self.host.stored)
         async for batch in self.batches:
             if kill and self.dice.random() < 0.3:
                 return await self.kill()
             if batch.position is None:
+                self._check_findings(batch, is_resumed=is_resumed)
                 return None
             self.host.commit(batch.position, batch.events)
             if kill and self.dice.random() < 0.5:
                 return await self.kill()
         raise AssertionError("the trigger ended")
+
+    def _check_findings(self, batch: TriggerBatch, *, is_resumed: bool) -> None:
+        """Compare the findings after a whole poll with what became of the place."""
+        if is_resumed:  # the next poll can tell
+            return
+        is_shown = any(finding.check == "vanished" for finding in batch.findings or ())
+        if self.place.is_lost:
+            self.masses += self.there >= 20
+            self.silent += self.there >= 20 and not is_shown
+        elif self.place.is_whole:
+            self.there = len(self.place.listed())
+            self.endless += is_shown
 
     async def kill(self) -> None:
         if self.batches is not None:
@@ -77,7 +100,13 @@ class History:
         reported = Counter(self.place.named(file) for file in self.host.files)
         repeats = (times - 1 - self.place.moved_in[version] for version, times in reported.items())
         lost = self.place.listed() - reported.keys()
-        return {"files": len(reported), "lost": len(lost), "repeated": sum(max(0, each) for each in repeats)}
+        findings = {"masses": self.masses, "silent": self.silent, "endless": self.endless}
+        return {
+            "files": len(reported),
+            "lost": len(lost),
+            "repeated": sum(max(0, each) for each in repeats),
+            **findings,
+        }
 
 
 @pytest.fixture(params=[0.0, 60.0], ids=["quiet commits at once", "quiet commits once a minute"])
@@ -96,7 +125,8 @@ async def test_a_folder_on_a_mount_that_comes_and_goes(tmp_path: Path, mode: str
         await history.play()
         outcomes.update(history.outcome, kills=history.kills)
     log.info("%d histories of folders: %s", FOLDERS, dict(outcomes))
-    assert (outcomes["lost"], outcomes["repeated"]) == (0, 0), (SEED, dict(outcomes))
+    assert [outcomes[each] for each in ("lost", "repeated", "silent", "endless")] == [0] * 4, (SEED, dict(outcomes))
+    assert outcomes["masses"] > 0
 
 
 @pytest.mark.usefixtures("_quiet_commits")
@@ -110,7 +140,7 @@ async def test_a_bucket_whose_listings_lie(mode: str) -> None:
                 await history.play()
                 outcomes.update(history.outcome, kills=history.kills)
     log.info("%d histories of buckets: %s", BUCKETS, dict(outcomes))
-    assert (outcomes["lost"], outcomes["repeated"]) == (0, 0), (SEED, dict(outcomes))
+    assert [outcomes[each] for each in ("lost", "repeated", "silent", "endless")] == [0] * 4, (SEED, dict(outcomes))
 
 
 @asynccontextmanager

@@ -84,6 +84,11 @@ class HandledVersions:
         value = self.absent.get(member)
         return value is not None and is_unchanged(value, modified) and not self._is_expired(value, clock)
 
+    def count_absent(self, since: Moment) -> int:
+        """The number of versions that are absent since this moment or a later one, to the second."""
+        low = absent_since(since, 0)
+        return sum(value >= low for value in self.absent.values())
+
     def take_back(self, member: int, modified: Moment) -> None:
         """Record that an absent version is there again."""
         if member in self.absent:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.masses import Tally, Vanished, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
@@ -51,7 +53,9 @@ class Scanner:
         "_nothing_stored",
         "_state",
         "_stops",
+        "_tally",
         "_unfinished",
+        "_vanished_written",
         "_written_at",
     )
 
@@ -75,6 +79,8 @@ class Scanner:
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
+        self._tally = Tally()
+        self._vanished_written = self._state.vanished
         self._written_at = now
         self._nothing_stored = stored is None
         self._unfinished = self._state.began is not None
@@ -121,7 +127,7 @@ class Scanner:
             self._state = replace(self._state, cursor=page.last)
             return is_due and self._unfinished
         self._end()
-        return self._unfinished or (is_due and self._handled.has_quiet_changes)
+        return self._unfinished or (is_due and self._has_quiet_changes)
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits versions which were handled before, at the position as it is."""
@@ -137,8 +143,17 @@ class Scanner:
     def is_settled(self) -> bool:
         """Whether a scan of an unchanged source would yield nothing at any time, and nothing waits to be written."""
         return not (
-            self._nothing_stored or self._holds_back or self._handled.has_quiet_changes or self._state.began is not None
+            self._nothing_stored or self._holds_back or self._has_quiet_changes or self._state.began is not None
         )
+
+    @property
+    def _has_quiet_changes(self) -> bool:
+        return self._handled.has_quiet_changes or self._state.vanished != self._vanished_written
+
+    @property
+    def vanished(self) -> Vanished | None:
+        """The handled files that vanished together, while they are gone."""
+        return self._state.vanished
 
     @property
     def has_selected(self) -> bool:
@@ -164,7 +179,9 @@ class Scanner:
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
         recent = (version for version in versions if horizon is None or version.modified >= horizon)
+        before = replace(self._tally)
         new = [version for version in recent if self._is_new(version, clock)]
+        self._tally.note_hints(before)
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
         return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
 
@@ -175,9 +192,11 @@ class Scanner:
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         if self._handled.knows(version.fingerprint, modified, clock):
+            self._tally.met += 1
             if is_met_again:
                 self._handled.take_back(version.fingerprint, modified)
             return False
+        self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
                 self._holds_back = True
@@ -190,9 +209,12 @@ class Scanner:
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
-        self._algorithm.end(self._state, self._handled, began)
+        ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
+        count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        self._tally = self._tally.next()
+        absent = partial(self._algorithm.count_absent, self._handled)
+        self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
 
     def _reached(self) -> Moment | None:
         return None if self._state.began is None else self._state.began - self._min_age
@@ -200,6 +222,7 @@ class Scanner:
     def _position(self, now: float) -> Position:
         self._written_at = now
         self._nothing_stored = False
+        self._vanished_written = self._state.vanished
         self._unfinished = self._state.began is not None
         return Position(
             watermark=self._state.watermark(len(self._handled)),

@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 
 from triggers.base import JsonObject, JsonValue
 from triggers.file_scan.handled import accounts_for
+from triggers.file_scan.masses import Vanished
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
@@ -34,6 +35,8 @@ class ScanState:
     """The key behind which the scan under way goes on."""
     up_to: Moment | None = None
     """All versions are handled that were visible, and old enough, when the last whole scan began."""
+    vanished: Vanished | None = None
+    """The handled files that vanished together, while they are gone."""
 
     @classmethod
     def starting(cls, start: Start) -> ScanState:
@@ -73,7 +76,14 @@ class ScanState:
         return {"up_to": text_of(self.up_to), "horizon": text_of(self.horizon), "seen": seen, "scan": scan}
 
     def to_json(self) -> JsonObject:
-        return {name: format_moment(value) if isinstance(value, int) else value for name, value in vars(self).items()}
+        document: dict[str, JsonValue] = {
+            name: format_moment(value) if isinstance(value, int) else value
+            for name, value in vars(self).items()
+            if name != "vanished"
+        }
+        if self.vanished is not None:
+            document["vanished"] = vars(self.vanished)
+        return document
 
     @classmethod
     def from_json(cls, document: JsonObject) -> ScanState:
@@ -88,7 +98,15 @@ class ScanState:
             next_horizon=_moment_from(document.get("next_horizon")),
             cursor=None if cursor is None else str(cursor),
             up_to=_moment_from(document.get("up_to")),
+            vanished=_vanished_from(document.get("vanished")),
         )
+
+
+def _vanished_from(value: JsonValue) -> Vanished | None:
+    if not isinstance(value, Mapping):
+        return None
+    since, known, count, replaced = (int(str(value[name])) for name in ("since", "known", "count", "replaced"))
+    return Vanished(since=since, known=known, count=count, replaced=replaced)
 
 
 def _moment_from(value: JsonValue) -> Moment | None:

@@ -66,6 +66,7 @@ class FilesBatch(TriggerBatch):
 class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
 
+    format: ClassVar[int] = 2
     most_unnamed: ClassVar[int | None] = 100
     """The most rejected files of one page; more have a common cause. None: each is rejected by itself, however many."""
     _scanner: Scanner | None = None
@@ -111,7 +112,13 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return [*self._unmatched.findings, *self._keys.findings]
+        return [*self._vanished(), *self._unmatched.findings, *self._keys.findings]
+
+    def _vanished(self) -> Sequence[Finding]:
+        vanished = None if self._scanner is None else self._scanner.vanished
+        if vanished is None:
+            return ()
+        return [vanished.finding(length_of(self.options.forget_after) if self.options.mode == "strict" else None)]
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)

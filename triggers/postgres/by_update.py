@@ -241,7 +241,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
             snapshot=snapshot,
             until=living.at,
             is_cut=len(waiting) >= MOST_PLACES,
-            handled=0 if part is not None else window.xmin or 0,
+            handled=window.below,
         )
 
     async def _read(

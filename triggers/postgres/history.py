@@ -100,7 +100,9 @@ def judge(
     if fork is not None and _is_below(chunks[-1], fork):
         return Judgement(decision=Decision.SAME, fates=records.fates, until=chunks[-1].after.until)
     judgement = _healed(chunks, records, fork)
-    unclear = [] if witness.kind is WitnessKind.UPDATE else _unclear(judgement)
+    if witness.kind is WitnessKind.UPDATE:
+        return replace(judgement, held=_held(chunks, present, witness))
+    unclear = _unclear(judgement)
     return replace(judgement, decision=Decision.BLOCKED, unclear=unclear) if unclear else judgement
 
 
@@ -157,7 +159,6 @@ class _Records:
 
     fates: Mapping[Key, RowFate]
     newest: Mapping[Key, int]
-    held: Collection[Key]
     newest_xid: int
     highest: int | None
 
@@ -170,14 +171,10 @@ class _Records:
     def of(cls, chunks: Sequence[Chunk], present: Mapping[Key, PresentRow], witness: Witness) -> _Records:
         fates: dict[Key, RowFate] = {}
         newest: dict[Key, int] = {}
-        reported: dict[Key, RowFate] = {}
-        handled: dict[Key, int] = {}
         xids, marks = [0], list[int]()
         for place in reversed(range(len(chunks))):
             chunk, by_hand = chunks[place], frozenset(chunks[place].ahead)
-            unreported = frozenset(chunk.unreported)
-            for number in reversed(range(len(chunk.keys))):
-                key = chunk.keys[number]
+            for number, key in reversed([*enumerate(chunk.keys)]):
                 row = present.get(key)
                 fate = _fate(chunk, number, row, witness)
                 if fate is RowFate.AS_TOLD:
@@ -186,17 +183,11 @@ class _Records:
                     fates[key], newest[key] = fate, place
                 elif fate is RowFate.AS_TOLD and fates[key] is not RowFate.AS_TOLD:
                     fates[key] = RowFate.OLDER  # an earlier record of the same key is what stands there
-                handled[key] = chunk.handled
-                if number not in unreported:
-                    reported.setdefault(key, fate)
                 if row is not None and key not in by_hand and fate is RowFate.AS_TOLD:
                     marks.append(row.xid if isinstance(key, str) else key)
-        held = {key for key, fate in reported.items() if fate is RowFate.AS_TOLD}
-        held |= {key for key, row in present.items() if key not in reported and row.xid < handled.get(key, 0)}
         return cls(
             fates=dict(reversed(fates.items())),
             newest=newest,
-            held=held,
             newest_xid=max(xids),
             highest=max(marks, default=None),
         )
@@ -229,8 +220,27 @@ def _healed(chunks: Sequence[Chunk], records: _Records, fork: int | None) -> Jud
         reached=max(certain),
         until="" if proven is None else proven.until,
         gave_up=any(chunk.gave_up for chunk in chunks[first_open:]),
-        held=records.held,
     )
+
+
+def _held(chunks: Sequence[Chunk], present: Mapping[Key, PresentRow], witness: Witness) -> Collection[Key]:
+    """Return the keys of rows that stand at the version that was reported last.
+
+    Where no kept version was reported, that is so if the row's transaction was handled before all that are kept.
+    """
+    reported: dict[Key, RowFate] = {}
+    handled: dict[Key, int] = {}
+    for chunk in reversed(chunks):
+        unreported = frozenset(chunk.unreported)
+        for number, key in reversed([*enumerate(chunk.keys)]):
+            handled[key] = chunk.handled
+            if number not in unreported and key not in reported:
+                reported[key] = _fate(chunk, number, present.get(key), witness)
+    return {
+        key
+        for key, row in present.items()
+        if (reported[key] is RowFate.AS_TOLD if key in reported else row.xid < handled.get(key, 0))
+    }
 
 
 def _newest_proven(chunks: Sequence[Chunk], newest_xid: int, fork: int | None) -> tuple[Milestone | None, int]:

@@ -12,6 +12,7 @@ from watcher.cli import (
     configuration,
     explain,
     init,
+    jobs,
     pages,
     replay,
     runs,
@@ -60,6 +61,7 @@ for part in (
     watchers.watchers,
     watchers.rejected,
     assets.assets,
+    jobs.jobs,
     runs.runs,
     store.store,
 ):

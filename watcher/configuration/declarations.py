@@ -22,7 +22,7 @@ from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection
 
@@ -179,13 +179,17 @@ def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
     )
 
 
-def workspace(configuration: Configuration, home: Path) -> Workspace:
-    """What this process lends its submitters."""
+def workspace(
+    configuration: Configuration, home: Path, *, installation: str = "", tries: TryRecords | None = None
+) -> Workspace:
+    """What this process lends its submitters. `tries` and the id `installation` are of an open metadata database."""
     return Workspace(
         home=home,
         logs=logs_directory(configuration.settings),
         python=sys.executable,
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+        installation=installation,
+        tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import anyio
@@ -25,7 +25,6 @@ from watcher.scheduling.planning import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,
-    PlannedRun,
     RunPlan,
     Waits,
     collects,
@@ -37,6 +36,7 @@ from watcher.scheduling.planning import (
     with_keys,
     with_ticks,
 )
+from watcher.scheduling.triggering import run_id_of_tick, triggered
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100
@@ -146,7 +146,7 @@ class Scheduler:
                     plan = await _plan(connection, queue, ticks.due)
                     clocks += [] if ticks.clock is None else [ticks.clock]
                 plans[queue.dag_id] = plan
-                new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
+                new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
             traces = await runs.create_triggered_runs(connection, new)
         for made, trace_id in zip(new, traces, strict=True):
@@ -210,10 +210,10 @@ async def _due_ticks(connection: AsyncConnection, locked: Sequence[JobQueue]) ->
     A tick that had its run already gets no other one: the database's clock may have been set back since.
     """
     ticks_of = {queue.dag_id: _ticks(queue) for queue in locked if queue.definition.cron is not None}
-    pairs = {(dag_id, _scheduled(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
+    pairs = {(dag_id, run_id_of_tick(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
     made = await runs.existing(connection, pairs)
     return {
-        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, _scheduled(tick)) not in made])
+        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, run_id_of_tick(tick)) not in made])
         for dag_id, ticks in ticks_of.items()
     }
 
@@ -255,22 +255,5 @@ async def _take(
     return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
-def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
-    stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
-    return TriggeredRun(
-        dag_id=queue.dag_id,
-        task_id=queue.task_id,
-        run_id=f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
-        event_ids=planned.event_ids,
-        completed_by=planned.completed_by,
-        tick=planned.tick,
-        partition_key=planned.partition_key,
-    )
-
-
 def _capacity(queue: JobQueue) -> Capacity:
     return Capacity(active=queue.active_runs, allowed=queue.definition.max_active_runs)
-
-
-def _scheduled(tick: datetime) -> str:
-    return f"scheduled__{tick.astimezone(UTC).isoformat()}"

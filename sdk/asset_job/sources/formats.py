@@ -27,8 +27,8 @@ class FileFormat(ABC):
     @abstractmethod
     def inference(self, options: ReadOptions) -> SchemaInference: ...
 
-    def divides(self, options: ReadOptions, first: bytes) -> bool:  # noqa: ARG002 - for other formats
-        """Whether a file that begins with these bytes can be divided where any line ends, or between row groups."""
+    def divides(self, options: ReadOptions, file: OpenFile) -> bool:  # noqa: ARG002 - for other formats
+        """Whether a file can be divided where any line ends, or between row groups."""
         return False
 
     def places(self, options: ReadOptions, file: OpenFile, places: Sequence[int]) -> Sequence[int]:  # noqa: ARG002
@@ -51,8 +51,8 @@ class CsvFormat(FileFormat):
 
         return CsvInference(options=options)
 
-    def divides(self, options: ReadOptions, first: bytes) -> bool:
-        return _is_utf8(options, first)
+    def divides(self, options: ReadOptions, file: OpenFile) -> bool:
+        return _is_utf8(options, file)
 
     def places(self, options: ReadOptions, file: OpenFile, places: Sequence[int]) -> Sequence[int]:
         from asset_job.sources.csv.division import line_ends, record_ends  # noqa: PLC0415
@@ -94,7 +94,7 @@ class ParquetFormat(FileFormat):
 
         return ParquetInference(options=options)
 
-    def divides(self, options: ReadOptions, first: bytes) -> bool:  # noqa: ARG002 - each row group stands alone
+    def divides(self, options: ReadOptions, file: OpenFile) -> bool:  # noqa: ARG002 - each row group stands alone
         return True
 
 
@@ -114,8 +114,8 @@ class TextFormat(FileFormat):
     def inference(self, options: ReadOptions) -> SchemaInference:  # noqa: ARG002 - always the same
         return _OneText()
 
-    def divides(self, options: ReadOptions, first: bytes) -> bool:
-        return _is_utf8(options, first)
+    def divides(self, options: ReadOptions, file: OpenFile) -> bool:
+        return _is_utf8(options, file)
 
 
 @dataclass(frozen=True)
@@ -129,10 +129,11 @@ class _OneText:
         return "value string"
 
 
-def _is_utf8(options: ReadOptions, first: bytes) -> bool:
-    """Whether a line end can be seen in the bytes of a file that begins with these."""
-    marked = first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
-    return options.line_separator is None and options.encoding is None and not marked
+def _is_utf8(options: ReadOptions, file: OpenFile) -> bool:
+    """Whether a line end can be seen in the bytes of a file."""
+    if options.line_separator is not None or options.encoding is not None:
+        return False
+    return not file.seekable().read(4).startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE))
 
 
 FORMATS: Final = {kind.name: kind for kind in (CsvFormat(), JsonFormat(), ParquetFormat(), TextFormat())}

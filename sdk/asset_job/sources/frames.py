@@ -18,7 +18,7 @@ from asset_job.sources.formats import FileFormat
 from asset_job.sources.options import ReadOptions
 from asset_job.sources.packing import codec_by_name
 from asset_job.sources.request import ReadRequest, bad_column
-from asset_job.sources.shares import SMALLEST_PART, split_files
+from asset_job.sources.shares import split_files
 
 _LARGEST_SHARE: Final = 128 << 20
 _AT_ONCE: Final = 16 << 20
@@ -105,14 +105,12 @@ class FileFrames(Generic[File]):
         return load(spark, "files", reader, _numbered(kinds))
 
     def _may_divide(self, file: File) -> bool:
-        """Whether tasks may read parts of a file. Only what is large enough is looked at."""
-        if file.size < 2 * SMALLEST_PART or not file.is_pinned or codec_by_name(file.name) is not None:
+        """Whether tasks may read parts of a file."""
+        if not file.is_pinned or codec_by_name(file.name) is not None:
             return False
-        first = b""
-        for same, opening in self.access.opened([file]):
-            with self.access.errors(same), opening() as opened:
-                first = opened.seekable().read(4)
-        return self.format.divides(self.options, first)
+        (same, opening), *_ = self.access.opened([file])
+        with self.access.errors(same), opening() as opened:
+            return self.format.divides(self.options, opened)
 
     def _places(self, file: File, best: Sequence[int]) -> Sequence[int]:
         """Where to divide a file among tasks, near the places that would be best."""

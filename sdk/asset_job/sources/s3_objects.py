@@ -263,10 +263,14 @@ class PinnedObject(io.RawIOBase):
         return len(content)
 
     def read(self, size: int = -1) -> bytes:
+        return bytes(self.read_buffer(size))
+
+    def read_buffer(self, size: int = -1) -> obstore.Bytes | bytes:
+        """The same without a copy, for pyarrow, which asks for a method of this name."""
         end = self._size if size < 0 else min(self._size, self._position + size)
         if end <= self._position:
             return b""
-        content = bytes(_get(self._store, self._file, range=(self._position, end)).bytes())
+        content: obstore.Bytes = _get(self._store, self._file, range=(self._position, end)).bytes()
         self._position += len(content)
         return content
 

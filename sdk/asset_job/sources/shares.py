@@ -27,9 +27,9 @@ def split_files(
 ) -> list[list[File]]:
     """Divide files, in their order, into shares of about the same number of bytes, which is at most `most`.
 
-    The number of shares is a multiple of `tasks`, so that all tasks end at about the same time. A file that `may_divide`
-    permits is cut where one share ends and the next begins, unless that leaves a part that is too small; or at the `places`
-    near these, which may be fewer.
+    The number of shares is a multiple of `tasks`, so that all tasks end at about the same time. A file is cut where one share
+    ends and the next begins, unless that leaves a part that is too small; or at the `places` near these, which may be fewer.
+    Only files that would be cut are asked for by `may_divide`, which may look into them.
     """
     costs = [(file, file.size + _OPENING_COSTS) for file in files]
     total = sum(cost for _, cost in costs)
@@ -40,7 +40,7 @@ def split_files(
     for file, cost in costs:
         first, last = done * count // total, (done + cost) * count // total
         ends = [at * total // count - done - _OPENING_COSTS for at in range(first + 1, last + 1)]
-        for part, begin, end in _divided(file, ends if may_divide(file) else (), places):
+        for part, begin, end in _divided(file, ends, may_divide, places):
             twice_its_middle = 2 * done + _OPENING_COSTS + begin + end
             shares[twice_its_middle * count // (2 * total)].append(part)
         done += cost
@@ -48,14 +48,17 @@ def split_files(
 
 
 def _divided(
-    file: File, ends: Iterable[int], places: Callable[[File, Sequence[int]], Sequence[int]]
+    file: File,
+    ends: Iterable[int],
+    may_divide: Callable[[File], bool],
+    places: Callable[[File, Sequence[int]], Sequence[int]],
 ) -> Iterator[tuple[File, int, int]]:
     """The parts of a file, each with the bytes at which it begins and ends."""
     cuts = [0]
     for end in ends:
         if end - cuts[-1] >= SMALLEST_PART <= file.size - end:
             cuts.append(end)
-    cuts[1:] = places(file, cuts[1:]) if len(cuts) > 1 else ()
+    cuts[1:] = places(file, cuts[1:]) if len(cuts) > 1 and may_divide(file) else ()
     for begin, end in pairwise([*cuts, file.size]):
         yield (file if len(cuts) == 1 else replace(file, part=(begin, end))), begin, end
 

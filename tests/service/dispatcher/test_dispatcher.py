@@ -1034,3 +1034,36 @@ async def test_any_submitter_may_have_warm_drivers_for_its_own_jobs(database, jo
         with anyio.fail_after(PATIENCE):
             while added_warm.conditions is None:
                 await anyio.sleep(0.02)
+
+
+class LeavesSomething(PlainPython):
+    """Its ended tries leave something, which it removes at the second attempt."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.asked = []
+
+    def kept_for(self, handle):
+        assert handle is not None
+        return timedelta(0)
+
+    async def forget(self, key, tag, handle):
+        self.asked.append((key.dag_id, tag, handle["tag"]))
+        if len(self.asked) == 1:
+            raise OSError("the cluster does not answer")
+
+
+async def test_what_a_try_left_is_removed_after_its_end_until_that_succeeds(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(seconds=0.05))
+    monkeypatch.setattr("watcher.scheduling.forgetting.AGAIN_AFTER", timedelta(0))
+    jobs.add("quick", "")
+    await queue(database, jobs, "quick")
+    submitter = LeavesSomething(workspace(jobs.folder))
+    left = select(task_try.c.tag, task_try.c.ended_at, task_try.c.forget_at)
+    async with dispatching(database, jobs, submitter=submitter):
+        with anyio.fail_after(PATIENCE):
+            while len(submitter.asked) < 2 or (await rows(database, left))[0].forget_at is not None:
+                await anyio.sleep(0.05)
+    ((tag, ended_at, _),) = await rows(database, left)
+    assert submitter.asked == [("quick", tag, tag)] * 2
+    assert ended_at is not None

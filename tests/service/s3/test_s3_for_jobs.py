@@ -30,7 +30,7 @@ from asset_job.sources.parquet import content
 from asset_job.sources.parquet.parser import ParquetParser
 from asset_job.sources.records import BadRecord, OpenFile, RecordParser
 from asset_job.sources.request import S3File
-from asset_job.sources.s3_objects import OpenObject, S3Access, fetched_ahead, s3_access
+from asset_job.sources.s3_objects import OpenObject, PinnedObject, S3Access, fetched_ahead, s3_access
 from tests.effort import PATIENCE
 from tests.servers import S3Server
 
@@ -239,6 +239,26 @@ def test_the_parts_of_a_file_are_the_whole_wherever_it_is_divided(
         assert [row for part in pairwise(cuts) for row in rows(replace(whole, part=part))] == expected
 
 
+def test_a_large_parquet_file_costs_one_request_more_than_its_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    sink, table = pa.BufferOutputStream(), pa.table({"note": [os.urandom(100) for _ in range(100_000)]})
+    parquet.write_table(table, sink)
+    store, size, asked = MemoryStore(), len(sink.getvalue()), list[int]()
+    obstore.put(store, "large", bytes(sink.getvalue()))
+    fetched = PinnedObject.read_buffer
+
+    def counted(pinned: PinnedObject, most: int = -1) -> Any:
+        body = fetched(pinned, most)
+        asked.append(len(body))
+        return body
+
+    monkeypatch.setattr(PinnedObject, "read_buffer", counted)
+    file = OpenObject(store, S3File(bucket="b", key="large", size=size, etag="0"), name="large")
+    rows = [*ParquetParser(columns=table.schema, options=ReadOptions()).parse(file)]
+    assert sum(batch.num_rows for batch in rows if isinstance(batch, pa.RecordBatch)) == len(table)
+    assert len(asked) == 2
+    assert sum(asked) < size + (64 << 10)
+
+
 def test_a_file_that_is_larger_than_its_event_says_is_an_error(file: S3File, access: S3Access) -> None:
     parts = [replace(file, size=4, part=part) for part in ((0, 2), (2, 4))]
     for part in parts:
@@ -253,6 +273,8 @@ def test_little_of_a_parquet_file_is_in_memory_at_a_time(monkeypatch: pytest.Mon
     store, size = MemoryStore(), len(sink.getvalue())
     obstore.put(store, "large", bytes(sink.getvalue()))
     monkeypatch.setattr(content, "_TOGETHER", 2 << 20)
+    fetched = PinnedObject.read_buffer
+    monkeypatch.setattr(PinnedObject, "read_buffer", lambda *asked: bytes(fetched(*asked)))  # in memory that is traced
     tracemalloc.start()
     try:
         file = OpenObject(store, S3File(bucket="b", key="large", size=size, etag="0"), name="large")

@@ -132,6 +132,28 @@ class ScheduleModel:
         job.dropped.update(job.queue)
         job.queue.clear()
 
+    def left(self, dag_id: str) -> list[int]:
+        """Return the queued events that the job's schedule does not wait for, in order."""
+        job = self.jobs[dag_id]
+        schedule = None if job.now is None else job.now.schedule
+        return [event for event in sorted(job.queue) if not self.is_waited_for(job.queue[event], schedule)]
+
+    def run_left(self, dag_id: str) -> None:
+        job, events = self.jobs[dag_id], self.left(dag_id)
+        assert job.now is not None
+        size = 1 if job.now.each else job.now.max_events
+        runs = [tuple(events[at : at + size]) for at in range(0, len(events), size)]
+        job.runs += runs
+        job.states += ["queued"] * len(runs)
+        for event in events:
+            del job.queue[event]
+
+    def drop_left(self, dag_id: str) -> None:
+        job = self.jobs[dag_id]
+        for event in self.left(dag_id):
+            job.dropped.add(event)
+            del job.queue[event]
+
     def replay(self, dag_id: str, first: int, last: int, *, include_dropped: bool) -> Mapping[str, int]:
         """Replay the events from the place `first` to `last` of all stored ones; return how many there are of each kind."""
         job = self.jobs[dag_id]
@@ -260,8 +282,10 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "remove run",
             "replay",
             "forget",
+            "run left",
+            "drop left",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8))[0]
+        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2))[0]
         match kind:
             case "event" | "resolve":
                 yield kind, random.choice(ASSETS)

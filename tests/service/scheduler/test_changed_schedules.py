@@ -21,7 +21,7 @@ from store.database.lifecycle import delete_whole
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
-from store.runs import queues, replays
+from store.runs import kept_events, queues, replays
 from store.runs.queues import QueueFilter
 from store.runs.replays import ReplayCounts, ReplayRange
 from tests.databases import emptied, on_both
@@ -37,6 +37,7 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.triggering import run_kept
 
 pytestmark = pytest.mark.service
 HISTORIES = effort(40, 5_000)
@@ -114,6 +115,18 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
+        case "run left" if model.left(dag_id):
+            async with database.transaction() as connection:
+                left = await kept_events.lock(connection, dag_id)
+                assert left.events == len(model.left(dag_id))
+                assert await run_kept(connection, left, to=left.newest) == left.events
+            model.run_left(dag_id)
+        case "drop left" if model.left(dag_id):
+            async with database.transaction() as connection:
+                await kept_events.lock(connection, dag_id)
+                dropped = await kept_events.take_off(connection, dag_id, actor="a person")
+            assert dropped == len(model.left(dag_id))
+            model.drop_left(dag_id)
         case "forget":
             async with database.transaction() as connection:
                 over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")

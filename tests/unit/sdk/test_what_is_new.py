@@ -133,6 +133,18 @@ def test_a_large_file_occupies_all_tasks_unless_it_may_not_be_divided():
     assert len(parts(40 << 20, 100)) == 4, "a part has its price, too"
 
 
+def test_only_a_file_that_would_be_cut_is_looked_into():
+    files, asked = files_of([30 << 20] * 5), list[S3File]()
+
+    def looked_into(file: S3File) -> bool:
+        asked.append(file)
+        return True
+
+    shares = split_files(files, tasks=2, most=MOST, may_divide=looked_into)
+    assert asked == [files[2]]
+    assert [file.key for file in shares[0]] == ["0", "1", "2"]
+
+
 def test_few_files_occupy_all_tasks_and_many_small_ones_share_them():
     def shares(count: int, size: int) -> int:
         return len(split_files(files_of([size] * count), tasks=4, most=MOST, may_divide=lambda _: False))

@@ -18,10 +18,11 @@ from store.detection.outbox import AIRFLOW, StuckLane
 from store.keys import Condition, JobDefinition
 from store.processes import alerts
 from store.processes.alerts import MOST_FAILED, FailedRun
-from store.runs import bad_records, waiting
+from store.runs import bad_records, kept_events, waiting
 from store.runs.bad_records import MOST_UNRESOLVED
+from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
-from store.runs.waiting import QueueOfAsset
+from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
 from watcher.scheduling.conditions import Resolved, is_met
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
@@ -47,6 +48,7 @@ async def read_problems(
         *(of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late),
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
+        *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
         *(of_lane(lane, now) for lane in lanes),
         *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
         *_of_what_is_cut(failed, unresolved),
@@ -228,6 +230,22 @@ def of_waiting_job(
         remedy="look at what brings it",
         since=oldest + deadline,
         assets=frozenset(queue.asset for queue in queues),
+    )
+
+
+def of_stranded_queue(queue: StrandedQueue) -> StandingProblem:
+    """Return the problem of a job that has queued events and no schedule, so that no run will ever take them by itself."""
+    many = f"more than {MOST_COUNTED:,}" if queue.events > MOST_COUNTED else f"{queue.events:,}"
+    events = "1 event waits" if queue.events == 1 else f"{many} events wait"
+    message = f"{events} in the queue of {queue.dag_id}, which has no schedule that takes them"
+    return StandingProblem(
+        kind="waiting",
+        level="warning",
+        subject={"dag_id": queue.dag_id},
+        message=message,
+        public=message,
+        remedy=f"`watcher jobs queue {queue.dag_id} --run` makes runs of them, `--drop` discards them",
+        since=queue.oldest,
     )
 
 

@@ -62,8 +62,9 @@ class ParquetContent:
         size = stored.seek(0, io.SEEK_END)
         stored.seek(0 if size <= _SMALL else size - _TAIL)
         tail = stored.read()
-        stored.seek(0)
-        head = tail[:4] if len(tail) == size else stored.read(4)
+        head = (
+            tail[:4] if len(tail) == size else _MAGIC
+        )  # of a larger file it would cost a request, and tell nothing more
         if b"PARE" in (head, tail[-4:]):
             raise FileInvalid(f"{file.name} is encrypted, and such Parquet files cannot be read: write it in plain")
         footer = int.from_bytes(tail[-8:-4], "little") + 8

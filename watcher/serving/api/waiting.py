@@ -10,13 +10,13 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from config.models.values import format_duration
 from store.keys import Condition, JobDefinition
 from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
 from watcher.scheduling.conditions import Resolved, is_met
 from watcher.serving.api.shapes.dags import schedule_text
-from watcher.serving.web.words import duration
 
 _NONE: Final[Resolved] = {}
 
@@ -61,7 +61,9 @@ def reason(job: JobRow, queued: AbstractSet[str], resolved: Resolved, active: in
     if not queued:
         return "nothing is queued"
     if not definition.has_schedule:
-        return "the job has no schedule, so nothing starts a run of what is queued; give it one, or delete the events"
+        return (
+            "the job has no schedule, so nothing starts a run of what is queued; give it one, or run or drop the events"
+        )
     if job.paused:
         return "the job is paused; resume it"
     return (
@@ -78,7 +80,7 @@ def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Reso
     if active >= definition.max_active_runs:
         return f"waits until a run ends: {active} of at most {definition.max_active_runs} are active"
     if definition.batch.debounce:
-        pause, longest = duration(definition.batch.debounce), duration(definition.batch.max_wait)
+        pause, longest = format_duration(definition.batch.debounce), format_duration(definition.batch.max_wait)
         return f"a run starts after {pause} without another event, at the latest after {longest}"
     return "a run is about to start"
 

@@ -1,0 +1,101 @@
+"""Queued events that a job's schedule does not wait for, since it changed: a person runs them or takes them off the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.catalog import dropped_events
+from store.database.paging import all_of, now_of
+from store.database.schema import job, job_schedule_alias, job_schedule_asset, queued_event
+from store.errors import Conflict
+from store.keys import JobDefinition
+from store.runs import jobs
+from store.runs.waiting import MOST_COUNTED
+
+_q, _j = queued_event.c, job.c
+_DAG_ID: Final = bindparam("b_dag_id", type_=_q.dag_id.type)
+_THOSE: Final = (_q.dag_id == _DAG_ID, dropped_events.is_kept())
+_COUNT: Final = select(func.count()).select_from(queued_event).where(*_THOSE)
+_NEWEST: Final = select(func.max(_q.event_id)).where(*_THOSE)
+_LOCK: Final = select(_j.replay_id).where(_j.dag_id == _DAG_ID).with_for_update(key_share=True)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptQueue:
+    """The kept events of one job, read under the job's lock; `now` is the database's clock."""
+
+    dag_id: str
+    task_id: str
+    definition: JobDefinition
+    events: int
+    newest: int
+    now: datetime
+
+
+async def count(connection: AsyncConnection, dag_id: str) -> int:
+    """Return how many queued events the job's schedule does not wait for."""
+    events: int = (await connection.execute(_COUNT, {"b_dag_id": dag_id})).scalar_one()
+    return events
+
+
+async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
+    """Lock a job's queue against the scheduler. Raises `NotFound`, and `Conflict` while a replay of it goes on."""
+    declared = await jobs.get(connection, dag_id)
+    replay_id = (await connection.execute(_LOCK, {"b_dag_id": dag_id})).scalar_one()
+    if replay_id is not None:
+        raise Conflict(f"a replay of {dag_id} goes on; ask again when it has queued its events")
+    newest = (await connection.execute(_NEWEST, {"b_dag_id": dag_id})).scalar_one()
+    return KeptQueue(
+        dag_id=dag_id,
+        task_id=declared.task_id,
+        definition=declared.definition,
+        events=await count(connection, dag_id),
+        newest=newest or 0,
+        now=await now_of(connection),
+    )
+
+
+async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: int) -> Mapping[int, str | None]:
+    """Return the first of these events up to the event `to`, in order, each with its partition key."""
+    first = select(_q.event_id, _q.partition_key).where(*_THOSE, _q.event_id <= to).order_by(_q.event_id).limit(limit)
+    return {row.event_id: row.partition_key for row in await connection.execute(first, {"b_dag_id": dag_id})}
+
+
+async def take_off(connection: AsyncConnection, dag_id: str, *, actor: str) -> int:
+    """Take these events off the locked queue, so that no run will consume them; return how many."""
+    which = (_q.dag_id == dag_id) & dropped_events.is_kept()
+    return await dropped_events.take_off(connection, which, reason="deleted", actor=actor)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrandedQueue:
+    """A configured job that nothing starts, and its queued events, of which at most `MOST_COUNTED` + 1 are counted."""
+
+    dag_id: str
+    events: int
+    oldest: datetime
+
+
+async def stranded(connection: AsyncConnection) -> Sequence[StrandedQueue]:
+    """Return the configured jobs without a schedule that have queued events, by name."""
+    return await all_of(connection, _STRANDED, StrandedQueue)
+
+
+def _stranded() -> Select[Any]:
+    edges = (job_schedule_asset.c.dag_id, job_schedule_alias.c.dag_id)
+    is_scheduled = or_(_j.cron.is_not(None), *(select(edge).where(edge == _j.dag_id).exists() for edge in edges))
+    mine = select(_q.created_at).where(_q.dag_id == _j.dag_id).correlate(job)
+    oldest = mine.order_by(_q.event_id).limit(1).scalar_subquery()
+    some = mine.limit(MOST_COUNTED + 1).subquery()
+    counted = select(func.count()).select_from(some).scalar_subquery()
+    query = select(_j.dag_id, counted.label("events"), oldest.label("oldest"))
+    return query.where(_j.active, ~is_scheduled, oldest.is_not(None)).order_by(_j.dag_id)
+
+
+_STRANDED: Final = _stranded()
