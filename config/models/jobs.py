@@ -70,4 +70,17 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
+        if batch.mode != "coalesce" and schedule and schedule.joint:
+            hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
+            raise misplaced(batch, (("mode",), hint))
         return batch
+
+    @field_validator("catchup")
+    @classmethod
+    def _check_catchup(cls, catchup: bool, info: ValidationInfo) -> bool:
+        schedule = info.data.get("schedule")
+        if catchup and schedule and schedule.joint:
+            raise ValueError(
+                "cannot go with `cron` beside assets, where a later tick replaces one that waits; remove it"
+            )
+        return catchup

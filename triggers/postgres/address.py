@@ -153,11 +153,11 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
         shown: JsonObject = revealed(fields)
         return shown
 
-    async def reveal_now(self) -> JsonObject:
+    async def reveal_now(self, *, anew: bool = False) -> JsonObject:
         shown = dict(self.reveal_to_jobs())
         if self.passwords is None:
             return shown
-        password = await self.passwords.current()
+        password = await self.passwords.current(anew=anew)
         if self.dsn is not None:
             return {**shown, "dsn": _with_password(self.dsn.get_secret_value(), password)}
         return {**shown, "password": password}

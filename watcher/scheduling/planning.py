@@ -88,12 +88,21 @@ def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
     return None
 
 
-def is_due(completed_by: int | None, batching: Batching, capacity: Capacity, *, ticks: Sequence[datetime] = ()) -> bool:
+def is_due(
+    completed_by: int | None,
+    batching: Batching,
+    capacity: Capacity,
+    *,
+    ticks: Sequence[datetime] = (),
+    joint: bool = False,
+) -> bool:
     """Whether the queued events become runs, once they have been collected for long enough.
 
-    With `each` every event has its own run. Otherwise a tick takes the queued events, even before the condition is met.
+    A joint schedule needs a tick and the condition. With `each` every event has its own run. Otherwise a tick takes the queued events, even before the condition is met.
     Without a tick the job keeps collecting while it has as many runs as it may: the end of a run triggers a check.
     """
+    if joint:
+        return bool(ticks) and completed_by is not None
     if batching.mode == "each":
         return completed_by is not None
     return bool(ticks) or (completed_by is not None and not capacity.is_used)

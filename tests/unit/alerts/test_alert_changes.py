@@ -145,4 +145,4 @@ def test_a_condition_that_is_met_not_begun_or_young_is_within_its_deadline(
 
 def test_missing_assets_are_described_as_the_condition_combines_them() -> None:
     condition: Condition = {"all": ["landing", {"any": ["customers", {"alias": "daily"}]}, "more"]}
-    assert lacking(condition, {"landing": NOON}, {}) == "`customers` or the alias `daily` and `more`"
+    assert lacking(condition, {"landing"}, {}) == "`customers` or the alias `daily` and `more`"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.conditions import Resolved, asks, is_met
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
 
 LATE_AFTER: Final = timedelta(minutes=5)
@@ -212,10 +213,10 @@ def of_waiting_job(
 ) -> StandingProblem | None:
     """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
     condition = definition.schedule
-    queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
-    if condition is None or not queued or is_met(condition, queued.keys(), resolved):
+    queued = {key for queue in queues for key in queue.keys}
+    if condition is None or not queued or is_met(condition, queued, resolved):
         return None
-    oldest = min(queued.values())
+    oldest = min(queue.oldest for queue in queues if queue.oldest is not None)
     if now - oldest < deadline:
         return None
     what = lacking(condition, queued, resolved)
@@ -260,17 +261,19 @@ def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -
             yield StandingProblem(kind=kind, level="warning", subject={"runs": what}, message=sentence, public=sentence)
 
 
-def lacking(condition: Condition, queued: Mapping[str, datetime], resolved: Resolved) -> str:
+def lacking(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:
     """Name the missing parts of a condition that is not met."""
     match condition:
         case str():
             return f"`{condition}`"
         case {"alias": str(name)}:
-            return f"the alias `{name}`"
+            return f"the alias `{name}`{asks(condition)}"
+        case {"asset": str(name)}:
+            return f"`{name}`{asks(condition)}"
         case {"any": parts}:
             return " or ".join(lacking(part, queued, resolved) for part in parts)
         case {"all": parts}:
-            missing = [part for part in parts if not is_met(part, queued.keys(), resolved)]
+            missing = [part for part in parts if not is_met(part, queued, resolved)]
             return " and ".join(lacking(part, queued, resolved) for part in missing)
     raise ValueError(f"not a condition: {condition!r}")
 
