@@ -5,6 +5,7 @@ from __future__ import annotations
 from sqlalchemy import update
 
 from store.database.schema import job
+from store.runs import runs
 from tests.service.web.browsing import Browser
 
 
@@ -28,6 +29,20 @@ async def test_filters_select_by_state_and_by_text_in_the_name(browser: Browser)
     assert "No job has nothing_like_it in its name" in (await browser.open("/jobs?text=nothing_like_it")).text
     assert "No watcher has <b>x</b> in its name" in (await browser.open("/watchers?text=<b>x</b>")).text
     assert "No watcher is blocked" in (await browser.open("/watchers?state=blocked")).text
+
+
+async def test_the_last_runs_of_a_job_are_drawn_where_people_look_and_lead_to_each_run(browser: Browser) -> None:
+    await browser.api.start_try("manual__1")
+    async with browser.api.database.transaction() as connection:
+        await runs.move_run(connection, "load_orders", "manual__1", "running")
+        await runs.move_run(connection, "load_orders", "manual__1", "failed", reason="no such column")
+    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders"):
+        page = await browser.open(path)
+        (drawing,) = [svg for svg in page.all("svg") if svg.get("class") == "strip"]
+        assert drawing["aria-label"].startswith("the last 1 runs: 1 failed; the newest is failed"), path
+        assert [mark["class"] for mark in page.all("path")] == ["failed"], path
+        assert "/runs/load_orders/manual__1" in page.links, path
+    assert not [svg for svg in (await browser.open("/runs")).all("svg") if svg.get("class") == "strip"]
 
 
 async def test_a_long_list_goes_on_behind_the_last_name(browser: Browser) -> None:
