@@ -37,7 +37,8 @@ async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Ma
 async def between(connection: AsyncConnection, edges: Sequence[datetime]) -> Sequence[int]:
     """Return how many events came between each two neighbouring edges, which ascend."""
     times = {f"edge_{place}": edge for place, edge in enumerate(edges)}
-    return (await connection.execute(_counted_between(len(edges) - 1), times)).scalars().all()
+    rows = await connection.execute(_counted_between(len(edges) - 1), times)
+    return [row.events for row in rows]
 
 
 @cache
@@ -50,7 +51,7 @@ def _counted_between(parts: int) -> Select[Any]:
     span = union_all(*spans).subquery("span")
     within = (_e.timestamp >= span.c.since, _e.timestamp < span.c.until)
     events = select(func.count()).select_from(asset_event).where(*within).correlate(span).scalar_subquery()
-    return select(events.label("events")).order_by(span.c.place)
+    return select(span.c.place, events.label("events")).select_from(span).order_by(span.c.place)
 
 
 @cache
