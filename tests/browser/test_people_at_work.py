@@ -245,6 +245,8 @@ async def test_axe_finds_no_fault_on_any_page(
         "/watchers",
         "/jobs",
         "/jobs/reconcile",
+        "/timeline",
+        "/timeline?zoom=week",
         "/runs?job=load_orders",
         "/runs",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
