@@ -22,7 +22,7 @@ COSTS = {
     "{landing}/events": 4,
     "{landing}/entry?key=k": 3,
     "/events/1": 3,
-    "/watchers/landing_files": 5,
+    "/watchers/landing_files": 7,
     "/runs": 1,
     "/runs?state=failed&job=load_orders": 3,
     "/runs/load_orders/manual__1": 10,

@@ -131,13 +131,13 @@ def _bar(span: TimeSpan, group: RunGroup) -> RunBar:
 def ticks(span: TimeSpan, counts: Sequence[int]) -> Sequence[EventTick]:
     """Return a tick for each part of the span that has events, from their counts, the oldest first."""
     most = max(counts, default=0)
-    edges = span.edges
+    step = SPANS[span.zoom] / max(len(counts), 1)
     return [
         EventTick(
             x=round(place * 100 / len(counts), 2),
             y=_TALLEST - (height := max(3, round(count * _TALLEST / most))),
             height=height,
-            title=f"{count:,} {'event' if count == 1 else 'events'}, {moment(edges[place])} to {moment(edges[place + 1])}",
+            title=f"{count:,} {'event' if count == 1 else 'events'}, {moment(span.since + place * step)} to {moment(span.since + (place + 1) * step)}",
         )
         for place, count in enumerate(counts)
         if count
