@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import update
 
-from store.database.schema import job
+from store.database.schema import job, watcher
 from store.runs import runs
 from tests.service.web.browsing import Browser
 
@@ -70,3 +70,21 @@ async def test_a_viewer_sees_no_buttons_in_the_lists(stranger: Browser) -> None:
     await stranger.sign_in("operator")
     for path in ("/watchers", "/jobs"):
         assert len((await stranger.open(path)).forms) > 1
+
+
+async def test_the_page_of_a_watcher_draws_its_polls_and_the_hours_of_its_events(browser: Browser) -> None:
+    empty = await browser.open("/watchers/landing_files")
+    assert not [svg for svg in empty.all("svg") if "polls" in svg.get("class", "")]
+    history = '[{"started": "2026-01-31T12:00:00.000Z", "found": 3, "committed": 1}, {"started": "2026-01-31T12:01:00.000Z", "error": "gone"}]'
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(watcher).where(watcher.c.name == "landing_files").values(polls=history))
+    for _ in range(4):
+        await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["landing"]})
+
+    page = await browser.open("/watchers/landing_files")
+
+    (strip,) = [svg for svg in page.all("svg") if "polls" in svg.get("class", "")]
+    assert strip["aria-label"] == "The last polls: 1 found something, 1 failed"
+    assert [mark["class"] for mark in page.all("path")] == ["found", "error"]
+    assert len([rect for rect in page.all("rect") if rect.get("class") == "tick"]) == 1
+    assert "4 events, " in page.text

@@ -34,6 +34,7 @@ from watcher.triggerer.control import MovedPosition, Preview
 router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
 _FEW_LINES = 20
 _MOST_COUNTED = 1_000
+_PLOT_HEIGHT = 60
 Name = Annotated[str, Path()]
 
 
@@ -71,7 +72,8 @@ async def _page(
         rejected=rejected,
         polls=[WatcherPoll.of(poll) for poll in polls[:FEW]],
         poll_strip=poll_strip(polls),
-        events_by_hour=ticks(span, counts),
+        events_by_hour=ticks(span, counts, _PLOT_HEIGHT),
+        plot_height=_PLOT_HEIGHT,
         most_in_hour=max(counts, default=0),
         hour_marks=hour_marks(span),
         span=span,

@@ -16,8 +16,8 @@ STEP: Final = 7
 _WIDTH: Final = 5
 _LOWEST: Final = 4
 """The height of the shortest run, which has to be visible."""
-_FAILED_LOWEST: Final = 10
-"""A failed run is at least as high as its cross."""
+_FAILED_LOWEST: Final = 14
+"""A failed run is seen from afar, however short it was."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def _shape(state: str, x: int, height: int) -> str:
     match state:
         case "failed":
             middle = x + _WIDTH / 2
-            return f"M{x} {HEIGHT}V{top + 4}L{middle} {top}L{right} {top + 4}V{HEIGHT}L{middle} {HEIGHT - 4}z"
+            return f"M{x} {HEIGHT}V{top + 4}L{middle} {top}L{right} {top + 4}V{HEIGHT}L{middle} {HEIGHT - 3}z"
         case "running":
             return f"M{x + 0.5} {HEIGHT - 0.5}V{top + 0.5}H{right - 0.5}V{HEIGHT - 0.5}z"
         case "queued":

@@ -23,7 +23,6 @@ _FAILED_NARROWEST: Final = 1.0
 """A failed run is seen from afar, however short it was."""
 _EDGE: Final = 7.0
 """No hour is written so near to the edges."""
-_TALLEST: Final = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,14 +127,14 @@ def _bar(span: TimeSpan, group: RunGroup) -> RunBar:
     return RunBar(state=group.state, x=min(x, 100 - width), width=width, page=page, title=title)
 
 
-def ticks(span: TimeSpan, counts: Sequence[int]) -> Sequence[EventTick]:
+def ticks(span: TimeSpan, counts: Sequence[int], tallest: int = 20) -> Sequence[EventTick]:
     """Return a tick for each part of the span that has events, from their counts, the oldest first."""
     most = max(counts, default=0)
     step = SPANS[span.zoom] / max(len(counts), 1)
     return [
         EventTick(
             x=round(place * 100 / len(counts), 2),
-            y=_TALLEST - (height := max(3, round(count * _TALLEST / most))),
+            y=tallest - (height := max(3, round(count * tallest / most))),
             height=height,
             title=f"{count:,} {'event' if count == 1 else 'events'}, {moment(span.since + place * step)} to {moment(span.since + (place + 1) * step)}",
         )
