@@ -253,6 +253,7 @@ async def test_axe_finds_no_fault_on_any_page(
         "/audit",
         "/search?q=orders",
         "/graph",
+        "/graph?fold=true&text=orders",
         "/nothing",
     ):
         await page.goto(path)

@@ -31,7 +31,7 @@ async def test_times_are_in_the_browsers_zone_until_the_person_chooses_utc(chrom
     await page.get_by_role("button", name="Times: UTC").click()
     await expect(ending).to_have_text("2026-02-01 01:10:20 GMT+4")
     await page.goto("/timeline?zoom=week&until=2026-01-31T21:10:20Z")
-    await expect(page.locator("svg.hours text").first).to_have_text("Jan 25")
+    await expect(page.locator("svg.hours text").first).to_have_text("Jan 26")
     await context.close()
 
 
