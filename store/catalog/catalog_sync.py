@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import dropped_events, neighbour
+from store.catalog import catchups, dropped_events, neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -112,6 +112,8 @@ class Applied:
 
     asset_ids: Mapping[str, int]
     dequeued: int
+    earlier: Mapping[str, int]
+    """How many events of its assets were stored before a job was first seen, by job: with `catchup` it gets them."""
     kept: Mapping[str, int]
     """How many queued events each job's schedule does not wait for, without jobs that have none. They go with the next run."""
 
@@ -127,7 +129,7 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
-    await _apply_jobs(connection, declared.jobs)
+    new = await _apply_jobs(connection, declared.jobs)
     for role, table in ASSET_EDGES.items():
         edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
         await _apply_edges(connection, table, edges)
@@ -136,10 +138,11 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
         await _apply_edges(connection, table, edges)
     await _mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
+    earlier = await catchups.begin(connection, {j.dag_id: j.definition for j in declared.jobs if j.dag_id in new})
     kept = await dropped_events.kept(connection)
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
-    return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued, earlier=earlier, kept=kept)
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -221,7 +224,8 @@ async def _apply_watchers(
     await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
 
 
-async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:
+    """Mirror the jobs; return those that were never seen before."""
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
@@ -230,6 +234,7 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+    return created
 
 
 async def _mirror(

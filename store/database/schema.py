@@ -487,6 +487,11 @@ job = _table(
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("replay_id", BigInteger),  # the replay that goes on
+    Column(
+        "catchup_at", BigInteger
+    ),  # the last stored event that a new job has caught up with; null: it does not, or has
+    Column("catchup_to", BigInteger),  # the last one that it is to get
+    Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )

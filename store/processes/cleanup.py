@@ -40,6 +40,7 @@ from store.database.schema import (
     asset_store,
     asset_store_history,
     execution_answer,
+    job,
     metadata,
     outbox,
     queued_event,
@@ -200,12 +201,13 @@ def _old_history(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _old_events(name: str, table: Table, before: datetime) -> Sweep:
-    """Remove old events, except those that a queue, a kept run or the outbox still refers to."""
+    """Remove old events, except those that a queue, a kept run or the outbox still refers to, or that a new job is to get."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
     due = exists().where(outbox.c.asset_event_id == e.id)
-    old = and_(e.timestamp < before, ~waits, ~consumed, ~due)
+    catches_up = select(func.min(job.c.catchup_at)).scalar_subquery()
+    old = and_(e.timestamp < before, e.id <= func.coalesce(catches_up, e.id), ~waits, ~consumed, ~due)
     return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 
 

@@ -34,12 +34,12 @@ class PlannedRun:
 class RunPlan:
     """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
 
-    `replays`: a step of a replay was carried out instead.
+    `steps`: a step of a replay, or of catching up, was carried out.
     """
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
-    replays: bool = False
+    steps: bool = False
     check_again_in: timedelta | None = None
 
 
