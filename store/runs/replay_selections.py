@@ -23,9 +23,7 @@ from store.database.schema import (
     run_asset_event,
 )
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED
-
-OVER: Final = ("success", "failed")
+from store.runs.runs import DELETED, OVER
 
 _e, _r, _j = asset_event.c, run_asset_event.c, job.c
 RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)

@@ -35,7 +35,6 @@ from store.database.schema import (
     replay,
     run,
     run_asset_event,
-    task_instance,
 )
 from store.detection import filters
 from store.errors import Conflict, NotFound
@@ -201,29 +200,10 @@ async def _forget_dropped(connection: AsyncConnection, dag_id: str, events: Sequ
 
 
 async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:
-    """Clear the next runs that are over; return the runs that were looked at, and how many were cleared.
-
-    The locks are taken in the order of all transactions. A run that somebody else cleared or deleted is left alone.
-    """
-    some = (
-        select(run.c.id, run.c.run_id)
-        .where(selections.cleared(which, after, last))
-        .order_by(run.c.id)
-        .limit(RUNS_AT_ONCE)
-    )
-    rows = (await connection.execute(some)).all()
-    if not rows:
-        return [], 0
-    t = task_instance.c
-    of_runs = and_(t.dag_id == which.dag_id, t.run_id.in_([row.run_id for row in rows]))
-    locked = select(t.id, t.run_id).where(of_runs).order_by(t.id).with_for_update(key_share=True)
-    tasks = (await connection.execute(locked)).all()
-    ids = [row.id for row in rows]
-    over = select(run.c.id, run.c.run_id).where(run.c.id.in_(ids), run.c.state.in_(selections.OVER)).order_by(run.c.id)
-    runs = {row.run_id: row.id for row in await connection.execute(over.with_for_update(key_share=True))}
-    mine = [task.id for task in tasks if task.run_id in runs]
-    await decisions.requeue(connection, mine, run.c.id.in_(list(runs.values())))
-    return ids, len(runs)
+    """Clear the next runs that are over; return the runs that were looked at, and how many were cleared."""
+    some = select(run.c.id).where(selections.cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
+    ids = (await connection.execute(some)).scalars().all()
+    return ids, await decisions.clear_over(connection, ids) if ids else 0
 
 
 async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition | None:
