@@ -61,7 +61,13 @@ class JobConfig(Section):
     paused: bool = False
     """Whether a new job is paused at first."""
     catchup: bool = False
-    """Start one run for each time that was missed while the daemon was stopped, not one for all of them."""
+    """With a cron: start one run for each time that was missed while the daemon was stopped, not one for all of them. Without:
+    give the job, when it is new, the events of its assets that are stored already."""
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the job, when it is first seen, gets the events that are stored already."""
+        return self.catchup and self.schedule is not None and self.schedule.cron is None
 
     @field_validator("batch")
     @classmethod

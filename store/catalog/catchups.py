@@ -7,7 +7,9 @@ them, oldest first.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +17,8 @@ from sqlalchemy import Select, bindparam, func, insert, literal, select, union, 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import (
+    asset,
+    asset_alias,
     asset_alias_asset,
     asset_event,
     database_now,
@@ -66,6 +70,30 @@ async def begin(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -
         if not (row.active and catches_up(row.definition)):
             await end(connection, row.dag_id)
     return counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredEvents:
+    """The jobs that are known, how many events of each asset are stored, by uri, and the uris that aliases resolved to."""
+
+    jobs: AbstractSet[str]
+    events: Mapping[str, int]
+    aliases: Mapping[str, AbstractSet[str]]
+
+
+async def stored(connection: AsyncConnection) -> StoredEvents:
+    """Count all stored events by asset. It reads an index of all of them."""
+    of_asset = select(_e.asset_id, func.count().label("events")).group_by(_e.asset_id).subquery()
+    counted = select(asset.c.uri, of_asset.c.events).join(of_asset, of_asset.c.asset_id == asset.c.id)
+    resolved = select(asset_alias.c.name, asset.c.uri).join_from(asset_alias_asset, asset_alias).join(asset)
+    uris: defaultdict[str, set[str]] = defaultdict(set)
+    for row in await connection.execute(resolved):
+        uris[row.name].add(row.uri)
+    return StoredEvents(
+        jobs=set((await connection.execute(select(_j.dag_id))).scalars()),
+        events={row.uri: row.events for row in await connection.execute(counted)},
+        aliases=uris,
+    )
 
 
 async def end(connection: AsyncConnection, dag_id: str) -> None:

@@ -43,7 +43,8 @@ class ReloadResponse(Shape):
     """The changes of this reload, which are none if another reload was faster.
 
     `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
-    schedule does not wait for: they go with its next run.
+    schedule does not wait for: they go with its next run. Of the events that were stored before a job was first seen,
+    `caught_up` counts by job those of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
     """
 
     result: Result
@@ -55,6 +56,8 @@ class ReloadResponse(Shape):
     jobs: Names
     dequeued: int
     kept: Mapping[str, int]
+    caught_up: Mapping[str, int]
+    left_out: Mapping[str, int]
     processes: Sequence[RunningProcess]
 
 
@@ -72,6 +75,7 @@ async def reload(context: Context, actor: Admin) -> Any:
         for each in await _processes(context, outcome.hash)
     ]
     counts = {"dequeued": outcome.dequeued, "kept": outcome.kept}
+    counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out}
     content = {"result": outcome.result, "hash": outcome.hash, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
 
