@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets, dropped_events
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
 from store.database.schema import (
@@ -122,12 +122,10 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
 
 
 async def acquire(connection: AsyncConnection, dialect: str) -> bool:
-    """Return whether this transaction is the one clean-up; no other may be until it ends.
-
-    SQLite has one writer anyway.
-    """
+    """Return whether this transaction is the one clean-up; on SQLite each is. A job that is applied says what it is to get."""
     if dialect != "postgresql":
         return True
+    await configuration_lock.share(connection)
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
 
 

@@ -99,6 +99,16 @@ async def _reload(api: ApiClient, show: Show) -> None:
         section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
         for section in SECTIONS
     }
+    lines |= _of_events(content)
+    changed = {section: line for section, line in lines.items() if line}
+    show(content, lambda: properties({"result": content["result"], **changed}))
+    if content["processes"]:
+        show.more(lambda: table(content["processes"], PROCESSES))
+
+
+def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what a reload did to stored and queued events, in lines."""
+    lines: dict[str, str] = {}
     if content["dequeued"]:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
@@ -107,10 +117,7 @@ async def _reload(api: ApiClient, show: Show) -> None:
     for word, what in _EARLIER.items():
         if content[word]:
             lines[word.replace("_", " ")] = f"{what}: " + ", ".join(f"{n} of {job}" for job, n in content[word].items())
-    changed = {section: line for section, line in lines.items() if line}
-    show(content, lambda: properties({"result": content["result"], **changed}))
-    if content["processes"]:
-        show.more(lambda: table(content["processes"], PROCESSES))
+    return lines
 
 
 def _dotted(fault: Mapping[str, Any]) -> str:
