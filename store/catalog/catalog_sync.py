@@ -55,6 +55,7 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
+    expect_by: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

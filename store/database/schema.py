@@ -105,6 +105,7 @@ asset = _table(
     Column("origin", String(8), nullable=False),  # yaml | alias | api
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("expect_every_seconds", Integer),
+    Column("expect_by", Text),  # JSON: a `ClockDeadline` by which an event must have come
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     sqlite_autoincrement=True,
