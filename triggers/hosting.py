@@ -264,8 +264,11 @@ class ChangingSecrets(ABC):
         """Whether `reveal_now` has more to say than `reveal_to_jobs`."""
 
     @abstractmethod
-    async def reveal_now(self) -> Mapping[str, Any]:
-        """Return what `reveal_to_jobs` does, with the secrets of now. Raises TriggerError while they cannot be had."""
+    async def reveal_now(self, *, anew: bool = False) -> Mapping[str, Any]:
+        """Return what `reveal_to_jobs` does, with the secrets of now. Raises TriggerError while they cannot be had.
+
+        `anew`: the server refused those that were revealed before, so none that are kept are used.
+        """
 
 
 def revealed(value: Any) -> Any:

@@ -21,6 +21,7 @@ from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
+from watcher.host.machine import program
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -74,7 +75,7 @@ def demo(
     """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
     from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
-    raise typer.Exit(demo_command(json_output=as_json, keep=keep, database=database))
+    raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
 
 
 _EARLIER: Final = {
