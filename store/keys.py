@@ -164,7 +164,7 @@ class CronSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class ClockDeadline:
-    """By when something must have happened: at each tick of `cron`, within `since` before it."""
+    """Times by which something must have happened: the ticks of `cron`, each at most `since` after it."""
 
     cron: CronSchedule
     since: timedelta
@@ -175,8 +175,13 @@ class ClockDeadline:
         cron = CronSchedule(expression=stored["cron"]["expression"], timezone=stored["cron"]["timezone"])
         return cls(cron=cron, since=timedelta(seconds=stored["since"]))
 
+    @classmethod
+    def from_json(cls, text: str) -> ClockDeadline:
+        """Return the deadline that a stored text holds."""
+        return cls.of(json.loads(text))
+
     def to_json(self) -> str:
-        """Return the text that `of` reads once it is parsed."""
+        """Return the text that `from_json` reads."""
         return json.dumps(asdict(self), default=timedelta.total_seconds)
 
 

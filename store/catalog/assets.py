@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
@@ -21,7 +20,6 @@ from sqlalchemy import (
     func,
     literal,
     null,
-    or_,
     select,
     true,
     union_all,
@@ -81,8 +79,8 @@ class AssetRow:
 
     @property
     def due_by(self) -> ClockDeadline | None:
-        """By when an event is expected; None for never, as for an asset that is no longer configured."""
-        return ClockDeadline.of(json.loads(self.expect_by)) if self.active and self.expect_by is not None else None
+        """The times by which an event is expected; None for none, as for an asset that is no longer configured."""
+        return ClockDeadline.from_json(self.expect_by) if self.active and self.expect_by is not None else None
 
     @property
     def age(self) -> timedelta:
@@ -156,9 +154,7 @@ def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool =
 async def expected(connection: AsyncConnection) -> Sequence[AssetRow]:
     """Return the active assets that expect events, by name."""
     query = (
-        _assets()
-        .where(_a.active, or_(_a.expect_every_seconds.is_not(None), _a.expect_by.is_not(None)))
-        .order_by(_a.name)
+        _assets().where(_a.active, _a.expect_every_seconds.is_not(None) | _a.expect_by.is_not(None)).order_by(_a.name)
     )
     return await all_of(connection, query, AssetRow)
 

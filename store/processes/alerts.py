@@ -145,7 +145,9 @@ async def newest_successes(connection: AsyncConnection, dag_ids: Collection[str]
     success = run.alias("success").c
     newest = select(func.max(success.id)).where(success.dag_id == job.c.dag_id, success.state == "success")
     of_job = newest.correlate(job).scalar_subquery()
-    return await _ends(connection, select(run.c.dag_id, run.c.end_date).join(job, run.c.id == of_job), dag_ids)
+    return await _ends(
+        connection, select(run.c.dag_id, run.c.end_date).join_from(job, run, run.c.id == of_job), dag_ids
+    )
 
 
 async def last_successes(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, datetime]:
