@@ -20,6 +20,7 @@ from sqlalchemy import (
     func,
     literal,
     null,
+    or_,
     select,
     true,
     union_all,
