@@ -61,6 +61,7 @@ class AssetRow:
     active: bool
     expect_every_seconds: int | None
     expect_by: str | None
+    partition_parts: str | None
     created_at: datetime
     updated_at: datetime
     last_event_id: EventId | None

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     Insert,
     RowMapping,
-    Table,
     Text,
     Update,
     and_,
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups, dropped_events, neighbour
+from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -37,8 +36,7 @@ from store.database.schema import (
     asset_alias,
     database_now,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
+    partition_group,
     watcher,
 )
 from store.errors import Conflict
@@ -56,6 +54,8 @@ class DeclaredAsset:
     extra: str
     expect_every_seconds: int | None = None
     expect_by: str | None = None
+    partition_parts: str | None = None
+    """The names of the parts of its events' partition keys, as the text of a JSON list; None: it names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,7 @@ class DeclaredJob:
             "task_id": self.task_id,
             "definition": self.definition,
             "cron": None if cron is None else str(cron),
+            "partitioned": self.definition.batch.is_partitioned,
             "joint": self.definition.joint,
         }
 
@@ -133,11 +134,11 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     new = await _apply_jobs(connection, declared.jobs)
     for role, table in ASSET_EDGES.items():
         edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
-        await _apply_edges(connection, table, edges)
+        await edges_of_jobs.apply(connection, table, edges)
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
-        await _apply_edges(connection, table, edges)
-    await _mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
+        await edges_of_jobs.apply(connection, table, edges)
+    await edges_of_jobs.mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
     earlier = await catchups.begin(connection, {j.dag_id: j.definition for j in declared.jobs if j.dag_id in new})
     kept = await dropped_events.kept(connection)
@@ -227,6 +228,7 @@ async def _apply_watchers(
 
 async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:
     """Mirror the jobs; return those that were never seen before."""
+    await _forget_groups(connection, declared)
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
@@ -236,6 +238,14 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
     return created
+
+
+async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    """Delete the groups of jobs that group by other parts of partition keys from now on."""
+    by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
+    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
+    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
+        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
 async def _mirror(
@@ -274,20 +284,3 @@ async def _update_each(
 
 def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
     return any(row[name] != value for name, value in values.items())
-
-
-async def _mark_filtered(connection: AsyncConnection, dag_ids: Collection[str]) -> None:
-    """Mark the edges of jobs whose schedules have a `where`: it is decided by event whether such a job gets it."""
-    for table in (job_schedule_asset, job_schedule_alias):
-        is_filtered = table.c.dag_id.in_(dag_ids)
-        await connection.execute(update(table).where(table.c.filtered != is_filtered).values(filtered=is_filtered))
-
-
-async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
-    from_, to, *_ = table.c
-    configured = set(edges)
-    present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
-    for dag_id, other_id in sorted(present - configured):
-        await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
-    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
-        await connection.execute(insert(table), new)

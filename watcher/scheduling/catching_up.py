@@ -22,7 +22,8 @@ EVENTS_AT_ONCE: Final = 10_000
 async def catch_up(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
     """Queue the next stored events and plan the runs that they make; None if the job has them all.
 
-    Later events wait meanwhile, and so does what the condition still lacks something for. Neither `debounce` nor
+    Later events wait meanwhile, and so does what the condition still lacks something for. With `per_partition`, runs are made
+    once all are queued. Neither `debounce` nor
     `max_active_runs` holds runs of the past back: the latter limits how many of them run.
     """
     if queue.catchup is None:
@@ -34,6 +35,8 @@ async def catch_up(connection: AsyncConnection, queue: JobQueue) -> RunPlan | No
         return None
     if filtered:
         await filters.decide(connection, events)
+    if queue.definition.batch.is_partitioned:
+        return RunPlan(has_rest=True, steps=True)  # once all are queued, each partition is judged by itself
     (now,) = await queues.lock_queues(connection, [queue.dag_id])
     waits = Waits(
         condition=now.definition.schedule,
