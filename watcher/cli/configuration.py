@@ -108,13 +108,14 @@ async def _reload(api: ApiClient, show: Show) -> None:
 
 
 def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
-    """Return what a reload did to stored and queued events, in lines."""
+    """Return what a reload did to stored and queued events, and which watchers it blocks, in lines."""
     lines: dict[str, str] = {}
     if content["dequeued"]:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
         lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
+    lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
     for word, what in _EARLIER.items():
         if content[word]:
             lines[word.replace("_", " ")] = f"{what}: " + ", ".join(f"{n} of {job}" for job, n in content[word].items())
