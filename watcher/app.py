@@ -38,6 +38,7 @@ from watcher.operations.room import build_operations
 from watcher.outbound.room import build_outbound
 from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.try_records import StoredTries
 from watcher.serving import try_tokens
 from watcher.serving.api.app import create_probes
 from watcher.serving.api.context import ApiContext
@@ -45,7 +46,7 @@ from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
 from watcher.serving.web import create_app
-from watcher.submit.base import Addresses
+from watcher.submit.base import Addresses, Submitter
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
@@ -235,17 +236,23 @@ class DaemonRooms:
 
     def _api_context(self, serving: Serving, clients: Clients) -> ApiContext:
         control = build_control(self.host, hosted=self._hosted, clients=clients, on_watermark=self._on_watermark)
-        return serving.context(self.configuration.hash, control=control, submitters=self._submissions.submitters)
+        return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
     def _first_submissions(self) -> Submissions:
         settings = self.host.settings
         api_here = url_of_api(settings.api, self.options.roles, self.listening_socket)
         return Submissions(
             jobs=jobs_to_start(self.configuration),
-            submitters=submitters(self.configuration, workspace(self.configuration, self.host.home.folder)),
+            submitters=self._submitters(self.configuration),
             addresses=Addresses(local=api_here, public=settings.api.base_url),
             issue_token=try_tokens.issuer(self._secrets[0]),
         )
+
+    def _submitters(self, configuration: Configuration) -> Mapping[str, Submitter]:
+        home = self.host.home
+        tries = StoredTries(database=self.host.database, home_id=home.id)
+        lent = workspace(configuration, home.folder, installation=self.start.instance, tries=tries)
+        return submitters(configuration, lent)
 
     def _make_reloader(self) -> Reloader:
         hints = self.host.hints
@@ -265,8 +272,7 @@ class DaemonRooms:
 
     def _prepare(self, configuration: Configuration) -> Submissions:
         """Make what tries are started with. A submitter that exists stays: its tries may need it. Raises `StartRefused`."""
-        new = submitters(configuration, workspace(configuration, self.host.home.folder))
-        before = self._submissions
+        before, new = self._submissions, self._submitters(configuration)
         return replace(before, jobs=jobs_to_start(configuration), submitters={**new, **before.submitters})
 
     async def _adopt(

@@ -6,10 +6,12 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from config.models.assets import PartName, check_parts
+from config.models.deadlines import Deadline, DeadlineConfig
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
 from config.models.spark import SparkConfig
@@ -19,9 +21,19 @@ from config.section import LARGEST_INT, Section
 from config.sentences import misplaced
 
 
+def _listed(parts: Any) -> Any:
+    return [parts] if isinstance(parts, str) else parts
+
+
+PartNames: TypeAlias = Annotated[tuple[PartName, ...], BeforeValidator(_listed), AfterValidator(check_parts)]
+
+
 class BatchConfig(Section):
-    mode: Literal["coalesce", "each"] = "coalesce"
-    """`coalesce` collects events into one run. `each` makes a run of each event, and needs a schedule without `all`."""
+    mode: Literal["coalesce", "each", "per_partition"] = "coalesce"
+    """`coalesce` collects events into one run. `each` makes a run of each event, and needs a schedule without `all`.
+    `per_partition` collects the events of each partition key by themselves."""
+    by: PartNames | None = None
+    """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)
@@ -56,12 +68,26 @@ class JobConfig(Section):
     """Wait before the first retry. It doubles with each retry, up to 10m."""
     timeout: PositiveDuration | None = None
     """Maximum time for one try."""
-    deadline: PositiveDuration | None = None
-    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised."""
+    deadline: Deadline | None = None
+    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised. Or `{after, by, on,
+    timezone, since}`: `by` is the time of the day by which a run must have succeeded."""
     paused: bool = False
     """Whether a new job is paused at first."""
     catchup: bool = False
-    """Start one run for each time that was missed while the daemon was stopped, not one for all of them."""
+    """With a cron: start one run for each time that was missed while the daemon was stopped, not one for all of them. Without:
+    give the job, when it is new, the events of its assets that are stored already."""
+
+    @property
+    def clock_deadline(self) -> DeadlineConfig:
+        """The deadline in its long form; without any it has neither `after` nor `by`."""
+        if isinstance(self.deadline, DeadlineConfig):
+            return self.deadline
+        return DeadlineConfig.model_construct(after=self.deadline)
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the job, when it is first seen, gets the events that are stored already."""
+        return self.catchup and self.schedule is not None and self.schedule.cron is None
 
     @field_validator("batch")
     @classmethod
@@ -70,4 +96,19 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
+        if batch.by is not None and batch.mode != "per_partition":
+            raise misplaced(batch, (("by",), "has no effect without `mode: per_partition`; remove it, or set the mode"))
+        if batch.mode != "coalesce" and schedule and schedule.joint:
+            hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
+            raise misplaced(batch, (("mode",), hint))
         return batch
+
+    @field_validator("catchup")
+    @classmethod
+    def _check_catchup(cls, catchup: bool, info: ValidationInfo) -> bool:
+        schedule = info.data.get("schedule")
+        if catchup and schedule and schedule.joint:
+            raise ValueError(
+                "cannot go with `cron` beside assets, where a later tick replaces one that waits; remove it"
+            )
+        return catchup

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     Insert,
     RowMapping,
-    Table,
     Text,
     Update,
     and_,
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import dropped_events, neighbour
+from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -37,10 +36,12 @@ from store.database.schema import (
     asset_alias,
     database_now,
     job,
+    partition_group,
     watcher,
 )
 from store.errors import Conflict
 from store.keys import JobDefinition, Role
+from store.references import has_where
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +53,9 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
+    expect_by: str | None = None
+    partition_parts: str | None = None
+    """The names of the parts of its events' partition keys, as the text of a JSON list; None: it names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +84,13 @@ class DeclaredJob:
     def columns(self) -> dict[str, Any]:
         """The columns that the table keeps of it, without the edges."""
         cron = self.definition.cron
-        return {"task_id": self.task_id, "definition": self.definition, "cron": None if cron is None else str(cron)}
+        return {
+            "task_id": self.task_id,
+            "definition": self.definition,
+            "cron": None if cron is None else str(cron),
+            "partitioned": self.definition.batch.is_partitioned,
+            "joint": self.definition.joint,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +114,8 @@ class Applied:
 
     asset_ids: Mapping[str, int]
     dequeued: int
+    earlier: Mapping[str, int]
+    """How many events of its assets were stored before a job was first seen, by job: with `catchup` it gets them."""
     kept: Mapping[str, int]
     """How many queued events each job's schedule does not wait for, without jobs that have none. They go with the next run."""
 
@@ -119,18 +131,20 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
-    await _apply_jobs(connection, declared.jobs)
+    new = await _apply_jobs(connection, declared.jobs)
     for role, table in ASSET_EDGES.items():
         edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
-        await _apply_edges(connection, table, edges)
+        await edges_of_jobs.apply(connection, table, edges)
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
-        await _apply_edges(connection, table, edges)
+        await edges_of_jobs.apply(connection, table, edges)
+    await edges_of_jobs.mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
+    earlier = await catchups.begin(connection, {j.dag_id: j.definition for j in declared.jobs if j.dag_id in new})
     kept = await dropped_events.kept(connection)
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
-    return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued, earlier=earlier, kept=kept)
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -212,7 +226,9 @@ async def _apply_watchers(
     await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
 
 
-async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:
+    """Mirror the jobs; return those that were never seen before."""
+    await _forget_groups(connection, declared)
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
@@ -221,6 +237,15 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+    return created
+
+
+async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    """Delete the groups of jobs that group by other parts of partition keys from now on."""
+    by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
+    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
+    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
+        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
 async def _mirror(
@@ -259,13 +284,3 @@ async def _update_each(
 
 def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
     return any(row[name] != value for name, value in values.items())
-
-
-async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
-    from_, to = table.c
-    configured = set(edges)
-    present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
-    for dag_id, other_id in sorted(present - configured):
-        await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
-    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
-        await connection.execute(insert(table), new)

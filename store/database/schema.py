@@ -6,7 +6,7 @@ big integers and decimals come back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sqlalchemy import (
@@ -105,6 +105,8 @@ asset = _table(
     Column("origin", String(8), nullable=False),  # yaml | alias | api
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("expect_every_seconds", Integer),
+    Column("expect_by", Text),  # JSON: a `ClockDeadline` by which an event must have come
+    Column("partition_parts", Text),  # the names of the parts of its events' partition keys, as JSON; null: none
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     sqlite_autoincrement=True,
@@ -481,14 +483,28 @@ job = _table(
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
+    Column("joint", Boolean, nullable=False, server_default=false()),  # a run needs a due tick and the events
     Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
+    Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
     Column("replay_id", BigInteger),  # the replay that goes on
+    Column(
+        "catchup_at", BigInteger
+    ),  # the last stored event that a new job has caught up with; null: it does not, or has
+    Column("catchup_to", BigInteger),  # the last one that it is to get
+    Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
+
+
+def _filtered(role: Role) -> Iterator[Column[bool]]:
+    """Yield the column by which an event's transaction knows that it has to decide whether the job gets the event."""
+    if role == "schedule":
+        yield Column("filtered", Boolean, nullable=False, server_default=false())  # the job's schedule has a `where`
+
 
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
@@ -496,6 +512,7 @@ ASSET_EDGES: Final[Mapping[Role, Table]] = {
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_asset", "job_inlet", "job_outlet"), strict=True)
 }
@@ -507,6 +524,7 @@ ALIAS_EDGES: Final[Mapping[Role, Table]] = {
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias"), strict=True)
 }
@@ -519,6 +537,7 @@ queued_event = _table(
         kept=(
             RemovedBy(function="store.runs.runs.create_triggered_runs"),
             RemovedBy(function="store.runs.queues.remove"),
+            RemovedBy(function="store.detection.filters.decide"),
             _APPLYING,
         ),
         names={**_DAG_ID, **_ASSET_ID},
@@ -528,7 +547,21 @@ queued_event = _table(
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("partition_key", PARTITION_KEY),  # the event's
-    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
+    Column("satisfies", String(2000), nullable=False, server_default=text("''")),  # see `store.references`
+    Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
+)
+
+partition_group = _table(  # a group of events, by their partition keys, of which a job has had a run
+    "partition_group",
+    Lifecycle(
+        owner=RowOwner.JOB,
+        kept=(_APPLYING, KeptForEver(reason="What a job has had a run of stays complete.")),
+        names=_DAG_ID,
+    ),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("key", PARTITION_KEY, primary_key=True),  # the key of its runs; '': they have none
+    Column("rest_to", BigInteger),  # queued events of the group up to this one are decided: their runs follow at once
+    Column("rest_completed_by", BigInteger),
 )
 
 dropped_event = (
@@ -580,6 +613,7 @@ replay = (
 )
 
 IS_OPEN: Final = text("ended_at IS NULL")
+IS_LEFT: Final = text("forget_at IS NOT NULL")
 HAS_UNRESOLVED_RECORDS: Final = text("bad_records > 0 AND bad_records_resolved_at IS NULL")
 
 run = _table(
@@ -686,8 +720,11 @@ task_try = _table(
     Column("first_action_at", UtcDateTime),  # its first Spark job began, by Spark's own clock
     Column("cancelled_at", UtcDateTime),  # somebody decided the outcome of its run: the process must be stopped
     Column("ended_at", UtcDateTime),  # the process is known to be gone
+    Column("renewed_at", UtcDateTime),  # its driver's wrapper last renewed its right to run
+    Column("forget_at", UtcDateTime),  # when its submitter removes what is left of it; null: nothing is left
     Index("ix_task_try_home_id_ended_at", "home_id", "ended_at"),
     Index("ix_task_try_open", "task_instance_id", postgresql_where=IS_OPEN, sqlite_where=IS_OPEN),
+    Index("ix_task_try_forget_at", "forget_at", postgresql_where=IS_LEFT, sqlite_where=IS_LEFT),
 )
 
 execution_answer = (

@@ -6,6 +6,7 @@ The daemon's pure cores decide which state follows which. Here a move is a condi
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -30,6 +31,7 @@ _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
 """The state of a run that a person deleted: its row stays, so that neither its id nor its events are given again."""
 IS_THERE: Final = _r.state != DELETED
+OVER: Final = ("success", "failed")
 
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:
@@ -95,10 +97,13 @@ async def create_triggered_runs(connection: AsyncConnection, new: Sequence[Trigg
     ]
     if consumed:
         await connection.execute(insert(run_asset_event), consumed)
-    q = queued_event.c
+    taken = defaultdict[str, list[int]](list)
     for of in new:
-        for some in chunks(of.event_ids):
-            await connection.execute(delete(queued_event).where(q.dag_id == of.dag_id, q.event_id.in_(some)))
+        taken[of.dag_id] += of.event_ids
+    q = queued_event.c
+    for dag_id, event_ids in taken.items():
+        for some in chunks(event_ids):
+            await connection.execute(delete(queued_event).where(q.dag_id == dag_id, q.event_id.in_(some)))
     return [traces[each.dag_id, each.run_id] for each in new]
 
 

@@ -18,6 +18,7 @@ from store.catalog import assets
 from store.database import configuration_lock
 from store.database.schema import (
     database_now,
+    database_time_in,
     run,
     task_instance,
     task_try,
@@ -215,12 +216,13 @@ async def end(
     warning: str | None,
     retry_in: float | None,
     counted: bool = True,
+    forget_in: float | None = None,
 ) -> RunRow | None:
     """Record once that nothing of the try is alive, and what became of its task instance and run.
 
     Return the run if it is over with that. An accepted success or skip is final, and so is what people decided about a
-    run: then only the end and the warning are written. `retry_in` is in seconds; a try that is not `counted` does not
-    use up a retry.
+    run: then only the end and the warning are written. `retry_in` and `forget_in` are in seconds; a try that is not
+    `counted` does not use up a retry.
     """
     key = ended.key
     current, state_now = await lock_instance(connection, key.task_instance_id)
@@ -231,6 +233,7 @@ async def end(
         "exit_code": exit_code,
         "message": func.coalesce(a.message, reason),
         "counted": counted and not is_decided,
+        "forget_at": None if forget_in is None else database_time_in(forget_in),
     }
     first = await connection.execute(over.values(ended_at=database_now(), **values).returning(a.ended_at))
     ended_at: datetime | None = first.scalar_one_or_none()

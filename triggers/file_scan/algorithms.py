@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from triggers.errors import SourceChanged
 from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.masses import ScanCount, Tally
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
 
@@ -27,8 +28,15 @@ class Algorithm(ABC):
         """Return the selected versions of a page; versions may be missing that would be neither emitted nor remembered."""
 
     @abstractmethod
-    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:
-        """Drop from `handled` what cannot come again, and note what is absent; the scan that began then came to its end in `state`."""
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:
+        """Drop from `handled` what cannot come again, and note what is absent; the scan that began then came to its end in `state`.
+
+        Return the scan's numbers; None: this scan cannot tell what vanished in it.
+        """
+
+    @abstractmethod
+    def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:
+        """The number of handled versions that are absent since this moment; None: that is not known."""
 
 
 def begun(state: ScanState, clock: Moment, *, next_horizon: Moment | None) -> ScanState:
@@ -47,8 +55,17 @@ class WindowAlgorithm(Algorithm):
     def __init__(self, lateness: int) -> None:
         """`lateness` in microseconds: the longest time between a version's own time and its being listed."""
         self._lateness = lateness
+        self._remembered: int | None = None
+        """The versions that were remembered when the scan began. None in a resumed scan."""
+        self._missing: int | None = None
+        """Those of them that the last scan did not list which listed any, among them overwritten ones. None: there was none."""
+        self._absent: int | None = None
+        """The remembered versions that the last whole scan did not list. None: this is not known."""
+        self._continues: bool | None = None
+        """Whether a mass was missed before this instance began; it says how many were overwritten."""
 
-    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:  # noqa: ARG002 - the interface
+    def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
+        self._remembered = len(handled.members)
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
             return begun(state, page.clock, next_horizon=state.horizon)
@@ -74,9 +91,26 @@ class WindowAlgorithm(Algorithm):
             since = max(since or 0, min(state.baseline, state.next_horizon))
         return page.versions(since)
 
-    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:  # noqa: ARG002 - the interface
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:  # noqa: ARG002 - the interface
+        """Drop what is below the horizon. The first scan that lists anything cannot tell what vanished: some were overwritten."""
         if state.horizon is not None:
             handled.forget_below(state.horizon)
+        if self._continues is None:
+            self._continues = state.vanished is not None
+        remembered, before, self._remembered = self._remembered, self._missing, None
+        if remembered is None:
+            return None
+        self._absent = missing = max(0, remembered - tally.met)
+        if tally.met or tally.fresh:
+            self._missing = missing
+            if before is None:
+                self._absent = missing if self._continues else 0
+                return None
+        before = before or 0
+        return ScanCount(known=remembered - before, missing=max(0, missing - before), fresh=tally.fresh)
+
+    def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:  # noqa: ARG002 - not known by time
+        return self._absent
 
 
 class StrictAlgorithm(Algorithm):
@@ -89,9 +123,11 @@ class StrictAlgorithm(Algorithm):
         self._unmet: set[int] | None = None
         """The versions recorded before this scan began that it has not met so far. None in a resumed scan: what it met
         before the crash is not known."""
+        self._known = 0
 
     def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
         self._unmet = set(handled.members)
+        self._known = len(self._unmet)
         if state.horizon is not None:  # a start time, or where a window watcher stood: one baseline from there
             state = replace(state, baseline=state.horizon, horizon=None)
         return begun(state, page.clock, next_horizon=None)
@@ -110,7 +146,13 @@ class StrictAlgorithm(Algorithm):
             if fingerprint not in members and fingerprint != NOT_SELECTED
         ]
 
-    def end(self, state: ScanState, handled: HandledVersions, began: Moment) -> None:  # noqa: ARG002 - the interface
-        if self._unmet:
-            handled.miss(self._unmet, began)
-        self._unmet = None
+    def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:  # noqa: ARG002 - the interface
+        unmet, self._unmet = self._unmet, None
+        if unmet is None:
+            return None
+        missing = handled.members.keys() & unmet  # others have another name by now
+        handled.miss(missing, began)
+        return ScanCount(known=self._known, missing=len(missing), fresh=tally.fresh)
+
+    def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:
+        return handled.count_absent(since)

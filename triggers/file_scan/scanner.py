@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.masses import Tally, Vanished, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
@@ -51,7 +53,9 @@ class Scanner:
         "_nothing_stored",
         "_state",
         "_stops",
+        "_tally",
         "_unfinished",
+        "_vanished_written",
         "_written_at",
     )
 
@@ -75,10 +79,12 @@ class Scanner:
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
+        self._tally = Tally()
+        self._vanished_written = self._state.vanished
         self._written_at = now
         self._nothing_stored = stored is None
-        self._unfinished = self._state.began is not None
-        """The stored position is in the middle of a scan: the end of that scan is written."""
+        self._unfinished = self._state.is_unfinished
+        """The stored position is in the middle of a scan, or waits for a whole one: the end of that scan is written."""
         self._holds_back = self._state.began is not None
         """The scan met a version that was too young, or may have met one before it was resumed."""
 
@@ -119,9 +125,9 @@ class Scanner:
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            return is_due and self._unfinished
+            return (is_due and self._unfinished) or self._handled.is_much_changed
         self._end()
-        return self._unfinished or (is_due and self._handled.has_quiet_changes)
+        return self._unfinished or (is_due and self._has_quiet_changes)
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits versions which were handled before, at the position as it is."""
@@ -137,8 +143,17 @@ class Scanner:
     def is_settled(self) -> bool:
         """Whether a scan of an unchanged source would yield nothing at any time, and nothing waits to be written."""
         return not (
-            self._nothing_stored or self._holds_back or self._handled.has_quiet_changes or self._state.began is not None
+            self._nothing_stored or self._holds_back or self._has_quiet_changes or self._state.began is not None
         )
+
+    @property
+    def _has_quiet_changes(self) -> bool:
+        return self._handled.has_quiet_changes or self._state.vanished != self._vanished_written
+
+    @property
+    def vanished(self) -> Vanished | None:
+        """The handled files that vanished together, while they are gone."""
+        return self._state.vanished
 
     @property
     def has_selected(self) -> bool:
@@ -164,7 +179,9 @@ class Scanner:
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
         recent = (version for version in versions if horizon is None or version.modified >= horizon)
+        before = replace(self._tally)
         new = [version for version in recent if self._is_new(version, clock)]
+        self._tally.note_hints(before)
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
         return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
 
@@ -173,11 +190,10 @@ class Scanner:
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
             return False
-        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        if self._handled.knows(version.fingerprint, modified, clock):
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, modified)
+        if self._is_handled(version, clock):
             return False
+        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
+        self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
                 self._holds_back = True
@@ -188,11 +204,36 @@ class Scanner:
             self._handled.add(version.fingerprint, modified)
         return not is_old
 
+    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
+        name = version.fingerprint
+        if name in self._handled.members:  # most are, most of the time
+            self._tally.met += 1
+            return True
+        is_met_again = self._state.meets_again(version.modified)
+        former = self._handled.name_of(version, name, clock)
+        if former is not None:
+            self._tally.met += 1
+            if is_met_again and former == name:
+                self._handled.take_back(name, version.modified)
+            elif is_met_again:
+                self._handled.rename(former, name, version.modified)
+            return True
+        is_passed = self._state.is_passed(version)
+        if is_passed and is_met_again:
+            self._handled.add(name, version.modified)
+        return is_passed
+
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        self._state = ScanState(horizon=state.next_horizon, up_to=self._reached())
-        self._algorithm.end(self._state, self._handled, began)
+        ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
+        count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
+            count = None
+        self._tally = self._tally.next()
+        absent = partial(self._algorithm.count_absent, self._handled)
+        self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
 
     def _reached(self) -> Moment | None:
         return None if self._state.began is None else self._state.began - self._min_age
@@ -200,7 +241,8 @@ class Scanner:
     def _position(self, now: float) -> Position:
         self._written_at = now
         self._nothing_stored = False
-        self._unfinished = self._state.began is not None
+        self._vanished_written = self._state.vanished
+        self._unfinished = self._state.is_unfinished
         return Position(
             watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),

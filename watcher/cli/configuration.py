@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 import anyio
 import typer
@@ -21,6 +21,7 @@ from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
+from watcher.host.machine import program
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -74,7 +75,14 @@ def demo(
     """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
     from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
-    raise typer.Exit(demo_command(json_output=as_json, keep=keep, database=database))
+    raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
+
+
+_EARLIER: Final = {
+    "caught_up": "stored events that new jobs get, because of `catchup`",
+    "left_out": "events stored before new jobs that these never get (`catchup: true` in a new job gets them)",
+}
+"""The words of a reload's answer about events that were stored before a job was first seen."""
 
 
 @command(top, "reload")
@@ -92,15 +100,26 @@ async def _reload(api: ApiClient, show: Show) -> None:
         section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
         for section in SECTIONS
     }
+    lines |= _of_events(content)
+    changed = {section: line for section, line in lines.items() if line}
+    show(content, lambda: properties({"result": content["result"], **changed}))
+    if content["processes"]:
+        show.more(lambda: table(content["processes"], PROCESSES))
+
+
+def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what a reload did to stored and queued events, and which watchers it blocks, in lines."""
+    lines: dict[str, str] = {}
     if content["dequeued"]:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
         lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
-    changed = {section: line for section, line in lines.items() if line}
-    show(content, lambda: properties({"result": content["result"], **changed}))
-    if content["processes"]:
-        show.more(lambda: table(content["processes"], PROCESSES))
+    lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
+    for word, what in _EARLIER.items():
+        if content[word]:
+            lines[word.replace("_", " ")] = f"{what}: " + ", ".join(f"{n} of {job}" for job, n in content[word].items())
+    return lines
 
 
 def _dotted(fault: Mapping[str, Any]) -> str:

@@ -5,24 +5,25 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
 from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
+from config.models.deadlines import DeadlineConfig, ExpectByConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, CronSchedule, JobDefinition, Role
+from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import NoOptions, SparkApplication, Submitter, Workspace
+from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection
 
@@ -39,7 +40,9 @@ def declared(configuration: Configuration) -> Declared:
                 uri=asset.uri,
                 group=asset.group,
                 extra=json.dumps(asset.extra),
+                expect_by=_expect_by(asset.expect_by),
                 expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
+                partition_parts=None if asset.parts is None else json.dumps(asset.parts),
             )
             for name, asset in configuration.assets.items()
         ],
@@ -60,6 +63,19 @@ def declared(configuration: Configuration) -> Declared:
     )
 
 
+def _expect_by(written: str | ExpectByConfig | None) -> str | None:
+    config = ExpectByConfig(by=written) if isinstance(written, str) else written
+    due_by = None if config is None else _clock_deadline(config)
+    return None if due_by is None else due_by.to_json()
+
+
+def _clock_deadline(config: DeadlineConfig | ExpectByConfig) -> ClockDeadline | None:
+    if config.cron is None:
+        return None
+    cron = CronSchedule(expression=config.cron, timezone=config.timezone)
+    return ClockDeadline(cron=cron, since=config.since)
+
+
 def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
     cron = None if job.schedule is None else job.schedule.cron
@@ -68,6 +84,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         "inlet": job.inlets,
         "outlet": job.outlets,
     }
+    deadline = job.clock_deadline
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
         batch=Batching(
@@ -75,14 +92,17 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             debounce=job.batch.debounce,
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
+            by=job.batch.by,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,
         retry_delay=job.retry_delay,
         timeout=job.timeout,
-        deadline=job.deadline,
+        deadline=deadline.after,
+        due_by=_clock_deadline(deadline),
         application=str(job.spark.application),
         master=job.spark.master,
         submitter=job.spark.submitter,
@@ -156,12 +176,10 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     return revealed
 
 
-def _changing(
-    dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]
-) -> Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]:
-    """What returns the content of those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
+def _changing(dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]) -> Mapping[str, ChangingSecrets]:
+    """Return those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
     changing = {
-        name: connection.reveal_now
+        name: connection
         for name in job.spark.connections
         if isinstance(connection := connections[name], ChangingSecrets) and connection.has_changing_secrets
     }
@@ -179,13 +197,17 @@ def _not_revealed(name: str, kind: str, fault: str) -> StartRefused:
     )
 
 
-def workspace(configuration: Configuration, home: Path) -> Workspace:
-    """What this process lends its submitters."""
+def workspace(
+    configuration: Configuration, home: Path, *, installation: str = "", tries: TryRecords | None = None
+) -> Workspace:
+    """What this process lends its submitters. `tries` and the id `installation` are of an open metadata database."""
     return Workspace(
         home=home,
         logs=logs_directory(configuration.settings),
         python=sys.executable,
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
+        installation=installation,
+        tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

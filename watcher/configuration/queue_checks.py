@@ -8,12 +8,14 @@ from collections.abc import Set as AbstractSet
 
 from config.models import Configuration
 from config.models.schedules import AliasCondition, AssetCondition, Reference, references
+from store.catalog.catchups import StoredEvents
+from store.references import decode, where_id
 from store.runs.queues import CountedQueue
 from triggers.base import Finding
 
 
 def queue_findings(
-    configuration: Configuration, queues: Sequence[CountedQueue], resolved: Mapping[str, AbstractSet[int]]
+    configuration: Configuration, queues: Sequence[CountedQueue], resolved: Mapping[str, AbstractSet[str]]
 ) -> Mapping[str, Sequence[Finding]]:
     """Return by job what becomes of the queued events that its schedule does not wait for.
 
@@ -39,15 +41,37 @@ def queue_findings(
     return findings
 
 
+def catchup_findings(configuration: Configuration, stored: StoredEvents) -> Mapping[str, Sequence[Finding]]:
+    """Return by new job what becomes of the events of its assets that are stored already. Jobs without any have no finding."""
+    findings: dict[str, Sequence[Finding]] = {}
+    for dag_id, job in configuration.jobs.items():
+        if job.schedule is None or dag_id in stored.jobs:
+            continue
+        assets: set[str] = set()
+        for reference in references(job.schedule.condition):
+            is_alias = isinstance(reference, AliasCondition)
+            uris = stored.aliases.get(reference.name, ()) if is_alias else {configuration.assets[reference.name].uri}
+            assets.update(uris)
+        if events := sum(stored.events.get(uri, 0) for uri in assets):
+            gets = "the new job gets them, because of `catchup`" if job.catches_up else "they are never the new job's"
+            what = f"{events} events of its assets are stored already: {gets}"
+            findings[dag_id] = [
+                Finding.info("catchup", what, "" if job.catches_up else "set `catchup: true` to get them")
+            ]
+    return findings
+
+
 def _is_of(
     queue: CountedQueue,
     reference: Reference,
     configuration: Configuration,
-    resolved: Mapping[str, AbstractSet[int]],
+    resolved: Mapping[str, AbstractSet[str]],
 ) -> bool:
-    """Whether the queued events are of the asset, or of one that the alias has resolved to."""
+    """Whether the queued events satisfy a reference to their asset, or to an alias that has resolved to it."""
+    if where_id(reference.where) not in decode(queue.satisfies):
+        return False
     match reference:
         case AliasCondition(name=name):
-            return queue.asset_id in resolved.get(name, ())
+            return queue.name in resolved.get(name, ())
         case AssetCondition(name=name):
             return name == queue.name or configuration.assets[name].uri == queue.uri

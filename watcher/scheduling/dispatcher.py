@@ -26,6 +26,7 @@ from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry
+from watcher.scheduling.forgetting import forget_due
 from watcher.scheduling.run_starter import RunStarter, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import WarmConditions, WarmDrivers
@@ -78,6 +79,7 @@ class Dispatcher:
             self._request_warm_drivers()
             await self._start_warm_drivers(self._tasks)
             self._tasks.start_soon(self._keep_beating)
+            self._tasks.start_soon(self._keep_forgetting)
             task_status.started()
             while True:
                 async with keep_going("dispatcher.stopping_failed"):
@@ -196,6 +198,13 @@ class Dispatcher:
             self._beat_soon = anyio.Event()
             async with keep_going("dispatcher.heartbeat_failed"):
                 await self._beat()
+
+    async def _keep_forgetting(self) -> None:
+        while True:
+            if self.leadership.leads:
+                async with keep_going("dispatcher.forgetting_failed"):
+                    await forget_due(self.database, self.submissions.submitters)
+            await anyio.sleep(CHECK_EVERY.total_seconds())
 
     async def _beat(self) -> None:
         async with self.database.statements() as connection:

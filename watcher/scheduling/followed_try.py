@@ -107,7 +107,8 @@ class FollowedTry:
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
-            await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped)
+            left = self._submitter.kept_for(self._handle)
+            await record_end(database.transaction, self.open_try, status, self._metrics, stopped=stopped, kept_for=left)
             return True
         return False
 
@@ -246,8 +247,12 @@ async def record_end(
     *,
     stopped: bool = False,
     home_gone: bool = False,
+    kept_for: timedelta | None = None,
 ) -> None:
-    """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now."""
+    """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now.
+
+    What the try leaves is to be removed after `kept_for`.
+    """
     async with transaction() as connection:
         current = await try_lookup.open_try(connection, open_try.key, lock=True)
         if current is None or current.home_id != open_try.home_id:
@@ -279,6 +284,7 @@ async def record_end(
             warning=outcome.warning,
             retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
             counted=outcome.counted,
+            forget_in=None if kept_for is None else kept_for.total_seconds(),
         )
         if run is not None and outcome.updates_outlets:
             events = await emit_outlet_events(connection, current.key.instance, run)

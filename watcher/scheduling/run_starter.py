@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -150,7 +151,9 @@ class RunStarter:
                     await warn_of_submitter(self.leadership.transaction, orphan)
             elif submitter.ends_with_home:
                 log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
-                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True)
+                handle = None if orphan.handle is None else json.loads(orphan.handle)
+                left = submitter.kept_for(handle)
+                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True, kept_for=left)
             else:
                 await self._take_over(orphan)
 

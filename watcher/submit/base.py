@@ -2,7 +2,7 @@
 
 The order is always: the intent is committed (try number, home, submitter, tag, token) -> `submit` -> the handle is
 stored. A submitter never guesses: a try that it cannot find and cannot prove absent is `LOST`.
-docs/writing-a-submitter.md explains how to write one. All that a submitter needs is on this page and in `store.keys`.
+docs/writing-a-submitter.md explains how to write one. All that a submitter needs is on this page, in `watcher.submit.workspace` and in `store.keys`.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
-from pathlib import Path
 from typing import Any, ClassVar, Literal, Protocol, Self, TypeAlias
 
 from anyio.abc import TaskStatus
@@ -22,7 +21,7 @@ from config.models import SparkParameters
 from config.models.spark import DynamicAllocation
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from triggers.base import Finding
-from watcher.submit.sdk_archive import sdk_archive
+from watcher.submit.workspace import Addresses, SubmitError, TryRecords, Workspace
 
 __all__ = [
     "Addresses",
@@ -39,6 +38,7 @@ __all__ = [
     "SubmitError",
     "Submitter",
     "TryKey",
+    "TryRecords",
     "WarmConditions",
     "WarmDrivers",
     "WarmRequest",
@@ -105,41 +105,6 @@ class Submission:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Workspace:
-    """What the daemon lends its submitters on this machine."""
-
-    home: Path
-    """A folder on a local disk that survives restarts; a submitter makes folders of its own in it."""
-    logs: Path
-    """The folder of the logs. `watcher.host.logs.try_log` names a try's file in it, to which the daemon appends records."""
-    python: str
-    """The daemon's interpreter, for jobs that name none."""
-    environment: Mapping[str, str]
-    """The daemon's environment. It holds secrets, so it is not for jobs."""
-    driver_memory_mb: int
-    """`settings.scheduler.driver_memory_mb`: what a driver on this machine takes with the default heap of 512 MB."""
-    event_logs: bool = False
-    """Whether Spark keeps an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
-
-    def sdk_archive(self) -> Path:
-        """A zip from which `import asset_job` works, to be put on the driver's import path. Raises `SubmitError`."""
-        try:
-            return sdk_archive(self.home)
-        except OSError as error:
-            raise SubmitError(f"the job SDK could not be written below {self.home}: {error}") from error
-
-
-@dataclass(frozen=True, kw_only=True)
-class Addresses:
-    """The addresses at which the API is reached."""
-
-    local: str
-    """The address on this machine."""
-    public: str | None
-    """The address for other machines: `settings.api.base_url`; None when it is not set."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Needs:
     """What a driver takes of the home's machine. With `memory_mb` None it takes no memory, and only `parallelism` counts it."""
 
@@ -195,13 +160,6 @@ class Progress:
     bytes_read: int | None = None
     rows_written: int | None = None
     bytes_written: int | None = None
-
-
-class SubmitError(Exception):
-    """The try could not be started; the sentence names the remedy. Nothing runs, and nothing will."""
-
-    retryable: bool = True
-    """False: another try would fail in the same way."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,6 +252,13 @@ class Submitter(ABC):
     async def progress(self, handle: Handle) -> Progress | None:  # noqa: ARG002
         """Ask Spark for the application's progress; None when Spark cannot be asked."""
         return None
+
+    def kept_for(self, handle: Handle | None) -> timedelta | None:  # noqa: ARG002
+        """Return how long what an ended try leaves is kept until `forget` removes it. None: it leaves nothing. Pure."""
+        return None
+
+    async def forget(self, key: TryKey, tag: str, handle: Handle | None) -> None:  # noqa: B027
+        """Remove what is left of a try whose end is committed. The home that leads calls it, again until it succeeds."""
 
     async def check(self, application: SparkApplication) -> Sequence[Finding]:  # noqa: ARG002
         """Return what a run of the application would lack here, without starting it. For `watcher check --connect`."""

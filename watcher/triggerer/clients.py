@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -135,6 +135,10 @@ class Clients:
                 opened.retired = True
                 opened.close_if_unused()
 
+    def start_soon(self, task: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start a task that lasts as long as the clients at most. It must not raise."""
+        self._tasks.start_soon(task, name=name)
+
     async def shared_by(self, trigger: type[BaseEventTrigger[Any, Any]]) -> Any:
         """Return what triggers of this class share here without a connection. Raises what opening it raises."""
         async with self._opening[trigger]:
@@ -253,6 +257,13 @@ async def recognizes(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> 
     if isinstance(trigger, IsolatedTrigger):
         return await trigger.ask_recognizes(stored)
     return trigger.recognizes(stored)
+
+
+async def reselects(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> bool:
+    """Return whether the stored identity of a position means a trigger's source with another selection of its items."""
+    if isinstance(trigger, IsolatedTrigger):
+        return await trigger.ask_reselects(stored)
+    return trigger.reselects(stored)
 
 
 def one_poll(

@@ -5,7 +5,7 @@ FROM job
 WHERE job.active AND (NOT job.paused AND ((SELECT min(queued_event.event_id) AS min_1
       FROM queued_event
       WHERE queued_event.dag_id = job.dag_id) IS NOT NULL OR job.cron IS NOT NULL AND (job.clock IS DISTINCT
-      FROM job.cron OR job.next_tick <= clock_timestamp())) OR job.replay_id IS NOT NULL)
+      FROM job.cron OR job.next_tick <= clock_timestamp()) OR job.catchup_at IS NOT NULL) OR job.replay_id IS NOT NULL)
 ORDER BY (SELECT min(queued_event.event_id) AS min_1
   FROM queued_event
   WHERE queued_event.dag_id = job.dag_id) NULLS LAST, job.dag_id;
@@ -22,7 +22,7 @@ ORDER BY (SELECT min(queued_event.event_id) AS min_1
 
 SELECT min(job.next_tick) AS min_1, clock_timestamp() AS anon_1
 FROM job
-WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL;
+WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL AND (NOT job.joint OR job.next_tick > clock_timestamp());
 
 -- Plan:
 -- Aggregate

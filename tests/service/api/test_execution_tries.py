@@ -111,6 +111,23 @@ async def test_a_superseded_try_changes_nothing(api: Api) -> None:
     assert await api.get("/api/v2/assets/events") == {"asset_events": [], "total_entries": 0}
 
 
+async def test_a_driver_elsewhere_renews_its_try_until_its_end_is_known(api: Api) -> None:
+    """Its result alone is no end: the process still closes what it has opened."""
+    one = await claimed(api)
+    for _ in range(2):
+        answer = await one.done("POST", "tries/renewal", body={})
+        assert list(answer) == ["token"]
+        one.token = answer["token"]
+        await one.done("POST", "tries/finish", body={"state": "success"})
+    async with api.database.transaction() as connection:
+        ended = await connection.execute(
+            update(schema.task_try).values(ended_at=schema.database_now()).returning(schema.task_try.c.renewed_at)
+        )
+    assert ended.scalar_one() is not None
+    refused = await one.call("POST", "tries/renewal", body={})
+    assert (refused.status_code, refused.json()["detail"]["reason"]) == (409, "fenced")
+
+
 async def test_a_finished_try_cannot_write(api: Api) -> None:
     one = await claimed(api)
     await one.done("POST", "tries/finish", body={"state": "success"})

@@ -537,6 +537,35 @@ async def test_a_run_of_a_job_that_the_leading_process_does_not_know_yet_waits_a
     )
 
 
+async def test_runs_of_one_partition_never_run_at_the_same_time(database, jobs):
+    """Those of other keys do, as far as `max_active_runs` lets them; nor do others wait behind them."""
+    jobs.add("parts", "", max_active_runs=3, batch={"mode": "per_partition"})
+    jobs.add("usual", "", max_active_runs=3)
+    await queue(database, jobs)
+    async with database.transaction() as session:
+        for dag_id in ("parts", "usual"):
+            for number, key in enumerate(("a", "a", None, None, "b")):
+                more = {"triggered_by": "test", "conf": "{}", "note": None, "partition_key": key}
+                await runs.create_run(session, dag_id, f"manual__{number}", dag_id, **more)
+    started = []
+    async with database.transaction() as session:
+        while tasks := await startable.next_startable(session):
+            await intend(session, tasks[0])
+            started.append((tasks[0].key.dag_id, tasks[0].key.run_id[-1]))
+        ended = (run.c.dag_id == "parts", run.c.run_id == "manual__0")
+        await session.execute(update(run).where(*ended).values(state="success"))
+        (next_one,) = await startable.next_startable(session)
+    assert sorted(started) == [
+        ("parts", "0"),
+        ("parts", "2"),
+        ("parts", "4"),
+        ("usual", "0"),
+        ("usual", "1"),
+        ("usual", "2"),
+    ]
+    assert (next_one.key.dag_id, next_one.key.run_id) == ("parts", "manual__1")
+
+
 async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, jobs):
     """The daemon died between the commit of the intent and the start."""
     jobs.add("good", "")
@@ -1034,3 +1063,36 @@ async def test_any_submitter_may_have_warm_drivers_for_its_own_jobs(database, jo
         with anyio.fail_after(PATIENCE):
             while added_warm.conditions is None:
                 await anyio.sleep(0.02)
+
+
+class LeavesSomething(PlainPython):
+    """Its ended tries leave something, which it removes at the second attempt."""
+
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.asked = []
+
+    def kept_for(self, handle):
+        assert handle is not None
+        return timedelta(0)
+
+    async def forget(self, key, tag, handle):
+        self.asked.append((key.dag_id, tag, handle["tag"]))
+        if len(self.asked) == 1:
+            raise OSError("the cluster does not answer")
+
+
+async def test_what_a_try_left_is_removed_after_its_end_until_that_succeeds(database, jobs, monkeypatch):
+    monkeypatch.setattr("watcher.scheduling.dispatcher.CHECK_EVERY", timedelta(seconds=0.05))
+    monkeypatch.setattr("watcher.scheduling.forgetting.AGAIN_AFTER", timedelta(0))
+    jobs.add("quick", "")
+    await queue(database, jobs, "quick")
+    submitter = LeavesSomething(workspace(jobs.folder))
+    left = select(task_try.c.tag, task_try.c.ended_at, task_try.c.forget_at)
+    async with dispatching(database, jobs, submitter=submitter):
+        with anyio.fail_after(PATIENCE):
+            while len(submitter.asked) < 2 or (await rows(database, left))[0].forget_at is not None:
+                await anyio.sleep(0.05)
+    ((tag, ended_at, _),) = await rows(database, left)
+    assert submitter.asked == [("quick", tag, tag)] * 2
+    assert ended_at is not None

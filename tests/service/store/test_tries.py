@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -12,10 +13,10 @@ import pytest
 from sqlalchemy import insert, update
 
 from store.database import Database
-from store.database.schema import database_now, job, run, task_instance, task_try
+from store.database.schema import database_now, database_time_in, job, run, task_instance, task_try
 from store.errors import NotFound, TryFenced
 from store.keys import JobDefinition, TaskInstanceKey, TryKey, TryRef
-from store.runs import runs, tries, try_lookup
+from store.runs import forgetting, renewals, runs, tries, try_lookup
 from store.runs.startable import Startable, next_startable
 from store.runs.try_lookup import OpenTry
 from tests.service.queued_tasks import queued_task_of
@@ -493,3 +494,76 @@ async def test_only_counted_tries_use_up_retries(database: Database, task: Start
         await end(database, task, "up_for_retry", "running", number=number, retry_in=0, counted=counted)
     async with database.reading() as session:
         assert await try_lookup.counted_tries(session, task.key.task_instance_id) == 2
+
+
+def ref_of(task: Startable, number: int = 1) -> TryRef:
+    return TryRef(task_instance_id=task.key.task_instance_id, try_number=number)
+
+
+async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database, task: Startable) -> None:
+    await intend(database, task)
+    open_try = await opened(database, task)
+    assert open_try is not None
+    long_ago = database_time_in(-500.0)
+    async with database.transaction() as connection:
+        await connection.execute(update(task_try).values(intent_at=long_ago, cancelled_at=database_now()))
+    async with database.reading() as connection:
+        assert 500 <= await renewals.silence(connection, open_try.tag) < 600
+        assert await renewals.silence(connection, "another") == math.inf
+    async with database.statements() as connection:
+        await renewals.renew(connection, ref_of(task))  # it is being stopped: what it has opened, it may still close
+    async with database.reading() as connection:
+        assert await renewals.silence(connection, open_try.tag) < 100
+    async with database.transaction() as connection:
+        await connection.execute(update(task_try).values(ended_at=database_now()))
+    for ref in (ref_of(task), ref_of(task, 2)):
+        with pytest.raises(TryFenced, match="is over"):
+            async with database.statements() as connection:
+                await renewals.renew(connection, ref)
+
+
+async def test_only_the_home_of_an_open_try_may_start_it(database: Database, task: Startable) -> None:
+    async def may_start(home: str = HOME) -> bool:
+        async with database.reading() as connection:
+            return await renewals.may_start(connection, tag, home)
+
+    await intend(database, task)
+    open_try = await opened(database, task)
+    assert open_try is not None
+    tag = open_try.tag
+    assert (await may_start(), await may_start("another")) == (True, False)
+    for values in ({"cancelled_at": database_now()}, {"cancelled_at": None, "ended_at": database_now()}):
+        async with database.transaction() as connection:
+            await connection.execute(update(task_try).values(values))
+        assert not await may_start()
+
+
+async def test_what_an_ended_try_leaves_is_due_when_its_time_has_come(database: Database, task: Startable) -> None:
+    async def due() -> list[tuple[str, str | None]]:
+        async with database.reading() as connection:
+            return [(each.tag, each.handle) for each in await forgetting.due(connection, ["spark-submit"])]
+
+    async def end(open_try: OpenTry, forget_in: float | None) -> None:
+        async with database.transaction() as connection:
+            more = {"state": "success", "run_state": "success", "reason": None, "warning": None}
+            await tries.end(connection, open_try, exit_code=0, retry_in=None, forget_in=forget_in, **more)
+
+    await intend(database, task)
+    open_try = await opened(database, task)
+    assert open_try is not None
+    async with database.transaction() as connection:
+        await tries.store_handle(connection, open_try, '{"pod": "p"}')
+    assert await due() == []
+    await end(open_try, forget_in=3600)
+    assert await due() == []
+    async with database.transaction() as connection:
+        await forgetting.postpone(connection, open_try.key, timedelta(0))
+    assert await due() == [(open_try.tag, '{"pod": "p"}')]
+    async with database.reading() as connection:
+        assert await forgetting.due(connection, ["another"]) == []
+    async with database.transaction() as connection:
+        await forgetting.postpone(connection, open_try.key, timedelta(minutes=1))
+    assert await due() == []
+    async with database.transaction() as connection:
+        await forgetting.forgotten(connection, open_try.key)
+    assert [each["forget_at"] for each in await rows(database, task_try)] == [None]

@@ -26,6 +26,7 @@ from watcher.serving.web.pages import (
     runs,
     search,
     signing_in,
+    timeline,
     watchers,
 )
 from watcher.serving.web.rendering import error_page
@@ -44,7 +45,22 @@ _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 def create_app(context: ApiContext) -> FastAPI:
     """Return the application with the API and the pages."""
     app = api.create_app(context)
-    for part in (overview, assets, events, watchers, runs, jobs, lists, logs, audit, search, graph, signing_in, static):
+    for part in (
+        overview,
+        assets,
+        events,
+        watchers,
+        runs,
+        jobs,
+        lists,
+        logs,
+        audit,
+        search,
+        graph,
+        timeline,
+        signing_in,
+        static,
+    ):
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))
@@ -60,10 +76,10 @@ def _for_people(handler: Any) -> Handler:
         if not addresses.is_for_people(request):
             return response
         if response.status_code == _NOT_AUTHENTICATED:
-            return RedirectResponse(addresses.sign_in(request), 303)
+            return await signing_in.ask_to_sign_in(request)
         if request.scope["path"].startswith(_FOR_PROGRAMS):
             return response
-        return error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
+        return await error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
 
     return answer
 

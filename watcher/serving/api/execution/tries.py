@@ -16,7 +16,7 @@ from store.catalog import aliases, assets
 from store.catalog.assets import AssetOfJob
 from store.detection.event_lists import StoredEvent
 from store.keys import Role, TryKey
-from store.runs import consumption, jobs, measures, runs, tries
+from store.runs import consumption, jobs, measures, renewals, runs, tries
 from store.runs.measures import Cost
 from watcher.serving import try_tokens
 from watcher.serving.api.context import ApiContext, Context
@@ -165,6 +165,18 @@ async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     """Report the end of the try. It is final, and repeating the same report changes nothing."""
     await finish(call, body)
     return {}
+
+
+class RenewedTry(Shape):
+    token: str
+
+
+@router.post("/renewal", response_model=RenewedTry)
+async def renew_try(context: Context, identity: Identity) -> dict[str, str]:
+    """Renew the right to run of a driver on another machine, and return its next token. 409 means that it must end."""
+    async with context.database.statements() as connection:
+        await renewals.renew(connection, identity)
+    return {"token": renewed(context, identity)}
 
 
 class RenewedToken(Shape):

@@ -1,0 +1,42 @@
+"""The right to run of a try whose driver lives on another machine: renewed by the driver, judged by the homes."""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from sqlalchemy import and_, bindparam, exists, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.schema import database_now, seconds_between, task_try
+from store.errors import TryFenced
+from store.keys import TryRef
+
+_a = task_try.c
+_SILENCE: Final = select(
+    seconds_between(func.coalesce(_a.renewed_at, _a.submitted_at, _a.intent_at), database_now())
+).where(_a.tag == bindparam("tag"))
+_OPEN_HERE: Final = and_(_a.tag == bindparam("tag"), _a.home_id == bindparam("home_id"))
+_MAY_START: Final = select(exists().where(_OPEN_HERE, _a.ended_at.is_(None), _a.cancelled_at.is_(None)))
+
+
+async def renew(connection: AsyncConnection, ref: TryRef) -> None:
+    """Record that the driver lives. Raises `TryFenced` if the end of the try is known.
+
+    A try that has reported its result, or is being stopped, may be renewed: its driver still has to close what it opened.
+    """
+    this = and_(_a.task_instance_id == ref.task_instance_id, _a.try_number == ref.try_number, _a.ended_at.is_(None))
+    renewed = update(task_try).where(this).values(renewed_at=database_now()).returning(_a.tag)
+    if (await connection.execute(renewed)).one_or_none() is None:
+        raise TryFenced(f"try {ref.try_number} is over; end this process")
+
+
+async def silence(connection: AsyncConnection, tag: str) -> float:
+    """Return the seconds since the try was intended, submitted, or renewed, whichever was last; infinite if unknown."""
+    seconds = (await connection.execute(_SILENCE, {"tag": tag})).scalar_one_or_none()
+    return math.inf if seconds is None else float(seconds)
+
+
+async def may_start(connection: AsyncConnection, tag: str, home_id: str) -> bool:
+    """Return whether this home may still start the try: nobody has taken it over, ended it or cancelled it."""
+    return bool((await connection.execute(_MAY_START, {"tag": tag, "home_id": home_id})).scalar_one())

@@ -1,0 +1,24 @@
+"""What the metadata database knows of tries, for submitters whose drivers live elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from store.database import Database
+from store.runs import renewals
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredTries:
+    """Implements `watcher.submit.workspace.TryRecords` for one home."""
+
+    database: Database
+    home_id: str
+
+    async def silence(self, tag: str) -> float:
+        async with self.database.reading() as connection:
+            return await renewals.silence(connection, tag)
+
+    async def may_start(self, tag: str) -> bool:
+        async with self.database.reading() as connection:
+            return await renewals.may_start(connection, tag, self.home_id)
