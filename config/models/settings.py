@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from config.models.alerts import AlertConfig
 from config.models.api_settings import ApiSettings
+from config.models.kubernetes import KubernetesSettings
 from config.models.values import Address, Bytes, Days, DottedPath, Duration, LocalPath, PositiveDuration
 from config.names import Name
 from config.section import LARGEST_INT, Section
@@ -248,6 +249,8 @@ class Settings(Section):
     """How much may run at a time."""
     logs: LogSettings = LogSettings()
     """Log files and stderr."""
+    kubernetes: KubernetesSettings | None = None
+    """The cluster and the namespace of drivers that run as pods (`submitter: kubernetes`); see docs/kubernetes.md."""
     airflow: AirflowSettings | None = None
     """A neighbouring Airflow, which events are sent to and read from."""
     alerts: tuple[AlertConfig, ...] = ()

@@ -23,7 +23,11 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place and a sentence for each entry that does not go together with the others."""
     for name, job in entries.jobs.items():
         if job is not None:
-            faults = (*ingest_faults(job, entries.assets, entries.connections), *_warm_faults(job, entries.settings))
+            faults = (
+                *ingest_faults(job, entries.assets, entries.connections),
+                *_warm_faults(job, entries.settings),
+                *_kubernetes_faults(job, entries.settings),
+            )
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
     for path, name in unknown_neighbours(entries.settings, entries.assets):
@@ -33,6 +37,19 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
 def _warm_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
     if job.spark.warm and settings and settings.scheduler.warm_memory_mb == 0:
         yield ("spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
+
+
+def _kubernetes_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
+    if job.spark.submitter != "kubernetes" or settings is None:
+        return
+    kubernetes = settings.kubernetes
+    if kubernetes is None:
+        yield ("spark", "submitter"), "needs settings.kubernetes, which names cluster and namespace: add it"
+    elif (kubernetes.api_url or settings.api.base_url) is None:
+        sentence = (
+            "needs an address of the API that pods reach: set settings.kubernetes.api_url, or settings.api.base_url"
+        )
+        yield ("spark", "submitter"), sentence
 
 
 def unknown_neighbours(settings: Settings | None, assets: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

@@ -136,10 +136,13 @@ class Dispatcher:
         return {**{state: sum(states[state] for states in waiting) for state in ("starting", "ready")}, "used": used}
 
     async def cancel_all(self) -> None:
-        """Stop every driver because the daemon itself is being stopped. The tries start again when the daemon does."""
+        """Stop the drivers of this machine because the daemon is being stopped. The tries start again when the daemon does.
+
+        Drivers elsewhere run on: the daemon attaches to them when it is back.
+        """
         self._starter.stopped = True
-        while self._followed:
-            for followed in self._followed.values():
+        while ending := [followed for followed in self._followed.values() if followed.ends_with_home]:
+            for followed in ending:
                 followed.request_stop(with_daemon=True)
             await anyio.sleep(POLL_EVERY.total_seconds())
 

@@ -25,7 +25,7 @@ from watcher.host.metrics import Metrics
 from watcher.scheduling.arguments import with_rendered_arguments
 from watcher.scheduling.outcomes import Ending, Retries, decide
 from watcher.scheduling.submissions import Submissions
-from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, SubmitError, Submitter
+from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter
 
 CHECK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
@@ -69,6 +69,10 @@ class FollowedTry:
         return anyio.current_time() < self._starts_until
 
     @property
+    def ends_with_home(self) -> bool:
+        return self._submitter.ends_with_home
+
+    @property
     def started_warm(self) -> bool:
         return self._handle is not None and self._handle.get("start") == "warm"
 
@@ -104,6 +108,9 @@ class FollowedTry:
                 else:
                     attached = await self._submit(database, submissions, token)
                 status = attached if isinstance(attached, Status) else await self._watch(database, attached)
+            except NotYet as error:
+                await self._show(database, str(error))
+                return False
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
@@ -155,10 +162,15 @@ class FollowedTry:
         """
         timeout = self.open_try.definition.timeout
         seconds = math.inf if timeout is None else timeout.total_seconds()
-        left = seconds - (anyio.current_time() - self._began)
-        status = await self._poll(database, handle)
-        if status.phase == "exited" and (left > 0 or not status.stopped):
-            return status
+        while True:
+            status = await self._poll(database, handle)
+            age = anyio.current_time() - self._began if status.running_for is None else status.running_for
+            left = seconds - age
+            if status.phase == "exited" and (left > 0 or not status.stopped):
+                return status
+            if status.phase == "exited" or status.running_for != 0:
+                break
+            await anyio.sleep(POLL_EVERY.total_seconds())
         with anyio.move_on_after(max(left, 0)):
             return await self._exit(database, handle)
         log.warning("run.timed_out", timeout=seconds)
@@ -175,13 +187,18 @@ class FollowedTry:
     async def _poll(self, database: Database, handle: Handle) -> Status:
         """Poll the try, and show on its run what the submitter says of it, such as what its driver waits for."""
         status = await self._submitter.poll(handle)
-        if status.phase != "exited" and status.reason != self._shown:
-            async with database.transaction() as connection:
-                await tries.show_reason(connection, self.open_try.key, status.reason or None)
-            self._shown = status.reason
-            if status.reason:
-                log.info("run.waits", reason=status.reason)
+        if status.phase != "exited":
+            await self._show(database, status.reason)
         return status
+
+    async def _show(self, database: Database, sentence: str) -> None:
+        if sentence == self._shown:
+            return
+        async with database.transaction() as connection:
+            await tries.show_reason(connection, self.open_try.key, sentence or None)
+        self._shown = sentence
+        if sentence:
+            log.info("run.waits", reason=sentence)
 
     async def _stop_on_request(self) -> None:
         await self._stop_requested.wait()

@@ -11,6 +11,7 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from config.models.kubernetes import DriverPod
 from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, KubernetesApi
 from tests.kubernetes_node import GATEWAY, IMAGE, running_node
@@ -21,7 +22,6 @@ from watcher.submit.kubernetes import manifest, names, wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.local import shim
 

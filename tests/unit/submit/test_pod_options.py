@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from config.models.kubernetes import DriverPod, PodSize, mebibytes
 from watcher.submit.base import SparkApplication
-from watcher.submit.kubernetes.options import DriverPod, KubernetesOptions, PodSize, mebibytes, refusals
+from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,12 @@ from typing import Any, Final
 import anyio
 import httpx
 
-from watcher.submit.base import Attachment, Handle, Status, Submission, SubmitError
+from config.models.kubernetes import DriverPod
+from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
-from watcher.submit.kubernetes.pod_state import has_started, status_of
+from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start
 
 SILENT_FOR: Final = 120.0
 """Seconds after its last renewal in which a driver without a pod may still run: the wrapper ends it after half of them."""
@@ -83,9 +83,20 @@ class PodTries:
                 return Status(phase="running", reason=_GONE)
             status = Status(phase="exited", restarted=True, reason=_GONE)
         else:
-            status = status_of(pod)
+            status = await self._status(pod)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
+        return status
+
+    async def _status(self, pod: Mapping[str, Any]) -> Status:
+        """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
+        now = datetime.now(UTC)
+        status = with_start(status_of(pod), pod, now)
+        if sentence := overdue(pod, status, now):
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            late = {"metadata": {"annotations": {names.LATE: sentence}, "uid": uid}}
+            if await self._of_this_pod(lambda: self.api.change("pods", name, late)):
+                await self._of_this_pod(lambda: self.api.delete("pods", name, uid=uid, grace=1))
         return status
 
     async def cancel(self, handle: Handle, grace: float) -> None:
@@ -182,7 +193,8 @@ class PodTries:
 
     def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag}
+        kept = float((pod["metadata"].get("annotations") or {}).get(names.DELETE_AFTER, 0))
+        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
 
     def _taken(self, what: str, name: str) -> SubmitError:
         error = SubmitError(
@@ -206,4 +218,6 @@ def _submit_error(refusal: ApiRefused) -> Exception:
         error = SubmitError(f"{refusal}; correct the job's spark.kubernetes")
         error.retryable = False
         return error
+    if "exceeded quota" in refusal.message:
+        return NotYet(f"waits for room in the namespace's quota: {refusal.message}")
     return refusal
