@@ -36,6 +36,7 @@ class StandInKubelet:
     folder: Path
     binds: bool = True
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    _followers: list[threading.Thread] = field(default_factory=list)
     _stopping: set[str] = field(default_factory=set)
     _ended: threading.Event = field(default_factory=threading.Event)
 
@@ -50,7 +51,10 @@ class StandInKubelet:
         self._ended.set()
         for process in self._processes.values():
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+                for each in _descendants(process.pid):
+                    os.kill(each, signal.SIGKILL)
+        for follower in self._followers:
+            follower.join()
 
     def _look_after(self, pod: dict[str, Any]) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
@@ -83,14 +87,17 @@ class StandInKubelet:
         )
         self._processes[uid] = process
         self._report(name, "Running", {"running": {"startedAt": _now()}})
-        threading.Thread(target=self._follow, args=(name, process, root), daemon=True).start()
+        follower = threading.Thread(target=self._follow, args=(name, process, root), daemon=True)
+        self._followers.append(follower)
+        follower.start()
 
     def _follow(self, name: str, process: subprocess.Popen[bytes], root: Path) -> None:
         assert process.stdout is not None
         started = _now()
-        for line in process.stdout:
-            logged = self.kubernetes.logs.get(name, b"")
-            self.kubernetes.logs[name] = logged + f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z ".encode() + line
+        with process.stdout as output:
+            for line in output:
+                logged = self.kubernetes.logs.get(name, b"")
+                self.kubernetes.logs[name] = logged + f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%f}000Z ".encode() + line
         code = process.wait()
         message = (root / "message").read_text() if (root / "message").exists() else ""
         ended = {

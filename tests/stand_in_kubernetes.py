@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -40,6 +40,8 @@ class StandInKubernetes:
         self.logs: dict[str, bytes] = {}
         self.forbidden: set[tuple[str, str]] = set()
         self.requests: list[str] = []
+        self.drop: Callable[..., bool] = lambda _request, **_: False
+        """Returns whether a request gets no answer. `is_done`: it has taken effect."""
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._versions = itertools.count(1)
         self._events: list[tuple[int, str, str, str, dict[str, Any]]] = []
@@ -193,7 +195,11 @@ class PodApiHandler(BaseHTTPRequestHandler):
     def _respond(self, code: int) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(size)) if size else {}
-        self.kubernetes.requests.append(f"{self.command} {self.path}")
+        request = f"{self.command} {self.path}"
+        self.kubernetes.requests.append(request)
+        if self.kubernetes.drop(request, is_done=False):
+            self.close_connection = True
+            return
         try:
             self._route(code, body)
         except Refusal as refusal:
@@ -257,6 +263,9 @@ class PodApiHandler(BaseHTTPRequestHandler):
         pass
 
     def _answer(self, code: int, body: bytes) -> None:
+        if self.kubernetes.drop(f"{self.command} {self.path}", is_done=True):
+            self.close_connection = True
+            return
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -135,7 +135,7 @@ class SubmitterContract(ProcessesContract):
         nowhere = {name: self.renamed(value, submission, other) for name, value in handle.items()}
         assert await submitter.attach(other.key, other.tag, nowhere) in {Attachment.LOST, Attachment.RESTARTED}
 
-    def test_needs_are_known_without_waiting(self, submitter: Submitter, new_try: NewTry) -> None:
+    async def test_needs_are_known_without_waiting(self, submitter: Submitter, new_try: NewTry) -> None:
         assert isinstance(submitter.needs(new_try("").application), Needs)
         assert isinstance(type(submitter).ends_with_home, bool)
 

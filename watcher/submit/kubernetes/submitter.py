@@ -62,6 +62,7 @@ class KubernetesPods(Submitter):
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
         self._opened: PodTries | None = None
+        self._opening = anyio.Lock()
         self._watch: PodWatch | None = None
         self._copied_at: dict[str, float] = {}
 
@@ -80,6 +81,13 @@ class KubernetesPods(Submitter):
             await self._watch.run()
         finally:
             self._watch = None
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the connections to the cluster. The next request opens new ones."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.api.client.aclose()
 
     async def submit(self, submission: Submission) -> Handle:
         tries, pod, files = await self._tries(), _pod_of(submission.application), CarriedFiles()
@@ -140,19 +148,23 @@ class KubernetesPods(Submitter):
             return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]
 
     async def _tries(self) -> PodTries:
-        if self._opened is None:
-            settings = self.workspace.kubernetes
-            if settings is None:
-                raise NoCluster("there is no settings.kubernetes, which names cluster and namespace: add it")
-            client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
-            records = self.workspace.tries or _Unknown()
-            self._opened = PodTries(
-                api=PodApi(client, settings.namespace),
-                place=Place(namespace=settings.namespace, installation=self.workspace.installation),
-                silence=records.silence,
-                is_ours=records.may_start,
-            )
-        return self._opened
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def _open(self) -> PodTries:
+        settings = self.workspace.kubernetes
+        if settings is None:
+            raise NoCluster("there is no settings.kubernetes, which names cluster and namespace: add it")
+        client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
+        records = self.workspace.tries or _Unknown()
+        return PodTries(
+            api=PodApi(client, settings.namespace),
+            place=Place(namespace=settings.namespace, installation=self.workspace.installation),
+            silence=records.silence,
+            is_ours=records.may_start,
+        )
 
     def _contents(self, files: Mapping[str, Path]) -> Mapping[str, bytes]:
         """Read the files for a pod. Blocking. Raises `SubmitError` for the first one that cannot be read."""
