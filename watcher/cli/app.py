@@ -12,6 +12,7 @@ from watcher.cli import (
     configuration,
     explain,
     init,
+    kubernetes,
     pages,
     replay,
     runs,
@@ -70,5 +71,6 @@ for part in (
     administration.spark,
     administration.state_store,
     administration.pg,
+    kubernetes.kubernetes,
 ):
     app.add_typer(part)

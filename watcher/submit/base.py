@@ -229,9 +229,8 @@ class Submitter(ABC):
         """Yield each key of a job's `spark` section that its drivers could not honour, and a sentence. Pure."""
         return ()
 
-    async def run(self, *, task_status: TaskStatus[None]) -> None:
-        """Work in the background of a daemon until cancelled, or end. Reports started at once."""
-        task_status.started()
+    async def run(self) -> None:  # noqa: B027
+        """Work in the background of a daemon until cancelled, such as by watching a cluster, or return."""
 
     @abstractmethod
     async def submit(self, submission: Submission) -> Handle:

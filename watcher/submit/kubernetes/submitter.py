@@ -10,7 +10,6 @@ from typing import Final, cast
 
 import anyio
 import httpx
-from anyio.abc import TaskStatus
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 
@@ -70,9 +69,8 @@ class KubernetesPods(Submitter):
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
         return refusals(spark, cast("KubernetesOptions", options).kubernetes)
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+    async def run(self) -> None:
         """Watch the installation's pods, so that a poll needs no request. Without it each poll is one."""
-        task_status.started()
         if self.workspace.kubernetes is None:
             return
         tries = await self._tries()
