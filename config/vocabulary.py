@@ -10,7 +10,6 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 from pydantic import BaseModel
 
 from config.errors import KeyPath
-from config.models.spark import SparkParameters
 
 ModelT_co = TypeVar("ModelT_co", bound=BaseModel, covariant=True)
 Isolation: TypeAlias = Literal["process", "none"]
@@ -60,8 +59,8 @@ class Vocabulary:
     """Looks up a connection's model by the `type` in the YAML, which is also a field of the model."""
     submitter: Callable[[str], type[BaseModel]]
     """Looks up the model of a submitter's own options: the keys that a job's `spark` section may hold beside the known ones."""
-    refusals: Callable[[str, SparkParameters, BaseModel], Iterable[tuple[str, str]]]
-    """Yields each key of a job's `spark` section that this submitter could not honour, and a sentence."""
+    refusals: Callable[[str, Any, BaseModel], Iterable[tuple[str, str]]]
+    """Yields each key of a job's `spark` section (`SparkParameters`) that this submitter could not honour, and a sentence."""
     triggers: Mapping[str, TriggerKind]
     """The registered triggers by name, for the JSON Schema."""
     connections: Mapping[str, type[BaseModel]]

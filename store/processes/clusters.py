@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Final
+from typing import Final, Self
 
 from sqlalchemy import func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +23,11 @@ class ClusterPlace:
     namespace: str
     uid: str | None = None
 
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        content = json.loads(text)
+        return cls(server=content["server"], namespace=content["namespace"], uid=content["uid"])
+
     def is_same(self, other: ClusterPlace) -> bool:
         """Whether both are one place: by the uid if both are known, else by the address."""
         is_known = self.uid is not None and other.uid is not None
@@ -33,7 +38,7 @@ class ClusterPlace:
 async def settle(connection: AsyncConnection, place: ClusterPlace, submitter: str) -> tuple[ClusterPlace, int] | None:
     """Record where drivers run from now on. Return the place before and the number of its open tries if they forbid that."""
     stored = (await connection.execute(select(setting.c.value).where(setting.c.key == _KEY))).scalar_one_or_none()
-    before = None if stored is None else ClusterPlace(**json.loads(stored))
+    before = None if stored is None else ClusterPlace.from_json(stored)
     if before is not None and not before.is_same(place):
         here = (task_try.c.submitter == submitter, task_try.c.ended_at.is_(None))
         count = (await connection.execute(select(func.count()).select_from(task_try).where(*here))).scalar_one()

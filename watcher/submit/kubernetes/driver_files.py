@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -20,7 +20,6 @@ _LOG4J2: Final = "log4j2.properties"
 _OURS: Final = frozenset({WRAPPER, SHIM, SDK, ORDER, CONTEXT, _PROPERTIES, _LOG4J2})
 _SPARK_SUBMIT: Final = ("/bin/sh", "-c", 'exec "${SPARK_HOME:+$SPARK_HOME/bin/}spark-submit" "$@"', "spark-submit")
 """The image says where Spark is: by SPARK_HOME, or else by PATH."""
-_LISTS: Final = ("jars", "py_files", "files", "archives")
 
 
 class NotCarried(SubmitError):
@@ -50,6 +49,9 @@ class CarriedFiles:
             raise NotCarried(f"{here} cannot be put into a Secret: use letters, digits, `-`, `_` and `.` for its name")
         return f"{SECRET / name}{mark}{alias}"
 
+    def carry_all(self, places: Sequence[str]) -> tuple[str, ...]:
+        return tuple(map(self.carry, places))
+
 
 def _is_key(name: str) -> bool:
     return name.isascii() and all(letter.isalnum() or letter in "-_." for letter in name)
@@ -57,7 +59,12 @@ def _is_key(name: str) -> bool:
 
 def in_pod(application: SparkApplication, pod: DriverPod, files: CarriedFiles) -> SparkApplication:
     """Return the application with its paths in the pod and the pod's memory; its local files are added to `files`."""
-    lists = {name: tuple(files.carry(place) for place in getattr(application, name)) for name in _LISTS}
+    lists = {
+        "jars": files.carry_all(application.jars),
+        "py_files": files.carry_all(application.py_files),
+        "files": files.carry_all(application.files),
+        "archives": files.carry_all(application.archives),
+    }
     conf = {"spark.jars.ivy": str(WORK / "ivy"), **application.conf}
     more = {"application": files.carry(application.application), "conf": conf, "properties_file": None}
     return application.model_copy(update={**lists, **more, "driver_memory": f"{pod.driver.heap}m"})

@@ -24,8 +24,14 @@ def refusals(application: SparkParameters, pod: DriverPod) -> Iterator[tuple[str
         yield "master", "is set for each pod: remove it"
     if application.driver_memory != defaults.driver_memory:
         yield "driver_memory", "is the rest of `kubernetes.driver.memory`: remove it"
-    for name in ("executor_memory", "executor_cores", "num_executors", "dynamic_allocation"):
-        if getattr(application, name) != getattr(defaults, name):
+    of_executors = {
+        "executor_memory": application.executor_memory,
+        "executor_cores": application.executor_cores,
+        "num_executors": application.num_executors,
+        "dynamic_allocation": application.dynamic_allocation or None,
+    }
+    for name, value in of_executors.items():
+        if value is not None:
             yield name, "is for executors, and all tasks run in the driver's pod: remove it"
     for name in sorted(application.conf):
         if name in OURS or name.startswith(("spark.kubernetes.driver.", "spark.kubernetes.authenticate.")):

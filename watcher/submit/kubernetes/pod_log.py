@@ -71,9 +71,10 @@ class CopiedLog:
 
     def read_state(self) -> CopiedUpTo:
         try:
-            return CopiedUpTo(**json.loads(self.state.read_bytes()))
+            state = json.loads(self.state.read_bytes())
         except FileNotFoundError:
             return CopiedUpTo()
+        return CopiedUpTo(size=state["size"], timestamp=state["timestamp"], lines=state["lines"])
 
     def add(self, answer: bytes) -> bool:
         """Add a node's answer to the copy; return whether it had anything new. Only one process may do so at a time."""

@@ -92,7 +92,7 @@ class KubernetesPods(Submitter):
         application = in_pod(with_properties(submission.application, "spark"), pod, files)
         submission = replace(submission, application=application)
         command, of_spark = driver_command(submission)
-        contents = {**await run_sync(self._contents, files.by_name), **of_spark}
+        contents = {**await run_sync(_contents, files.by_name, self.workspace), **of_spark}
         handle = await tries.submit(submission, pod, command, contents)
         return self._handle(submission.key, handle)
 
@@ -139,7 +139,7 @@ class KubernetesPods(Submitter):
         try:
             files = CarriedFiles()
             in_pod(with_properties(application, "spark"), _pod_of(application), files)
-            await run_sync(self._contents, files.by_name)
+            await run_sync(_contents, files.by_name, self.workspace)
             return await access_findings((await self._tries()).api)
         except SubmitError as error:
             problem, _, remedy = str(error).partition(": ")
@@ -163,16 +163,6 @@ class KubernetesPods(Submitter):
             silence=records.silence,
             is_ours=records.may_start,
         )
-
-    def _contents(self, files: Mapping[str, Path]) -> Mapping[str, bytes]:
-        """Read the files for a pod. Blocking. Raises `SubmitError` for the first one that cannot be read."""
-        ours = {WRAPPER: Path(wrapper.__file__), SHIM: Path(shim.__file__), SDK: self.workspace.sdk_archive()}
-        try:
-            return {name: path.read_bytes() for name, path in {**files, **ours}.items()}
-        except OSError as error:
-            raise SubmitError(
-                f"{error.filename} cannot be read ({error.strerror}): create it, or correct its path"
-            ) from error
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
         return {**handle, "log": key.bindings}
@@ -223,6 +213,16 @@ def cluster_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> 
 
 def _pod_of(application: SparkApplication) -> DriverPod:
     return cast("KubernetesOptions", application.options).kubernetes
+
+
+def _contents(files: Mapping[str, Path], workspace: Workspace) -> Mapping[str, bytes]:
+    """Read the files for a pod, ours among them. Blocking. Raises `SubmitError` for the first one that cannot be read."""
+    ours = {WRAPPER: Path(wrapper.__file__), SHIM: Path(shim.__file__), SDK: workspace.sdk_archive()}
+    try:
+        return {name: path.read_bytes() for name, path in {**files, **ours}.items()}
+    except OSError as error:
+        sentence = f"{error.filename} cannot be read ({error.strerror}): create it, or correct its path"
+        raise SubmitError(sentence) from error
 
 
 def _explained(exit_code: int, log: Path) -> str:
