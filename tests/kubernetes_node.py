@@ -47,7 +47,7 @@ def running_node(folder: Path) -> Iterator[KubernetesApi]:
         kubelet = [
             *(str(binaries / "kubelet"), "--config", str(folder / "kubelet.yaml"), "--kubeconfig", str(kubeconfig)),
             *("--root-dir", str(folder / "kubelet"), "--cert-dir", str(folder / "kubelet-pki")),
-            *("--hostname-override", "n1"),
+            *("--hostname-override", "localhost"),  # by this name the API server asks it for logs
         ]
         of_all = ["--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port", "0"]
         controllers = [str(binaries / "kube-controller-manager"), *of_all]
