@@ -31,7 +31,8 @@ Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 Condition: TypeAlias = str | Mapping[str, Any]
-"""An asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`."""
+"""An asset's name, `{"asset": name, "where": {path: value}}`, `{"alias": name}` (also with `where`), `{"all": [condition, …]}`
+or `{"any": [condition, …]}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,16 +138,29 @@ class Batching:
     debounce: timedelta = timedelta(0)
     max_wait: timedelta = timedelta(minutes=5)
     max_events: int = 1000
+    by: tuple[str, ...] | None = None
+    """The parts of partition keys by which `per_partition` groups events; None: all."""
+
+    @property
+    def is_partitioned(self) -> bool:
+        return self.mode == "per_partition"
+
+    @property
+    def takes_no_ticks(self) -> bool:
+        """Whether a tick has a run of its own, without events."""
+        return self.mode in {"each", "per_partition"}
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Batching:
         """Return the batching that is stored as this JSON object; durations are seconds."""
         debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
+        by = stored.get("by")
         return cls(
             mode=stored.get("mode", "coalesce"),
             debounce=timedelta(0) if debounce is None else debounce,
             max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
             max_events=stored.get("max_events", 1000),
+            by=None if by is None else tuple(by),
         )
 
 
@@ -165,13 +179,14 @@ class CronSchedule:
 class JobDefinition:
     """What the scheduler, the dispatcher and the API need to know of a job, as the database keeps it: no secrets.
 
-    `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
+    `joint`: a run needs a due tick and the condition, not one of them. `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
     name or the dotted path in the configuration.
     """
 
     schedule: Condition | None = None
     batch: Batching = field(default_factory=Batching)
     cron: CronSchedule | None = None
+    joint: bool = False
     catchup: bool = False
     max_active_runs: int = 1
     retries: int = 0
@@ -203,6 +218,7 @@ class JobDefinition:
             schedule=stored.get("schedule"),
             batch=_NO_BATCHING if batch is None else Batching.of(batch),
             cron=None if cron is None else CronSchedule(expression=cron["expression"], timezone=cron["timezone"]),
+            joint=stored.get("joint", False),
             catchup=stored.get("catchup", False),
             max_active_runs=stored.get("max_active_runs", 1),
             retries=stored.get("retries", 0),

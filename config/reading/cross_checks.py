@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
@@ -14,6 +15,7 @@ from config.models.schedules import AssetCondition, Reference, references
 from config.models.settings import AirflowSettings, Settings
 from config.names import did_you_mean
 from config.reading.entries import Entries
+from config.reading.partition_checks import disagreeing_parts, partition_faults
 
 AIRFLOW: Final = "(Airflow)"
 """Stands among the jobs for whatever Airflow does between the events it is sent and the events it sends back."""
@@ -27,9 +29,11 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
                 *ingest_faults(job, entries.assets, entries.connections),
                 *_warm_faults(job, entries.settings),
                 *_kubernetes_faults(job, entries.settings),
+                *partition_faults(job, entries.assets),
             )
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
+    yield from disagreeing_parts(entries.assets)
     for path, name in unknown_neighbours(entries.settings, entries.assets):
         yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
 
@@ -158,7 +162,7 @@ def job_cycles(jobs: Mapping[str, JobConfig], airflow: AirflowSettings | None = 
 
 def _upstream(job: JobConfig, writers: Mapping[Reference, set[str]]) -> set[str]:
     awaited = references(job.schedule.condition) if job.schedule else ()
-    return {writer for reference in awaited for writer in writers.get(reference, ())}
+    return {writer for reference in awaited for writer in writers.get(replace(reference, where=None), ())}
 
 
 def _first_cycle(upstream: Mapping[str, set[str]]) -> list[str]:

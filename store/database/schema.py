@@ -6,7 +6,7 @@ big integers and decimals come back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sqlalchemy import (
@@ -105,6 +105,7 @@ asset = _table(
     Column("origin", String(8), nullable=False),  # yaml | alias | api
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("expect_every_seconds", Integer),
+    Column("partition_parts", Text),  # the names of the parts of its events' partition keys, as JSON; null: none
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     sqlite_autoincrement=True,
@@ -481,14 +482,23 @@ job = _table(
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
+    Column("joint", Boolean, nullable=False, server_default=false()),  # a run needs a due tick and the events
     Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
+    Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
     Column("replay_id", BigInteger),  # the replay that goes on
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
+
+
+def _filtered(role: Role) -> Iterator[Column[bool]]:
+    """Yield the column by which an event's transaction knows that it has to decide whether the job gets the event."""
+    if role == "schedule":
+        yield Column("filtered", Boolean, nullable=False, server_default=false())  # the job's schedule has a `where`
+
 
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
@@ -496,6 +506,7 @@ ASSET_EDGES: Final[Mapping[Role, Table]] = {
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_asset", "job_inlet", "job_outlet"), strict=True)
 }
@@ -507,6 +518,7 @@ ALIAS_EDGES: Final[Mapping[Role, Table]] = {
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias"), strict=True)
 }
@@ -519,6 +531,7 @@ queued_event = _table(
         kept=(
             RemovedBy(function="store.runs.runs.create_triggered_runs"),
             RemovedBy(function="store.runs.queues.remove"),
+            RemovedBy(function="store.detection.filters.decide"),
             _APPLYING,
         ),
         names={**_DAG_ID, **_ASSET_ID},
@@ -528,7 +541,21 @@ queued_event = _table(
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("partition_key", PARTITION_KEY),  # the event's
-    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
+    Column("satisfies", String(2000), nullable=False, server_default=text("''")),  # see `store.references`
+    Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
+)
+
+partition_group = _table(  # a group of events, by their partition keys, of which a job has had a run
+    "partition_group",
+    Lifecycle(
+        owner=RowOwner.JOB,
+        kept=(_APPLYING, KeptForEver(reason="What a job has had a run of stays complete.")),
+        names=_DAG_ID,
+    ),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("key", PARTITION_KEY, primary_key=True),  # the key of its runs; '': they have none
+    Column("rest_to", BigInteger),  # queued events of the group up to this one are decided: their runs follow at once
+    Column("rest_completed_by", BigInteger),
 )
 
 dropped_event = (

@@ -83,8 +83,8 @@ class Scanner:
         self._vanished_written = self._state.vanished
         self._written_at = now
         self._nothing_stored = stored is None
-        self._unfinished = self._state.began is not None
-        """The stored position is in the middle of a scan: the end of that scan is written."""
+        self._unfinished = self._state.is_unfinished
+        """The stored position is in the middle of a scan, or waits for a whole one: the end of that scan is written."""
         self._holds_back = self._state.began is not None
         """The scan met a version that was too young, or may have met one before it was resumed."""
 
@@ -125,7 +125,7 @@ class Scanner:
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            return is_due and self._unfinished
+            return (is_due and self._unfinished) or self._handled.is_much_changed
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
@@ -190,12 +190,9 @@ class Scanner:
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
             return False
-        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        if self._handled.knows(version.fingerprint, modified, clock):
-            self._tally.met += 1
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, modified)
+        if self._is_handled(version, clock):
             return False
+        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
@@ -207,11 +204,33 @@ class Scanner:
             self._handled.add(version.fingerprint, modified)
         return not is_old
 
+    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
+        name = version.fingerprint
+        if name in self._handled.members:  # most are, most of the time
+            self._tally.met += 1
+            return True
+        is_met_again = self._state.meets_again(version.modified)
+        former = self._handled.name_of(version, name, clock)
+        if former is not None:
+            self._tally.met += 1
+            if is_met_again and former == name:
+                self._handled.take_back(name, version.modified)
+            elif is_met_again:
+                self._handled.rename(former, name, version.modified)
+            return True
+        is_passed = self._state.is_passed(version)
+        if is_passed and is_met_again:
+            self._handled.add(name, version.modified)
+        return is_passed
+
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
         ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
+            count = None
         self._tally = self._tally.next()
         absent = partial(self._algorithm.count_absent, self._handled)
         self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
@@ -223,7 +242,7 @@ class Scanner:
         self._written_at = now
         self._nothing_stored = False
         self._vanished_written = self._state.vanished
-        self._unfinished = self._state.began is not None
+        self._unfinished = self._state.is_unfinished
         return Position(
             watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),

@@ -61,8 +61,16 @@ class FileVersion(Protocol):
         """A number that is equal for equal versions, whenever they are listed."""
 
     @property
+    def aliases(self) -> Sequence[int]:
+        """The fingerprints under which it may have been recorded where other properties identify versions."""
+
+    @property
     def key(self) -> str:
         """The key under which the source lists it; bytes that are no text are shown in hexadecimal."""
+
+    @property
+    def size(self) -> int:
+        """The number of bytes."""
 
     @property
     def fault(self) -> str | None:

@@ -12,6 +12,7 @@ from watcher.cli import (
     configuration,
     explain,
     init,
+    jobs,
     kubernetes,
     pages,
     replay,
@@ -61,6 +62,7 @@ for part in (
     watchers.watchers,
     watchers.rejected,
     assets.assets,
+    jobs.jobs,
     runs.runs,
     store.store,
 ):

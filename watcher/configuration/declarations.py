@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -40,6 +40,7 @@ def declared(configuration: Configuration) -> Declared:
                 group=asset.group,
                 extra=json.dumps(asset.extra),
                 expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
+                partition_parts=None if asset.parts is None else json.dumps(asset.parts),
             )
             for name, asset in configuration.assets.items()
         ],
@@ -75,8 +76,10 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             debounce=job.batch.debounce,
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
+            by=job.batch.by,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,
@@ -158,12 +161,10 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     return revealed
 
 
-def _changing(
-    dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]
-) -> Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]:
-    """What returns the content of those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
+def _changing(dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]) -> Mapping[str, ChangingSecrets]:
+    """Return those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
     changing = {
-        name: connection.reveal_now
+        name: connection
         for name in job.spark.connections
         if isinstance(connection := connections[name], ChangingSecrets) and connection.has_changing_secrets
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 import anyio
@@ -21,11 +21,11 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
 from watcher.scheduling.conditions import names_alias
+from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,
-    PlannedRun,
     RunPlan,
     Waits,
     collects,
@@ -37,6 +37,7 @@ from watcher.scheduling.planning import (
     with_keys,
     with_ticks,
 )
+from watcher.scheduling.triggering import run_id_of_tick, triggered
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100
@@ -110,15 +111,15 @@ class Scheduler:
                 return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
             async with keep_going("scheduler.job_failed"):
                 raise
-        for dag_id, made in plans.items():
-            if (
-                made.check_again_in is not None
-            ):  # all jobs are checked then; events that come meanwhile make it no earlier
-                self._check_in(made.check_again_in)
-                self._collecting.add(dag_id)
+        self._note_times(plans)
         if any(made.runs or made.replays for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]
+
+    def _note_times(self, plans: Mapping[str, RunPlan]) -> None:
+        """Note when the clock alone requires a check. Until then, nothing that comes makes the jobs that collect due."""
+        self._check_in(min((made.check_again_in or CHECK_EVERY for made in plans.values()), default=CHECK_EVERY))
+        self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
 
     def _log_late(self, late: set[str]) -> None:
         """Log once when an asset becomes late, and once when it is late no more."""
@@ -144,9 +145,9 @@ class Scheduler:
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
-                    clocks += [] if ticks.clock is None else [ticks.clock]
+                    clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
-                new += [_triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
+                new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
             traces = await runs.create_triggered_runs(connection, new)
         for made, trace_id in zip(new, traces, strict=True):
@@ -161,7 +162,7 @@ def _is_full(new: Sequence[TriggeredRun]) -> bool:
 
 async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
     """Plan the runs of a rest that is decided already; None if there is none."""
-    if queue.rest is None:
+    if queue.rest is None or queue.definition.batch.is_partitioned:
         return None
     rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
     # Events that came meanwhile are checked afterwards.
@@ -181,9 +182,15 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
     takes_each = batching.mode == "each" and queue.definition.has_schedule
     waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
+    if batching.is_partitioned:
+        if queue.rest is not None:  # decided when the job took all its events together
+            await queues.set_rest(connection, queue.dag_id, None)
+        plan = await plan_partitions(connection, queue, waits) if queue.first_events else RunPlan()
+        return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
-    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-        return RunPlan(runs=with_ticks([], ticks, batching))
+    joint = queue.definition.joint
+    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):
+        return RunPlan(runs=() if joint else with_ticks([], ticks, batching))
     if collects(batching) and not ticks:
         span = await queues.span(connection, queue.dag_id)
         wait = remaining(span.oldest, span.newest, batching, span.now)
@@ -210,10 +217,10 @@ async def _due_ticks(connection: AsyncConnection, locked: Sequence[JobQueue]) ->
     A tick that had its run already gets no other one: the database's clock may have been set back since.
     """
     ticks_of = {queue.dag_id: _ticks(queue) for queue in locked if queue.definition.cron is not None}
-    pairs = {(dag_id, _scheduled(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
+    pairs = {(dag_id, run_id_of_tick(tick)) for dag_id, ticks in ticks_of.items() for tick in ticks.due}
     made = await runs.existing(connection, pairs)
     return {
-        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, _scheduled(tick)) not in made])
+        dag_id: replace(ticks, due=[tick for tick in ticks.due if (dag_id, run_id_of_tick(tick)) not in made])
         for dag_id, ticks in ticks_of.items()
     }
 
@@ -233,6 +240,12 @@ def _ticks(queue: JobQueue) -> _Ticks:
         return _NO_TICKS
     due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
     return _Ticks(due=due, clock=_clock(queue, ticks.following(cron, due[-1])) if due else None)
+
+
+def _moved(queue: JobQueue, ticks: _Ticks, plan: RunPlan) -> Sequence[Clock]:
+    """Return the job's clock if it moves. A due tick of a joint schedule stays due until the condition is met."""
+    stays = queue.definition.joint and ticks.due and not plan.runs
+    return () if ticks.clock is None or stays else (ticks.clock,)
 
 
 def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:
@@ -255,22 +268,5 @@ async def _take(
     return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
-def _triggered(queue: JobQueue, number: int, planned: PlannedRun) -> TriggeredRun:
-    stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
-    return TriggeredRun(
-        dag_id=queue.dag_id,
-        task_id=queue.task_id,
-        run_id=f"asset_triggered__{stamp}_{number}" if planned.tick is None else _scheduled(planned.tick),
-        event_ids=planned.event_ids,
-        completed_by=planned.completed_by,
-        tick=planned.tick,
-        partition_key=planned.partition_key,
-    )
-
-
 def _capacity(queue: JobQueue) -> Capacity:
     return Capacity(active=queue.active_runs, allowed=queue.definition.max_active_runs)
-
-
-def _scheduled(tick: datetime) -> str:
-    return f"scheduled__{tick.astimezone(UTC).isoformat()}"

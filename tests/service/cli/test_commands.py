@@ -176,6 +176,19 @@ def test_refusals_have_a_sentence_and_an_exit_code(watcher: Watcher) -> None:
 # --- assets, watchers and runs
 
 
+def test_jobs_are_listed_shown_paused_and_asked_what_they_wait_for(watcher: Watcher) -> None:
+    (listed,) = answer(watcher("jobs", "list", "--json"))
+    assert (listed["dag_id"], listed["timetable_summary"], listed["is_paused"]) == ("load_orders", "inbox", False)
+    assert "load_orders" in watcher("jobs", "list").stdout
+    assert watcher("jobs", "pause", "load_orders").stdout == "load_orders is paused\n"
+    assert "paused" in watcher("jobs", "show", "load_orders").stdout
+    assert watcher("jobs", "resume", "load_orders").stdout == "load_orders goes on\n"
+    assert "nothing is queued" in watcher("jobs", "queue", "load_orders").stdout
+    assert "waits for everything" in watcher("jobs", "queue", "load_orders", "--run", exits=5).stderr
+    assert "exclude each other" in watcher("jobs", "queue", "load_orders", "--run", "--drop", exits=2).stderr
+    assert "no job" in watcher("jobs", "queue", "nobody", exits=4).stderr
+
+
 def test_assets_watchers_and_runs_are_listed_and_shown(watcher: Watcher) -> None:
     assert [asset["name"] for asset in answer(watcher("assets", "list", "--json"))] == ["inbox", "orders"]
     assert "inbox_files" in watcher("assets", "list").stdout

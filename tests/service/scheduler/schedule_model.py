@@ -6,7 +6,7 @@ It plays histories of events, reloads, checks, pauses, ends of runs, ticks and d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
@@ -14,8 +14,22 @@ from typing import Any, TypeAlias
 Action: TypeAlias = tuple[str, Any]
 JOBS = ("one", "two", "three")
 ASSETS = "abcd"
+EVENTS = ('{"n": 1}', '{"n": 1.0}', '{"n": "1"}', '{"n": null}', "{}")
+"""What events say, by number."""
+WHERES: tuple[tuple[Any, frozenset[int]], ...] = (
+    ({"extra.n": 1}, frozenset({0, 1})),
+    ({"extra.n": ["1", None]}, frozenset({2, 3})),
+    ({"extra.n": [None, 1.0]}, frozenset({0, 1, 3})),
+)
+"""What schedules ask for, each with the numbers of the events that say it."""
+PLAIN = -1
+"""Stands for no `where` among the numbers of the `WHERES`."""
 SCHEDULES: tuple[Any, ...] = (
     "a",
+    {"asset": "a", "where": WHERES[0][0]},
+    {"any": [{"asset": "a", "where": WHERES[0][0]}, {"asset": "a", "where": WHERES[2][0]}]},
+    {"all": [{"asset": "a", "where": WHERES[1][0]}, "a", {"asset": "b", "where": WHERES[0][0]}]},
+    {"any": [{"alias": "alias", "where": WHERES[1][0]}, {"all": ["b", {"asset": "a", "where": WHERES[2][0]}]}]},
     "b",
     {"alias": "alias"},
     {"all": ["a", "b"]},
@@ -24,7 +38,22 @@ SCHEDULES: tuple[Any, ...] = (
     {"all": ["a", {"any": ["c", {"alias": "alias"}]}]},
     {"any": [{"all": ["a", "b"]}, {"all": ["c", "d"]}]},
 )
-WITH_EACH = (*SCHEDULES[:3], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
+WITH_EACH = (*SCHEDULES[:3], *SCHEDULES[5:7], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
+
+
+PARTS = {"a": ("day", "region"), "b": ("day", "region"), "d": ("day",)}
+"""The parts of the assets' partition keys."""
+DIVIDED: dict[str, tuple[str, ...]] = {
+    "1|x": ("1", "x"),
+    "1|y": ("1", "y"),
+    "1|": ("1", ""),
+    "2|x": ("2", "x"),
+    "1": ("1",),
+    "1\\|x": ("1|x",),
+    "1\\|x|y": ("1|x", "y"),
+}
+"""Keys, and the values that each of them joins."""
+JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",): "y", ("2",): "2"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,19 +65,47 @@ class ModelJob:
     each: bool
     max_events: int
     max_active_runs: int
+    per_partition: bool = False
+    by: tuple[str, ...] | None = None
+    joint: bool = False
+    """A run needs a tick and the condition."""
 
 
-def names(condition: Any) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of each reference."""
-    if isinstance(condition, str):
-        yield "asset", condition
-    elif condition is not None:
-        for word, parts in condition.items():
-            if word == "alias":
-                yield "alias", parts
-            else:
-                for part in parts:
-                    yield from names(part)
+def number_of(reference: Any) -> int:
+    """Return the number of a reference's `where`."""
+    where = None if isinstance(reference, str) else reference.get("where")
+    return PLAIN if where is None else [each for each, _ in WHERES].index(where)
+
+
+def names(condition: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield the kind, the name and the number of the `where` of each reference."""
+    match condition:
+        case str():
+            yield "asset", condition, PLAIN
+        case {"asset": str(name)}:
+            yield "asset", name, number_of(condition)
+        case {"alias": str(name)}:
+            yield "alias", name, number_of(condition)
+        case {"all": parts} | {"any": parts}:
+            for part in parts:
+                yield from names(part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvent:
+    """An event: its asset, the number of what it says, and its partition key."""
+
+    asset: str
+    says: int
+    key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedModelEvent:
+    """A queued event: its asset, and the numbers of the `where`s that it satisfied when it was queued."""
+
+    asset: str
+    satisfied: frozenset[int]
 
 
 @dataclass
@@ -57,10 +114,13 @@ class JobState:
 
     now: ModelJob | None = None
     paused: bool = False
-    queue: dict[int, str] = field(default_factory=dict)
-    """The asset of each queued event."""
+    queue: dict[int, QueuedModelEvent] = field(default_factory=dict)
     runs: list[tuple[int, ...]] = field(default_factory=list)
     """The events of each run, in the order of the runs."""
+    keys: list[str | None] = field(default_factory=list)
+    """The partition key of each run."""
+    old: set[int] = field(default_factory=set)
+    """Queued events that have waited for longer than `max_wait`."""
     states: list[str] = field(default_factory=list)
     """What became of each run: queued, over or deleted."""
     forgotten: set[int] = field(default_factory=set)
@@ -86,33 +146,49 @@ class JobState:
 class ScheduleModel:
     """Predicts the queue and the runs of every job."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone_at_once: int) -> None:
+        self.alone_at_once = alone_at_once
+        """The most events of a partition that have runs of their own at a time."""
         self.jobs = {dag_id: JobState() for dag_id in JOBS}
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
-        self.events: dict[int, str] = {}
-        """The asset of each stored event."""
+        self.events: dict[int, ModelEvent] = {}
 
-    def is_waited_for(self, asset: str, condition: Any) -> bool:
-        return any(asset == name if kind == "asset" else asset in self.resolved for kind, name in names(condition))
+    def asked_of(self, asset: str, condition: Any) -> frozenset[int]:
+        """Return the numbers of the `where`s of all references to an asset."""
+        pairs = names(condition)
+        return frozenset(
+            where for kind, name, where in pairs if (asset == name if kind == "asset" else asset in self.resolved)
+        )
 
-    def is_met(self, condition: Any, queued: set[str]) -> bool:
+    def queued(self, event: ModelEvent, condition: Any) -> QueuedModelEvent | None:
+        """Return what is queued of an event that comes now."""
+        asked = self.asked_of(event.asset, condition)
+        satisfied = frozenset(where for where in asked if where == PLAIN or event.says in WHERES[where][1])
+        return QueuedModelEvent(asset=event.asset, satisfied=satisfied) if satisfied else None
+
+    def is_waited_for(self, event: QueuedModelEvent, condition: Any) -> bool:
+        return bool(self.asked_of(event.asset, condition) & event.satisfied)
+
+    def is_met(self, condition: Any, queued: Collection[QueuedModelEvent]) -> bool:
         match condition:
-            case str():
-                return condition in queued
+            case str() | {"asset": _}:
+                ((_, name, where),) = names(condition)
+                return any(each.asset == name and where in each.satisfied for each in queued)
             case {"alias": _}:
-                return bool(queued & self.resolved)
+                where = number_of(condition)
+                return any(each.asset in self.resolved and where in each.satisfied for each in queued)
             case {"all": parts}:
                 return all(self.is_met(part, queued) for part in parts)
             case {"any": parts}:
                 return any(self.is_met(part, queued) for part in parts)
         return False
 
-    def add_event(self, event_id: int, asset: str) -> None:
-        self.events[event_id] = asset
+    def add_event(self, event_id: int, event: ModelEvent) -> None:
+        self.events[event_id] = event
         for job in self.jobs.values():
-            if job.now is not None and self.is_waited_for(asset, job.now.schedule):
-                job.queue[event_id] = asset
+            if job.now is not None and (queued := self.queued(event, job.now.schedule)):
+                job.queue[event_id] = queued
                 job.owed.add(event_id)
 
     def reload(self, configuration: Mapping[str, ModelJob]) -> int:
@@ -132,6 +208,26 @@ class ScheduleModel:
         job.dropped.update(job.queue)
         job.queue.clear()
 
+    def left(self, dag_id: str) -> list[int]:
+        """Return the queued events that the job's schedule does not wait for, in order."""
+        job = self.jobs[dag_id]
+        schedule = None if job.now is None else job.now.schedule
+        return [each for each, event in sorted(job.queue.items()) if not self.is_waited_for(event, schedule)]
+
+    def run_left(self, dag_id: str) -> None:
+        job, events = self.jobs[dag_id], self.left(dag_id)
+        assert job.now is not None
+        now = job.now
+        for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
+            keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
+            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+
+    def drop_left(self, dag_id: str) -> None:
+        job = self.jobs[dag_id]
+        for event in self.left(dag_id):
+            job.dropped.add(event)
+            del job.queue[event]
+
     def replay(self, dag_id: str, first: int, last: int, *, include_dropped: bool) -> Mapping[str, int]:
         """Replay the events from the place `first` to `last` of all stored ones; return how many there are of each kind."""
         job = self.jobs[dag_id]
@@ -139,8 +235,9 @@ class ScheduleModel:
         cleared: set[int] = set()
         assert job.now is not None
         for event in sorted(self.events)[first : last + 1]:
-            if not self.is_waited_for(self.events[event], job.now.schedule):
+            if not self.asked_of(self.events[event].asset, job.now.schedule):
                 continue
+            queued = self.queued(self.events[event], job.now.schedule)
             number = job.run_of(event)
             state = "new" if number is None else job.states[number]
             if event in job.queue:
@@ -149,12 +246,14 @@ class ScheduleModel:
                 kind = "dropped"
             else:
                 kind = {"new": "new", "queued": "running", "over": "over"}[state]
-            counted[kind] += 1
-            if kind == "new" or (kind == "dropped" and include_dropped):
+            is_queued = queued is not None and (kind == "new" or (kind == "dropped" and include_dropped))
+            counted["queued" if is_queued else kind] += 1
+            if is_queued and queued is not None:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
-                job.queue[event] = self.events[event]
+                job.old.discard(event)
+                job.queue[event] = queued
                 job.owed.add(event)
             elif kind == "over" and number is not None:
                 cleared.add(number)
@@ -177,8 +276,8 @@ class ScheduleModel:
         """Return how many queued events each job's schedule does not wait for."""
         counted: Counter[str] = Counter()
         for dag_id, job in self.jobs.items():
-            for asset in job.queue.values():
-                counted[dag_id] += job.now is not None and not self.is_waited_for(asset, job.now.schedule)
+            for event in job.queue.values():
+                counted[dag_id] += not self.is_waited_for(event, job.now and job.now.schedule)
         return {dag_id: number for dag_id, number in counted.items() if number}
 
     def wind(self, dag_id: str) -> bool:
@@ -194,24 +293,59 @@ class ScheduleModel:
 
     def _check(self, job: JobState, now: ModelJob) -> None:
         is_used = job.active >= now.max_active_runs
-        ticks = self._tick(job, now, is_used=is_used)
+        waits_for_events = now.joint and not self.is_met(now.schedule, job.queue.values())
+        ticks = self._tick(job, now, is_used=is_used, waits_for_events=waits_for_events)
         events = sorted(job.queue)
-        if now.each:
-            has_schedule = now.schedule is not None or now.month is not None
+        has_schedule = now.schedule is not None or now.month is not None
+        runs: list[tuple[int, ...]] = []
+        if now.per_partition:
+            self._check_partitions(job, now) if has_schedule else None
+            runs = [()] * ticks
+        elif now.each:
             runs = [(event,) for event in events] if has_schedule else []
             runs += [()] * ticks
-        elif ticks or (not is_used and self.is_met(now.schedule, set(job.queue.values()))):
-            pieces = [tuple(events[at : at + now.max_events]) for at in range(0, len(events), now.max_events)]
-            runs = pieces or [()]
-        else:
-            return
+        elif ticks or (not now.joint and not is_used and self.is_met(now.schedule, job.queue.values())):
+            runs = pieces(events, now.max_events) or [()]
         for run in runs:
-            for event in run:
-                del job.queue[event]
-        job.runs += runs
-        job.states += ["queued"] * len(runs)
+            keys = {self.events[event].key for event in run}
+            self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
-    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
+    def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
+        for event in run:
+            del job.queue[event]
+        job.runs.append(run)
+        job.keys.append(key)
+        job.states.append("queued")
+
+    def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
+        """Return the key of the run that the event belongs to."""
+        key, parts = self.events[event].key, PARTS.get(self.events[event].asset)
+        if key is None or (parts is None and by is None):
+            return key
+        values = DIVIDED[key]
+        if parts is None or len(values) != len(parts):
+            return None
+        of_part = dict(zip(parts, values, strict=True))
+        chosen = tuple(of_part.get(part, "") for part in by or parts)
+        return JOINED[chosen] if all(chosen) else None
+
+    def _check_partitions(self, job: JobState, now: ModelJob) -> None:
+        groups: dict[str | None, list[int]] = {}
+        for event in sorted(job.queue):
+            groups.setdefault(self.group_of(event, now.by), []).append(event)
+        busy = {key for key, state in zip(job.keys, job.states, strict=True) if state == "queued"}
+        for key, events in groups.items():
+            if key in busy:
+                continue
+            if self.is_met(now.schedule, [job.queue[event] for event in events]):
+                for run in pieces(events, now.max_events):
+                    self._make(job, run, key)
+                continue
+            stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
+            for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
+                self._make(job, (event,), key)
+
+    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool, waits_for_events: bool) -> int:
         if now.month is None:
             return 0
         if job.clock != now.month:
@@ -219,21 +353,32 @@ class ScheduleModel:
             return 0
         if not job.tick_is_due or is_used:
             return 0
+        if waits_for_events and now.month not in job.ticked:
+            return 0
         job.tick_is_due = False
         is_new = now.month not in job.ticked
         job.ticked.add(now.month)
         return int(is_new)
 
 
+def pieces(events: list[int], most: int) -> list[tuple[int, ...]]:
+    return [tuple(events[at : at + most]) for at in range(0, len(events), most)]
+
+
 def random_job(random: Random) -> ModelJob:
-    each = random.random() < 0.25
+    kind = random.random()
+    each, per_partition = kind < 0.2, kind > 0.6
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
+    month = random.randint(1, 12) if random.random() < 0.4 else None
     return ModelJob(
         schedule=schedule,
-        month=random.randint(1, 12) if random.random() < 0.3 else None,
+        month=month,
+        joint=month is not None and schedule is not None and not (each or per_partition) and random.random() < 0.5,
         each=each,
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),
+        per_partition=per_partition,
+        by=random.choice((None, None, ("day",), ("region",))) if per_partition else None,
     )
 
 
@@ -260,10 +405,16 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "remove run",
             "replay",
             "forget",
+            "run left",
+            "drop left",
+            "age",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6))[0]
         match kind:
-            case "event" | "resolve":
+            case "event":
+                key = random.choice((None, *DIVIDED))
+                yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)), key=key)
+            case "resolve":
                 yield kind, random.choice(ASSETS)
             case "reload":
                 changed = random.sample(JOBS, random.randint(1, len(JOBS)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -26,20 +26,23 @@ HOME = "55555555-5555-5555-5555-555555555555"
 
 def names_in(condition: Any) -> Iterator[str]:
     match condition:
-        case str():
-            yield condition
+        case str(name) | {"asset": str(name)}:
+            yield name
         case {"all": parts} | {"any": parts}:
             for part in parts:
                 yield from names_in(part)
 
 
-def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool = False, **more: Any) -> DeclaredJob:
+def job_on(
+    dag_id: str, schedule: Any, *, cron: str | None = None, joint: bool = False, catchup: bool = False, **more: Any
+) -> DeclaredJob:
     known = {name: more.pop(name) for name in ("max_active_runs", "retries") if name in more}
     batch = {"mode": "coalesce", "debounce": 0, "max_wait": 300, "max_events": 1000, **more}
     definition = {
         "schedule": schedule,
         "batch": batch,
         "cron": None if cron is None else {"expression": cron, "timezone": "UTC"},
+        "joint": joint,
         "catchup": catchup,
         "max_active_runs": 1,
         "retries": 0,
@@ -57,10 +60,16 @@ def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool
     )
 
 
-def configuration(jobs: Iterable[DeclaredJob], names: str = "abc") -> Declared:
+def configuration(
+    jobs: Iterable[DeclaredJob], names: str = "abc", parts: Mapping[str, Sequence[str]] | None = None
+) -> Declared:
+    of = {name: json.dumps(each) for name, each in (parts or {}).items()}
     return Declared(
         hash="",
-        assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in names],
+        assets=[
+            DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}", partition_parts=of.get(name))
+            for name in names
+        ],
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
@@ -80,8 +89,8 @@ async def leading_scheduler(database: Database) -> Scheduler:
     return Scheduler(database, leadership, on_runs=lambda: None)
 
 
-async def tell(database: Database, *asset_ids: int) -> list[int]:
-    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid4().hex) for asset_id in asset_ids]
+async def tell(database: Database, *asset_ids: int, extra: str = "{}", key: str | None = None) -> list[int]:
+    new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex, partition_key=key) for asset_id in asset_ids]
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
 

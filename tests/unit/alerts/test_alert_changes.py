@@ -15,7 +15,8 @@ from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset
 from watcher.outbound.alerts.changes import Rule, changes, rules, targets
 from watcher.scheduling.problems.problem import StandingProblem
-from watcher.scheduling.problems.reading import lacking, of_waiting_job
+from watcher.scheduling.problems.reading import of_waiting_job
+from watcher.scheduling.waiting_partitions import lacking
 
 NOON = datetime(2026, 11, 22, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
@@ -145,4 +146,4 @@ def test_a_condition_that_is_met_not_begun_or_young_is_within_its_deadline(
 
 def test_missing_assets_are_described_as_the_condition_combines_them() -> None:
     condition: Condition = {"all": ["landing", {"any": ["customers", {"alias": "daily"}]}, "more"]}
-    assert lacking(condition, {"landing": NOON}, {}) == "`customers` or the alias `daily` and `more`"
+    assert lacking(condition, {"landing"}, {}) == "`customers` or the alias `daily` and `more`"

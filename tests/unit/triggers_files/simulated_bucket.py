@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triggers.file_scan.versions import SECOND, Moment, fingerprint
@@ -17,6 +17,8 @@ class SimulatedVersion:
     number: int
     modified: Moment
     visible: Moment
+    size: int = 1
+    aliases: Sequence[int] = ()
 
     @property
     def fingerprint(self) -> int:

@@ -21,6 +21,7 @@ KINDS: Final = (
     "watcher_late",
     "undelivered",
     "bad_records",
+    "waiting",
     "finding",
     "watcher_waiting",
     "process",

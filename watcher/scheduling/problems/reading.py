@@ -15,20 +15,22 @@ from store.catalog.assets import AssetRow
 from store.catalog.watchers import WatcherRow
 from store.detection import outbox
 from store.detection.outbox import AIRFLOW, StuckLane
-from store.keys import Condition, JobDefinition
+from store.keys import JobDefinition
 from store.processes import alerts
 from store.processes.alerts import MOST_FAILED, FailedRun
-from store.runs import bad_records, waiting
+from store.runs import bad_records, kept_events, waiting
 from store.runs.bad_records import MOST_UNRESOLVED
+from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
-from store.runs.waiting import QueueOfAsset
+from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
 from watcher.scheduling.conditions import Resolved, is_met
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
+from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
 
 LATE_AFTER: Final = timedelta(minutes=5)
 """The time after which a message that does not arrive is an error, although nobody has refused it."""
-_FAILING: Final = frozenset({"failing", "blocked"})
+_FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
 async def read_problems(
@@ -47,6 +49,7 @@ async def read_problems(
         *(of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late),
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
+        *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
         *(of_lane(lane, now) for lane in lanes),
         *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
         *_of_what_is_cut(failed, unresolved),
@@ -75,8 +78,11 @@ async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[
     for queue in await waiting.queues_of(connection, list(jobs)):
         queues[queue.dag_id].append(queue)
     resolved = await waiting.resolved(connection, list(queues))
+    partitions = await waiting_partitions(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
     problems = (
-        of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
+        of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, []), queues[dag_id], now)
+        if definition.batch.is_partitioned
+        else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
         for dag_id, (definition, deadline) in jobs.items()
     )
     return [problem for problem in problems if problem is not None]
@@ -93,7 +99,7 @@ def of_watcher(row: WatcherRow) -> Iterator[StandingProblem]:
     if is_failing or row.state == "waiting":
         yield StandingProblem(
             kind="watcher_failing" if is_failing else "watcher_waiting",
-            level="error" if is_failing else "warning",
+            level="error" if is_failing and row.state != "unstable" else "warning",
             subject={"watcher": row.name},
             message=f"{_what(row)}: {error}",
             public=_public(row, error),
@@ -210,14 +216,40 @@ def of_waiting_job(
 ) -> StandingProblem | None:
     """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
     condition = definition.schedule
-    queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
-    if condition is None or not queued or is_met(condition, queued.keys(), resolved):
+    queued = {key for queue in queues for key in queue.keys}
+    if condition is None or not queued or is_met(condition, queued, resolved):
         return None
-    oldest = min(queued.values())
+    oldest = min(queue.oldest for queue in queues if queue.oldest is not None)
     if now - oldest < deadline:
         return None
     what = lacking(condition, queued, resolved)
-    message = f"{what} has not come since {_moment(oldest)}: {dag_id} waits for it, and its deadline is {format_duration(deadline)}"
+    return _of_deadline(dag_id, what, "", deadline, oldest, queues)
+
+
+def of_waiting_partitions(
+    dag_id: str,
+    deadline: timedelta,
+    partitions: Sequence[WaitingPartition],
+    queues: Sequence[QueueOfAsset],
+    now: datetime,
+) -> StandingProblem | None:
+    """Return None for a job of which no partition has waited for the rest of its condition for longer than the deadline."""
+    overdue = [each for each in partitions if each.lacks and now - each.oldest >= deadline]
+    if not overdue:
+        return None
+    oldest = min(overdue, key=lambda each: each.oldest)
+    key = "events without a partition key" if oldest.partition_key is None else f"the partition {oldest.partition_key}"
+    others = f" and {len(overdue) - 1} more" if len(overdue) > 1 else ""
+    return _of_deadline(dag_id, oldest.lacks, f" for {key}{others}", deadline, oldest.oldest, queues)
+
+
+def _of_deadline(
+    dag_id: str, what: str, partition: str, deadline: timedelta, oldest: datetime, queues: Sequence[QueueOfAsset]
+) -> StandingProblem:
+    message = (
+        f"{what} has not come since {_moment(oldest)}{partition}: {dag_id} waits for it, and its deadline is "
+        f"{format_duration(deadline)}"
+    )
     return StandingProblem(
         kind="waiting_too_long",
         level="error",
@@ -231,6 +263,22 @@ def of_waiting_job(
     )
 
 
+def of_stranded_queue(queue: StrandedQueue) -> StandingProblem:
+    """Return the problem of a job that has queued events and no schedule, so that no run will ever take them by itself."""
+    many = f"more than {MOST_COUNTED:,}" if queue.events > MOST_COUNTED else f"{queue.events:,}"
+    events = "1 event waits" if queue.events == 1 else f"{many} events wait"
+    message = f"{events} in the queue of {queue.dag_id}, which has no schedule that takes them"
+    return StandingProblem(
+        kind="waiting",
+        level="warning",
+        subject={"dag_id": queue.dag_id},
+        message=message,
+        public=message,
+        remedy=f"`watcher jobs queue {queue.dag_id} --run` makes runs of them, `--drop` discards them",
+        since=queue.oldest,
+    )
+
+
 def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -> Iterator[StandingProblem]:
     """Yield a sentence for each list that ends at its limit: the older ones are problems, too."""
     for runs, most, kind, what in (
@@ -240,21 +288,6 @@ def _of_what_is_cut(failed: Sequence[FailedRun], unresolved: Sequence[RunRow]) -
         if len(runs) >= most:
             sentence = f"more runs {what}: only the newest {most} are counted"
             yield StandingProblem(kind=kind, level="warning", subject={"runs": what}, message=sentence, public=sentence)
-
-
-def lacking(condition: Condition, queued: Mapping[str, datetime], resolved: Resolved) -> str:
-    """Name the missing parts of a condition that is not met."""
-    match condition:
-        case str():
-            return f"`{condition}`"
-        case {"alias": str(name)}:
-            return f"the alias `{name}`"
-        case {"any": parts}:
-            return " or ".join(lacking(part, queued, resolved) for part in parts)
-        case {"all": parts}:
-            missing = [part for part in parts if not is_met(part, queued.keys(), resolved)]
-            return " and ".join(lacking(part, queued, resolved) for part in missing)
-    raise ValueError(f"not a condition: {condition!r}")
 
 
 def _moment(time: datetime) -> str:

@@ -24,10 +24,10 @@ from watcher.serving.api.parameters import AssetId, QueryKey
 from watcher.serving.api.routes.asset_store import UndoEntry, undo_entry
 from watcher.serving.api.shapes.assets import asset_response
 from watcher.serving.api.sign_in.auth import Admin
+from watcher.serving.api.waiting import waiting_jobs
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.parts import FEW, ROWS, Before, ListPart
 from watcher.serving.web.rendering import Pages
-from watcher.serving.web.waiting import waiting_jobs
 from watcher.serving.web.words import pretty
 
 router = APIRouter(include_in_schema=False)

@@ -10,17 +10,18 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import ValidationError
 
 from store.catalog import assets
-from store.runs import consumption, jobs, runs
+from store.runs import consumption, jobs, kept_events, runs
 from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
+from watcher.serving.api.routes.job_queues import QueueDecisionBody, decide
 from watcher.serving.api.routes.replays import ReplayBody, ReplayResponse, carry_out
 from watcher.serving.api.shapes.dags import dag_response
 from watcher.serving.api.sign_in.auth import Operator
+from watcher.serving.api.waiting import waiting_jobs
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.parts import FEW, ListPart
 from watcher.serving.web.rendering import Pages, View
-from watcher.serving.web.waiting import waiting_jobs
 
 router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
 
@@ -39,6 +40,8 @@ async def _page(
         around = await assets.around_job(connection, dag_id)
         unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
+        has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
+        kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
@@ -47,6 +50,7 @@ async def _page(
         shown=dag_response(job, unprocessed),
         around=around,
         waiting=waiting,
+        kept=kept,
         runs=part,
         replay=replay,
         fields=fields or {},
@@ -70,6 +74,18 @@ async def start(request: Request, context: Context, actor: Operator, dag_id: str
     """Start a run by hand, with a `conf` if one is given."""
     run_id = await api.trigger(context, actor, dag_id, api.RunRequest(conf=_conf(form.text("conf", ""))))
     return go_to(request, "runs", dag_id, run_id)
+
+
+@router.post("/queue")
+async def decide_on_queue(request: Request, context: Context, actor: Operator, dag_id: str, form: Form) -> Response:
+    """Run or drop the queued events that the schedule does not wait for, if there are as many as the page showed."""
+    action, count = form.text("action"), form.number("expected_count")
+    if action not in {"run", "drop"}:
+        raise HTTPException(422, f"action is neither run nor drop: {action[:40]!r}")
+    await decide(
+        context, actor, dag_id, QueueDecisionBody(action="run" if action == "run" else "drop", expected_count=count)
+    )
+    return go_to(request, "jobs", dag_id)
 
 
 @router.get("/replay")

@@ -1,0 +1,104 @@
+"""The commands `watcher jobs …`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import typer
+
+from watcher.cli.api_client import ApiClient, part_of_path
+from watcher.cli.commands import command, group
+from watcher.cli.failures import CommandFailed, ExitCode
+from watcher.cli.output import Show
+from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
+
+jobs = group("jobs", "The jobs, what they run on and what they wait for.")
+Job = Annotated[str, typer.Argument(help="The job (its dag_id).")]
+COLUMNS: Columns = {
+    **ids(job="dag_id"),
+    "state": Column(lambda job: "paused" if job["is_paused"] else "active"),
+    **texts(**{"runs on": "timetable_summary"}),
+    **moments(**{"next tick": "next_dagrun_run_after"}),
+    **fields(**{"in failed runs": "unprocessed"}),
+}
+QUEUES: Columns = {
+    **ids(asset="asset"),
+    **fields(queued="queued"),
+    **moments(since="oldest"),
+    "scheduled": Column(lambda queue: "yes" if queue["is_scheduled"] else "no longer"),
+}
+
+
+@command(jobs, "list")
+async def list_jobs(api: ApiClient, show: Show) -> None:
+    """List the configured jobs."""
+    rows = await api.all("/api/v2/dags", "dags")
+    show(rows, lambda: table(rows, COLUMNS))
+
+
+@command(jobs, "show")
+async def show_job(api: ApiClient, show: Show, job: Job) -> None:
+    """Show one job: its schedule, its state, and what it waits for."""
+    details = await api.get(f"{_path(job)}/details")
+    queue = await api.get(f"{_path(job)}/queue")
+    show({**details, "queue": queue}, lambda: properties(_described(details, queue)))
+
+
+def _described(details: Mapping[str, Any], queue: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {
+        "job": details["dag_id"],
+        "state": "paused" if details["is_paused"] else "active",
+        "application": details["fileloc"],
+        "runs on": details["timetable_summary"] or "manual start only",
+        "next tick": details["next_dagrun_run_after"],
+        "active runs": f"{details['active_runs_count']} of at most {details['max_active_runs']}",
+        "events in failed runs": details["unprocessed"],
+        "now": queue["reason"],
+    }
+
+
+@command(jobs, "pause")
+async def pause_job(api: ApiClient, show: Show, job: Job) -> None:
+    """Pause a job. Its events are queued and its runs wait until `resume`."""
+    await _set_paused(api, show, job, paused=True)
+
+
+@command(jobs, "resume")
+async def resume_job(api: ApiClient, show: Show, job: Job) -> None:
+    """Resume a paused job. What was queued meanwhile is scheduled at once."""
+    await _set_paused(api, show, job, paused=False)
+
+
+async def _set_paused(api: ApiClient, show: Show, job: str, *, paused: bool) -> None:
+    changed = (await api.send("PATCH", _path(job), body={"is_paused": paused})).json()
+    show(changed, lambda: f"{job} is paused" if paused else f"{job} goes on")
+
+
+@command(jobs, "queue")
+async def show_queue(
+    api: ApiClient,
+    show: Show,
+    job: Job,
+    run: Annotated[bool, typer.Option("--run", help="Make runs of what the schedule no longer waits for.")] = False,
+    drop: Annotated[bool, typer.Option("--drop", help="Discard what the schedule no longer waits for.")] = False,
+) -> None:
+    """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it."""
+    if run and drop:
+        raise CommandFailed("--run and --drop exclude each other; give one of them", ExitCode.USAGE)
+    queue = await api.get(f"{_path(job)}/queue")
+    if not (run or drop):
+        show(queue, lambda: table(queue["assets"], QUEUES) if queue["assets"] else "the job waits for no asset")
+        show.done(f"{job}: {queue['reason']}")
+        if queue["kept"]:
+            show.done(
+                f"events that the schedule does not wait for: {queue['kept']:,}; --run runs them, --drop drops them"
+            )
+        return
+    body = {"action": "run" if run else "drop", "expected_count": queue["kept"]}
+    answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
+    show(answer, lambda: f"{job}: {answer['events']:,} events {'go into runs' if run else 'are dropped'}")
+
+
+def _path(job: str) -> str:
+    return f"/api/v2/dags/{part_of_path(job)}"

@@ -1,0 +1,61 @@
+"""Runs made of queued events: how the scheduler stores those that it planned, and those that a person asks for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Protocol
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.partition_keys import group_of
+from store.runs import kept_events, runs
+from store.runs.kept_events import KeptQueue
+from store.runs.runs import TriggeredRun
+from watcher.scheduling.planning import PlannedRun, most_at_once, runs_of, with_keys
+
+
+class LockedQueue(Protocol):
+    """The queue of a job, read under the job's lock; `now` is the database's clock."""
+
+    @property
+    def dag_id(self) -> str: ...
+    @property
+    def task_id(self) -> str: ...
+    @property
+    def now(self) -> datetime: ...
+
+
+def triggered(queue: LockedQueue, number: int, planned: PlannedRun) -> TriggeredRun:
+    """Return the run to store: the one with this number of those that are made of the queue now."""
+    stamp = queue.now.astimezone(UTC).isoformat(timespec="microseconds")
+    return TriggeredRun(
+        dag_id=queue.dag_id,
+        task_id=queue.task_id,
+        run_id=f"asset_triggered__{stamp}_{number}" if planned.tick is None else run_id_of_tick(planned.tick),
+        event_ids=planned.event_ids,
+        completed_by=planned.completed_by,
+        tick=planned.tick,
+        partition_key=planned.partition_key,
+    )
+
+
+def run_id_of_tick(tick: datetime) -> str:
+    return f"scheduled__{tick.astimezone(UTC).isoformat()}"
+
+
+async def run_kept(connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
+    """Make runs of the first kept events up to the event `to`, as many as fit a transaction; return how many events they take.
+
+    With `per_partition`, each has a run of its own.
+    """
+    batching = queue.definition.batch
+    own = replace(batching, max_events=1) if batching.is_partitioned else batching
+    events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(own), to=to)
+    keys = {
+        event.event_id: group_of(event.key, event.parts, batching.by) if batching.is_partitioned else event.key
+        for event in events
+    }
+    planned = with_keys(runs_of(list(keys), None, own), keys)
+    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(planned)])
+    return len(events)

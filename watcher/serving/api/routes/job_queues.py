@@ -1,0 +1,139 @@
+"""`/api/v2/dags/{dag_id}/queue`: what a job's queue holds and waits for, and what people decide about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+from fastapi import APIRouter
+
+from store.errors import Conflict
+from store.processes import audit
+from store.runs import jobs, kept_events
+from watcher.host.loops import Hint
+from watcher.scheduling.triggering import run_kept
+from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.decisions import check_count
+from watcher.serving.api.document.refusals import MAY_CONFLICT
+from watcher.serving.api.parameters import Body, Count, example
+from watcher.serving.api.shapes.base import Shape
+from watcher.serving.api.sign_in.auth import Actor, Operator, Viewer
+from watcher.serving.api.waiting import waiting_jobs
+from watcher.serving.api.writes import new_write_id
+
+router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
+
+
+class QueuedAssetResponse(Shape):
+    """What a job's queue holds of an asset. More than 1,000 events are counted as 1,001.
+
+    Events that satisfy different references are apart: `where` has what the schedule asks of these. `is_scheduled` false: an
+    earlier schedule waited for them, and the present one does not.
+    """
+
+    asset_id: int
+    asset: str
+    queued: int
+    oldest: datetime | None
+    is_scheduled: bool
+    where: Sequence[str]
+
+
+class WaitingPartitionResponse(Shape):
+    """A partition with queued events. `lacks` names what it waits for; null: nothing but its turn."""
+
+    partition_key: str | None
+    events: int
+    oldest: datetime
+    lacks: str | None
+
+
+class JobQueueResponse(Shape):
+    """A job's queue. `reason` says what it waits for; `kept` counts the queued events that its schedule does not wait for.
+
+    `partitions` has what is queued by partition, the oldest first, if the job takes each partition by itself.
+    """
+
+    dag_id: str
+    schedule: str | None
+    reason: str
+    oldest: datetime | None
+    kept: int
+    assets: Sequence[QueuedAssetResponse]
+    partitions: Sequence[WaitingPartitionResponse]
+
+
+class QueueDecisionBody(Body):
+    """What becomes of the queued events that the job's schedule does not wait for. Another number than `expected_count` is 409."""
+
+    model_config = example(action="run", expected_count=3)
+
+    action: Literal["run", "drop"]
+    expected_count: Count | None = None
+
+
+class QueueDecisionResponse(Shape):
+    """How many events were made into runs, or taken off the queue."""
+
+    dag_id: str
+    action: str
+    events: int
+
+
+@router.get("/{dag_id}/queue")
+async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueResponse:
+    """Return what the queue of a job holds and what it waits for."""
+    async with context.database.reading() as connection:
+        (waiting,) = await waiting_jobs(connection, [await jobs.get(connection, dag_id)])
+        kept = await kept_events.count(connection, dag_id)
+    return JobQueueResponse(
+        dag_id=dag_id,
+        schedule=waiting.schedule,
+        reason=waiting.reason,
+        oldest=waiting.oldest,
+        kept=kept,
+        assets=[
+            QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
+            for queue in waiting.queues
+        ],
+        partitions=[WaitingPartitionResponse.of(each, lacks=each.lacks or None) for each in waiting.partitions],
+    )
+
+
+@router.post("/{dag_id}/queue", responses=MAY_CONFLICT)
+async def decide_on_queue(
+    context: Context, actor: Operator, dag_id: str, body: QueueDecisionBody
+) -> QueueDecisionResponse:
+    """Run or drop the queued events that the job's schedule does not wait for, as after a change of the schedule.
+
+    Events that the schedule waits for are left alone. 409 means that there are none, another count than `expected_count`,
+    or a replay that goes on.
+    """
+    return await decide(context, actor, dag_id, body)
+
+
+async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDecisionBody) -> QueueDecisionResponse:
+    """Run or drop the kept events of a job's queue. Raises `NotFound`, `Conflict`."""
+    async with context.database.transaction() as connection:
+        queue = await kept_events.lock(connection, dag_id)
+        if not queue.events:
+            raise Conflict(
+                f"the schedule of {dag_id} waits for everything in its queue, so there is nothing to {body.action}"
+            )
+        check_count(queue.events, body.expected_count, "events")
+        if body.action == "drop":
+            done = await kept_events.take_off(connection, dag_id, actor=actor.name)
+        else:
+            done = await run_kept(connection, queue, to=queue.newest)
+        detail = {"events": queue.events}
+        await audit.record(connection, actor.name, f"job.queue.{body.action}", dag_id, detail, new_write_id())
+    while done < queue.events:  # the number and newest event are those of the count, whatever has come since
+        async with context.database.transaction() as connection:
+            locked = await kept_events.lock(connection, dag_id)
+            more = await run_kept(connection, locked, to=queue.newest)
+        if not more:
+            break
+        done += more
+    context.hint(Hint(what="tries"))
+    return QueueDecisionResponse(dag_id=dag_id, action=body.action, events=done)
