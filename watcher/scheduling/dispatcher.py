@@ -114,8 +114,11 @@ class Dispatcher:
 
     @staticmethod
     async def _keep_at_work(submitter: Submitter) -> None:
-        async with keep_going("submitter.failed"):
-            await submitter.run()
+        while True:
+            async with keep_going("submitter.failed"):
+                await submitter.run()
+                return
+            await anyio.sleep(CHECK_EVERY.total_seconds())
 
     async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
         """Let each submitter keep warm drivers, a new one after a reload too.

@@ -17,6 +17,7 @@ from tests.unit.submit.plain import make_submission
 from watcher.configuration.cluster_check import check_cluster
 from watcher.errors import StartRefused
 from watcher.submit.kubernetes.options import KubernetesOptions
+from watcher.submit.kubernetes.submitter import ClusterUnknown
 
 SETTINGS = KubernetesSettings(context="test", namespace="spark")
 
@@ -44,6 +45,16 @@ async def test_drivers_are_not_left_behind_in_another_place(database: Database, 
         async with database.transaction() as connection:
             await connection.execute(update(task_try).values(ended_at=database_now()))
         await check(database, tmp_path, one, replace_namespace("other"))
+
+
+async def test_a_kubeconfig_that_is_gone_says_nothing_of_a_try(tmp_path: Path) -> None:
+    """A `SubmitError` would end the try, and its driver may run."""
+    submission = make_submission("1", tmp_path / "job.py")
+    pods = kubernetes_pods(tmp_path, {"KUBECONFIG": str(tmp_path / "none"), NAMESPACE: "spark"})
+    with pytest.raises(ClusterUnknown):
+        await pods.attach(submission.key, submission.tag, None)
+    with pytest.raises(ClusterUnknown):
+        await pods.poll({"pod": "aw-1", "uid": "u", "tag": submission.tag})
 
 
 def replace_namespace(name: str) -> KubernetesSettings:

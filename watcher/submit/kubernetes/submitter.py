@@ -52,6 +52,10 @@ _CHUNK: Final = 64 * 1024
 _NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
 
 
+class ClusterUnknown(Exception):
+    """The cluster cannot be asked now. It says nothing of a try, whose driver may run."""
+
+
 class KubernetesPods(Submitter):
     """A try is a pod and its Secret. What is known of it is in the cluster; a handle names its pod."""
 
@@ -141,7 +145,7 @@ class KubernetesPods(Submitter):
             in_pod(with_properties(application, "spark"), _pod_of(application), files)
             await run_sync(_contents, files.by_name, self.workspace)
             return await access_findings((await self._tries()).api)
-        except SubmitError as error:
+        except (SubmitError, ClusterUnknown) as error:
             problem, _, remedy = str(error).partition(": ")
             return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]
 
@@ -154,8 +158,11 @@ class KubernetesPods(Submitter):
     async def _open(self) -> PodTries:
         settings = self.workspace.kubernetes
         if settings is None:
-            raise NoCluster("there is no settings.kubernetes, which names cluster and namespace: add it")
-        client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
+            raise ClusterUnknown("there is no settings.kubernetes, which names cluster and namespace: add it")
+        try:
+            client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
+        except NoCluster as error:
+            raise ClusterUnknown(str(error)) from error
         records = self.workspace.tries or _Unknown()
         return PodTries(
             api=PodApi(client, settings.namespace),
