@@ -56,6 +56,7 @@ RESOURCES: Final = (
     reload.router,
     stream.router,
     tokens.router,
+    tokens.links,
     execution_tokens.router,
     system.router,
     system.probes,
