@@ -35,10 +35,11 @@ from watcher.host.containment import is_cancelled, sentence
 from watcher.host.health import WatcherReport
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
-from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored, what_changed
+from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored
 from watcher.triggerer.failures import WatcherFailures
 from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.rejected_items import RejectedItems
+from watcher.triggerer.source_change import what_changed
 from watcher.triggerer.states import States
 from watcher.triggerer.status import WatcherStatus
 
@@ -212,12 +213,11 @@ class Supervisor:
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
         """Check the source and return its identity, which is the position's. Raises `SourceChanged` if it is another."""
-        findings = await trigger.check()
-        self._status.note(findings)
+        self._status.note(findings := await trigger.check())
         refuse_errors(findings)
         identity = await identity_of(trigger, loaded)
-        if loaded.source_identity is not None and loaded.source_identity != identity:
-            raise SourceChanged(what_changed(self.hosted.name, loaded.source_identity, identity))
+        if (change := await what_changed(trigger, loaded, identity)) is not None:
+            raise SourceChanged(change)
         return identity
 
     async def _claim(self) -> LoadedPosition | None:

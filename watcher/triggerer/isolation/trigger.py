@@ -121,6 +121,16 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         answer, _ = await self.client.ask({"do": "recognizes", "identity": stored}, "`recognizes`", within=self._within)
         return answer.get("recognizes") is True
 
+    async def ask_reselects(self, stored: JsonValue) -> bool:
+        """Ask the child for `reselects`."""
+        answer, _ = await self.client.ask({"do": "reselects", "identity": stored}, "`reselects`", within=self._within)
+        return answer.get("reselects") is True
+
+    async def decisions(self, position: StoredPosition) -> str:
+        contents = stored_contents({"do": "decisions"}, position)
+        answer, _ = await self.client.ask_in_parts(contents, "`decisions`", within=self._within)
+        return str(answer.get("decisions", ""))
+
     async def keep(self, position: StoredPosition) -> None:
         """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.
 
