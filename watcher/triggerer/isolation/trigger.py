@@ -72,7 +72,6 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
     def __init__(self, child: Child, children: Children, context: TriggerContext) -> None:
         super().__init__(BaseOptions(), child, context)
         self._within = children.settings.answer_within
-        self._batch_within = children.settings.batch_within
         self._identity: JsonValue = None
         self._retold: bool | None = None
         """What the child's trigger said of the last batch; None if it said nothing."""
@@ -151,7 +150,7 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
 
     async def _batches(self, what: str, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         await self.client.ask_in_parts(stored_contents({"do": what}, position), f"`{what}`", within=self._within)
-        within: float | None = self._batch_within
+        within: float | None = self._within
         while True:
             answer, parts = await self.client.ask({"do": "next"}, "the first batch", within=within)
             if "end" in answer:
