@@ -97,7 +97,9 @@ async def _reload(api: ApiClient, show: Show) -> None:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
-        lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
+        lines["kept"] = (
+            f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run, or by `watcher jobs queue`"
+        )
     lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
     changed = {section: line for section, line in lines.items() if line}
     show(content, lambda: properties({"result": content["result"], **changed}))
