@@ -264,7 +264,6 @@ async def test_axe_finds_no_fault_on_any_page(
         "/watchers/customers_rows",
         "/watchers",
         "/jobs",
-        "/jobs?state=active",
         "/jobs/reconcile",
         "/runs",
         "/runs?state=success",
