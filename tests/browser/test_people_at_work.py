@@ -265,12 +265,16 @@ async def test_axe_finds_no_fault_on_any_page(
         "/watchers",
         "/jobs",
         "/jobs/reconcile",
+        "/timeline",
+        "/timeline?zoom=week",
+        "/runs?job=load_orders",
         "/runs",
         "/runs?state=success",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
         "/audit",
         "/search?q=orders",
         "/graph",
+        "/graph?fold=true&text=orders",
         "/nothing",
     ):
         await page.goto(path)
