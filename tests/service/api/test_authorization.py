@@ -42,6 +42,7 @@ NAMES: Final = {
     "task_id": "load",
     "try_number": "1",
     "name": "landing_files",
+    "operation_id": "none",
     "asset_alias_id": "1",
     "map_index": "-1",
     "version_number": "1",
