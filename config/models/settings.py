@@ -31,6 +31,8 @@ def _check_database(url: SecretStr) -> SecretStr:
         raise ValueError(
             f"has no port from 1 to {_HIGHEST_PORT} after its host; write `@` in a user or password as `%40`, `:` as `%3A`"
         )
+    if urlsplit(url.get_secret_value()).netloc.count("@") > 1:
+        raise ValueError("has an `@` in its user or password; write it as `%40`, and `%` as `%25`")
     return url
 
 
