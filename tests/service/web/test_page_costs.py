@@ -30,7 +30,7 @@ COSTS = {
     "/audit": 1,
     "/search?q=o": 7,
     "/graph": 2,
-    "/timeline": 4,
+    "/timeline": 5,
 }
 
 
