@@ -130,6 +130,29 @@ class TryKey(TryRef):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Completeness:
+    """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
+
+    Or, with `items`, so many different files or rows have come.
+    """
+
+    part: str = ""
+    values: tuple[str, ...] = ()
+    at_least: int | None = None
+    items: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """How many of the values are needed."""
+        return len(self.values) if self.at_least is None else self.at_least
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Completeness:
+        """Return what is stored as this JSON object."""
+        return cls(**{**stored, "values": tuple(stored.get("values", ()))})
+
+
+@dataclass(frozen=True, kw_only=True)
 class Batching:
     """How queued events become runs; see `batch` in the configuration."""
 
@@ -139,6 +162,8 @@ class Batching:
     max_events: int = 1000
     by: tuple[str, ...] | None = None
     """The parts of partition keys by which `per_partition` groups events; None: all."""
+    complete: Completeness | None = None
+    """What a partition waits for; None: for its condition alone."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -153,13 +178,14 @@ class Batching:
     def of(cls, stored: Mapping[str, Any]) -> Batching:
         """Return the batching that is stored as this JSON object; durations are seconds."""
         debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
-        by = stored.get("by")
+        by, complete = stored.get("by"), stored.get("complete")
         return cls(
             mode=stored.get("mode", "coalesce"),
             debounce=timedelta(0) if debounce is None else debounce,
             max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
             max_events=stored.get("max_events", 1000),
             by=None if by is None else tuple(by),
+            complete=None if complete is None else Completeness.of(complete),
         )
 
 
