@@ -13,7 +13,7 @@ from store.database.schema import database_now, job, run, task_instance, task_tr
 from store.errors import Conflict, no_run
 from store.runs import tries
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, IS_THERE, QUEUED, RunRow, move_run, this_run
+from store.runs.runs import DELETED, IS_THERE, OVER, QUEUED, RunRow, move_run, this_run
 
 
 async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
@@ -24,6 +24,21 @@ async def clear(connection: AsyncConnection, dag_id: str, run_id: str) -> None:
     if not is_configured:
         raise Conflict(f"the job {dag_id!r} is not configured any more; configure it again and clear the run then")
     await requeue(connection, tasks, this_run(dag_id, run_id))
+
+
+async def clear_over(connection: AsyncConnection, ids: Sequence[int]) -> int:
+    """Clear those of these runs that are over; return how many. A run that somebody else cleared or deleted is left alone.
+
+    The locks are taken in the order of all transactions.
+    """
+    t = task_instance.c
+    of_run = (run.c.dag_id == t.dag_id) & (run.c.run_id == t.run_id)
+    locked = select(t.id, run.c.id.label("run")).join(run, of_run).where(run.c.id.in_(ids)).order_by(t.id)
+    tasks = (await connection.execute(locked.with_for_update(key_share=True, of=task_instance))).all()
+    over = select(run.c.id).where(run.c.id.in_(ids), run.c.state.in_(OVER)).order_by(run.c.id)
+    runs = set((await connection.execute(over.with_for_update(key_share=True))).scalars())
+    await requeue(connection, [task.id for task in tasks if task.run in runs], run.c.id.in_(runs))
+    return len(runs)
 
 
 async def requeue(connection: AsyncConnection, tasks: Sequence[str], which: ColumnElement[bool]) -> None:

@@ -45,17 +45,15 @@ from store.database.schema import (
     replay,
     run,
     run_asset_event,
-    task_instance,
 )
 from store.errors import Conflict, NotFound
 from store.runs import decisions
 from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED
+from store.runs.runs import DELETED, OVER
 
 EVENTS_AT_ONCE: Final = 10_000
 RUNS_AT_ONCE: Final = 1_000
 """The most events that are queued, and runs that are cleared, in one transaction."""
-OVER: Final = ("success", "failed")
 
 _e, _q, _r, _d, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, dropped_event.c, replay.c, job.c
 _RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
@@ -208,24 +206,10 @@ async def _queue(connection: AsyncConnection, which: ReplayRange, after: int, la
 
 
 async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:
-    """Clear the next runs that are over; return the runs that were looked at, and how many were cleared.
-
-    The locks are taken in the order of all transactions. A run that somebody else cleared or deleted is left alone.
-    """
-    some = select(run.c.id, run.c.run_id).where(_cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
-    rows = (await connection.execute(some)).all()
-    if not rows:
-        return [], 0
-    t = task_instance.c
-    of_runs = and_(t.dag_id == which.dag_id, t.run_id.in_([row.run_id for row in rows]))
-    locked = select(t.id, t.run_id).where(of_runs).order_by(t.id).with_for_update(key_share=True)
-    tasks = (await connection.execute(locked)).all()
-    ids = [row.id for row in rows]
-    over = select(run.c.id, run.c.run_id).where(run.c.id.in_(ids), run.c.state.in_(OVER)).order_by(run.c.id)
-    runs = {row.run_id: row.id for row in await connection.execute(over.with_for_update(key_share=True))}
-    mine = [task.id for task in tasks if task.run_id in runs]
-    await decisions.requeue(connection, mine, run.c.id.in_(list(runs.values())))
-    return ids, len(runs)
+    """Clear the next runs that are over; return the runs that were looked at, and how many were cleared."""
+    some = select(run.c.id).where(_cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
+    ids = (await connection.execute(some)).scalars().all()
+    return ids, await decisions.clear_over(connection, ids) if ids else 0
 
 
 async def _check(connection: AsyncConnection, which: ReplayRange) -> None:

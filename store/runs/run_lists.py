@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
@@ -12,8 +12,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
 from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, within
-from store.database.schema import asset, asset_event, run, run_asset_event, seconds_between
-from store.runs.runs import IS_THERE, RunRow
+from store.database.schema import asset, asset_event, job, run, run_asset_event, seconds_between
+from store.runs.runs import IS_THERE, OVER, RunRow
 
 _r = run.c
 UPDATED_AT: Final = func.coalesce(_r.end_date, _r.start_date, _r.queued_at, type_=_r.queued_at.type)
@@ -100,6 +100,12 @@ def _consumed(asset_text: str | None) -> ColumnElement[bool]:
 async def count(connection: AsyncConnection, which: RunFilter) -> int:
     """Return how many runs match."""
     return (await connection.execute(select(func.count()).select_from(run).where(which.condition))).scalar_one()
+
+
+async def clearable(connection: AsyncConnection, which: RunFilter, *, limit: int) -> Sequence[int]:
+    """Return the ids of the matching runs that are over and whose job is configured, the oldest first."""
+    query = select(_r.id).join(job, job.c.dag_id == _r.dag_id).where(which.condition, _r.state.in_(OVER), job.c.active)
+    return (await connection.execute(query.order_by(_r.id).limit(limit))).scalars().all()
 
 
 async def listed(connection: AsyncConnection, which: RunFilter, window: PageRequest) -> CursorPage[RunRow]:

@@ -30,6 +30,7 @@ _e, _r = asset_event.c, run.c
 DELETED: Final = "deleted"
 """The state of a run that a person deleted: its row stays, so that neither its id nor its events are given again."""
 IS_THERE: Final = _r.state != DELETED
+OVER: Final = ("success", "failed")
 
 
 def this_run(dag_id: str | ColumnElement[str], run_id: str | ColumnElement[str]) -> ColumnElement[bool]:

@@ -43,13 +43,15 @@ from triggers.postgres.window import (
 class Drain:
     """The rows that wait, in the order in which they are reported; many rows are reported in parts.
 
-    `is_cut` says that more rows wait than were listed. Everything committed before `until` is among them.
+    `is_cut` says that more rows wait than were listed. Everything committed before `until` is among them. Versions of transactions
+    below `handled` were handled before; 0 if that is unknown.
     """
 
     rows: Sequence[WaitingRow]
     snapshot: TransactionSnapshot
     until: str
     is_cut: bool
+    handled: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +154,7 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         self._take(drain, handled.count)
         if handled.count or progress.is_worth_a_write() or progress.needs_silent_write():
             await self.table.refuse_altered()
-        self._waiting.keep(drain.rows[: handled.count], handled, drain.snapshot.xmin)
+        self._waiting.keep(drain.rows[: handled.count], handled, drain.snapshot.xmin, drain.handled)
         left_out = {row["key"] for row in handled.rows if not row["keep"]}
         progress.memory = replace(progress.memory, left_out=progress.memory.left_out + len(left_out))
         batch = self._batch(handled, before, caught_up=progress.memory.window.part is None)
@@ -234,7 +236,13 @@ class RowsByUpdateReader(Reader[VersionMemory]):
         reason = await self._long_transactions.reason(memory.window, living, self._living.earliest, snapshot)
         await self.progress.alarm.judge(reason, memory)
         waiting = [WaitingRow.of(row, snapshot.widen(row["xid"]) if row["xid"] else BEFORE_THE_FIRST) for row in rows]
-        return Drain(rows=waiting, snapshot=snapshot, until=living.at, is_cut=len(waiting) >= MOST_PLACES)
+        return Drain(
+            rows=waiting,
+            snapshot=snapshot,
+            until=living.at,
+            is_cut=len(waiting) >= MOST_PLACES,
+            handled=window.below,
+        )
 
     async def _read(
         self, statement: str, *arguments: object, living: LockSet

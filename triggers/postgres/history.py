@@ -11,7 +11,7 @@ another row under the same key, proves that something was taken back.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -53,7 +53,8 @@ class Judgement:
     """What an examination came to. `fates` are those of the keys' newest records.
 
     `reached` is the highest id, or the highest transaction, that is certain to be in the new history. `until` says until
-    when everything is proven. `gave_up`: ids were given up since the proven batches.
+    when everything is proven. `gave_up`: ids were given up since the proven batches. `held` are the keys of rows that stand at
+    the version that was reported last, so readers have it, although newer ones were read.
     """
 
     decision: Decision
@@ -61,6 +62,7 @@ class Judgement:
     reached: int = 0
     until: str = ""
     gave_up: bool = False
+    held: Collection[Key] = ()
     unclear: Sequence[int] = ()
     """Mode `id`: ids of rows of which nothing tells whether they were reported."""
 
@@ -98,7 +100,9 @@ def judge(
     if fork is not None and _is_below(chunks[-1], fork):
         return Judgement(decision=Decision.SAME, fates=records.fates, until=chunks[-1].after.until)
     judgement = _healed(chunks, records, fork)
-    unclear = [] if witness.kind is WitnessKind.UPDATE else _unclear(judgement)
+    if witness.kind is WitnessKind.UPDATE:
+        return replace(judgement, held=_held(chunks, present, witness))
+    unclear = _unclear(judgement)
     return replace(judgement, decision=Decision.BLOCKED, unclear=unclear) if unclear else judgement
 
 
@@ -170,7 +174,7 @@ class _Records:
         xids, marks = [0], list[int]()
         for place in reversed(range(len(chunks))):
             chunk, by_hand = chunks[place], frozenset(chunks[place].ahead)
-            for number, key in enumerate(chunk.keys):
+            for number, key in reversed([*enumerate(chunk.keys)]):
                 row = present.get(key)
                 fate = _fate(chunk, number, row, witness)
                 if fate is RowFate.AS_TOLD:
@@ -181,7 +185,12 @@ class _Records:
                     fates[key] = RowFate.OLDER  # an earlier record of the same key is what stands there
                 if row is not None and key not in by_hand and fate is RowFate.AS_TOLD:
                     marks.append(row.xid if isinstance(key, str) else key)
-        return cls(fates=fates, newest=newest, newest_xid=max(xids), highest=max(marks, default=None))
+        return cls(
+            fates=dict(reversed(fates.items())),
+            newest=newest,
+            newest_xid=max(xids),
+            highest=max(marks, default=None),
+        )
 
 
 def _fate(chunk: Chunk, number: int, row: PresentRow | None, witness: Witness) -> RowFate:
@@ -212,6 +221,26 @@ def _healed(chunks: Sequence[Chunk], records: _Records, fork: int | None) -> Jud
         until="" if proven is None else proven.until,
         gave_up=any(chunk.gave_up for chunk in chunks[first_open:]),
     )
+
+
+def _held(chunks: Sequence[Chunk], present: Mapping[Key, PresentRow], witness: Witness) -> Collection[Key]:
+    """Return the keys of rows that stand at the version that was reported last.
+
+    Where no kept version was reported, that is so if the row's transaction was handled before all that are kept.
+    """
+    reported: dict[Key, RowFate] = {}
+    handled: dict[Key, int] = {}
+    for chunk in reversed(chunks):
+        unreported = frozenset(chunk.unreported)
+        for number, key in reversed([*enumerate(chunk.keys)]):
+            handled[key] = chunk.handled
+            if number not in unreported and key not in reported:
+                reported[key] = _fate(chunk, number, present.get(key), witness)
+    return {
+        key
+        for key, row in present.items()
+        if (reported[key] is RowFate.AS_TOLD if key in reported else row.xid < handled.get(key, 0))
+    }
 
 
 def _newest_proven(chunks: Sequence[Chunk], newest_xid: int, fork: int | None) -> tuple[Milestone | None, int]:

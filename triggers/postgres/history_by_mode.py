@@ -121,10 +121,12 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
         again = [
             str(key)
             for key in judgement.keys(RowFate.OLDER, RowFate.CHANGED, RowFate.REISSUED)
-            if window.accounts_for(present[key].xid, nowhere)
+            if key not in judgement.held and window.accounts_for(present[key].xid, nowhere)
         ]
         until = min(memory.until, judgement.until or window.floor)
-        self._progress.memory = replace(memory, window=window, until=until, again=(*memory.again, *again))
+        self._progress.memory = replace(
+            memory, window=window, until=until, again=(*dict.fromkeys((*memory.again, *again)),)
+        )
 
     def _restarted(self, judgement: Judgement, now: ServerMarks) -> None:
         """Set the floor back: to the start of the server, or as far as the clocks of two servers may differ."""

@@ -27,8 +27,10 @@ class KeptHistory:
         "_ahead",
         "_begun",
         "_gave_up",
+        "_handled",
         "_keys",
         "_marks",
+        "_unreported",
         "_witnesses",
         "_xids",
         "_xmin",
@@ -52,12 +54,13 @@ class KeptHistory:
     def forget(self) -> None:
         """Forget the rows that were not written."""
         self._marks: ServerMarks | None = None
-        self._xmin = 0
+        self._xmin = self._handled = 0
         self._gave_up = False
         self._ahead: list[int] = []
         self._keys: list[Key] = []
         self._xids: list[int] = []
         self._witnesses: list[bytes] = []
+        self._unreported: list[bool] = []
 
     @property
     def marks(self) -> ServerMarks | None:
@@ -77,15 +80,22 @@ class KeptHistory:
         *,
         xmin: int = 0,
         ahead: Sequence[int] = (),
+        unreported: Sequence[bool] | None = None,
+        handled: int = 0,
     ) -> None:
-        """Note rows that were read in a snapshot with this xmin."""
+        """Note rows that were read in a snapshot with this xmin. `unreported` says of each whether no event names it.
+
+        Versions of transactions below `handled` were handled before these rows were listed.
+        """
         self._xmin = min(self._xmin, xmin) if self._keys else xmin
+        self._handled = min(self._handled, handled) if self._keys else handled
         self._keys += keys
         self._xids += xids
         self._witnesses += witnesses
         self._ahead += ahead
+        self._unreported += unreported or [False] * len(keys)
         if len(self._keys) > MOST_ROWS:  # a minute of rows that `where` skips
-            for rows in (self._keys, self._xids, self._witnesses):
+            for rows in (self._keys, self._xids, self._witnesses, self._unreported):
                 del rows[:-MOST_ROWS]
 
     def begin(self, chunk: Chunk) -> None:
@@ -112,6 +122,8 @@ class KeptHistory:
             gave_up=self._gave_up,
             witness=witness.sql,
             ahead=self._ahead,
+            unreported=[number for number, is_unreported in enumerate(self._unreported) if is_unreported],
+            handled=self._handled,
             keys=self._keys,
             xids=self._xids,
             witnesses=self._witnesses,

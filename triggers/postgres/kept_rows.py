@@ -111,6 +111,8 @@ class Chunk:
 
     `xmin` is the xmin of the snapshot in which the rows were read, 0 if it is unknown. `gave_up` says whether ids that were
     missing were given up since the chunk before. `ahead` are the ids given by hand. `at` is when it was made, by `time.time`.
+    `unreported` are the numbers of rows that no event names, because `where` skips them or a newer version had replaced them. Under
+    their keys, versions of transactions below `handled` were handled before; 0 if that is unknown.
     """
 
     marks: ServerMarks
@@ -121,6 +123,8 @@ class Chunk:
     gave_up: bool = False
     witness: str = ""
     ahead: Sequence[int] = ()
+    unreported: Sequence[int] = ()
+    handled: int = 0
     keys: Sequence[Key] = ()
     xids: Sequence[int] = ()
     witnesses: Sequence[bytes] = ()
@@ -141,6 +145,8 @@ class Chunk:
             "gave_up": self.gave_up,
             "witness": self.witness,
             "ahead": list(self.ahead),
+            "unreported": list(self.unreported),
+            "handled": self.handled,
             "keys": len(keys) if ids else list(keys),
         }
         text = json.dumps(header, separators=(",", ":")).encode()
@@ -176,6 +182,8 @@ class Chunk:
             gave_up=header["gave_up"],
             witness=header["witness"],
             ahead=header["ahead"],
+            unreported=header.get("unreported", ()),
+            handled=header.get("handled", 0),
             keys=keys,
             xids=xids,
             witnesses=[data[at : at + WITNESS_BYTES] for at in range(place, len(data), WITNESS_BYTES)],

@@ -106,17 +106,23 @@ class WaitingReader:
             return HandledRows(count=len(some), rows=[{**row.named, "keep": True} for row in some])
         return await (self._read_reporting(some) if reports else self._read_stopping(some))
 
-    def keep(self, rows: Sequence[WaitingRow], handled: HandledRows, xmin: int) -> None:
+    def keep(self, rows: Sequence[WaitingRow], handled: HandledRows, xmin: int, before: int = 0) -> None:
         """Keep what recognizes rows that are handled now, read in a snapshot with this xmin.
 
+        Versions of transactions below `before` were handled before these rows were listed.
         A row that has moved on meanwhile will not be recognized: its newer version comes next.
         """
-        there = {row["key"] for row in handled.rows} | {json.dumps(item.key) for item in handled.rejected}
+        keys = {json.dumps(item.key) for item in handled.rejected}
+        rejected = {row.key for row in rows if keys and json.dumps(row.json_key) in keys}
+        there = rejected | {row["key"] for row in handled.rows}
+        reported = rejected | {row["key"] for row in handled.rows if row["keep"]}
         self._table.history.note_rows(
             [row.key for row in rows],
             [row.written_by if row.key in there else 0 for row in rows],
             [row.witness for row in rows],
             xmin=xmin,
+            unreported=[row.key not in reported for row in rows],
+            handled=before,
         )
 
     async def _read_stopping(self, some: Sequence[WaitingRow]) -> HandledRows:

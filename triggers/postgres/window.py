@@ -133,6 +133,11 @@ class VersionWindow:
         below = self.first if self.xmin is None else self.xmin
         return max(self.handled, default=0) if below is None else max(below - 1, *self.handled, 0)
 
+    @property
+    def below(self) -> int:
+        """The xid below which all versions were handled before the next read; 0 if that is unknown, as between two parts."""
+        return 0 if self.part is not None or self.xmin is None else self.xmin
+
     def healed(self, highest: int) -> VersionWindow:
         """Return the window for a server that has nothing above the xid `highest` of what was handled: it hands those xids out again.
 

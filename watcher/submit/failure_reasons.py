@@ -86,7 +86,7 @@ _NO_JVM: Final = (
 _WRAPPER: Final = re.compile(r"\[FAILED_READ_FILE|\[TASK_WRITE_FAILED|Job aborted due to stage failure|Job aborted\.")
 """Exceptions that only say where something failed. What failed is the innermost cause, a stack trace further down."""
 _EXCEPTION: Final = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?::.*)?$")
-_JAVA: Final = re.compile(r"(?:: |Exception in thread .* |Caused by: )(?P<rest>(?:[\w$]+\.)+[\w$]+(?::.*)?)$")
+_JAVA: Final = re.compile(r'(?:: |Exception in thread ".*?" |Caused by: )(?P<rest>(?:[\w$]+\.)+[\w$]+(?::.*)?)$')
 _FRAME: Final = re.compile(r'  File "(?P<file>[^"]+)", line (?P<line>\d+)')
 _NOT_THE_JOBS: Final = re.compile(r"/site-packages/|/lib/python3|\.zip/|^<")
 _NOISE: Final = re.compile(r"WARNING: |\d{4}-\d\d-\d\dT\S+ (?:WARN|INFO|DEBUG) |\{|\s")

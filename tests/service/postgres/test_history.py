@@ -249,6 +249,40 @@ async def test_a_row_that_went_back_to_an_older_version_is_reported_once_more(mo
             assert "2 rows are reported once more" in history_of(moved)[0].message
 
 
+async def test_a_row_that_went_back_to_the_reported_version_is_not_reported_again(mortal_server: MortalServer) -> None:
+    run(mortal_server.dsn, TABLE)
+    watched = {"mode": "updated_at", "where": "note <> 'skipped'"}
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, **watched) as host:
+            await host.catch_up()
+            insert(mortal_server.dsn, 4)
+            assert await host.catch_up() == [1, 2, 3, 4]
+            standby.lag(mortal_server)
+            run(mortal_server.dsn, "UPDATE orders SET note = 'skipped', updated_at = now() WHERE id < 3")
+            run(mortal_server.dsn, "UPDATE orders SET note = 'later', updated_at = now() WHERE id = 3")
+            assert await host.catch_up() == [3]
+        standby.promote()
+        async with hosted_at(standby.dsn, host, **watched) as moved:
+            await catch_up_again(moved)
+            assert moved.committed.ids[5:] == [3]
+            assert "1 rows are reported once more" in history_of(moved)[0].message
+
+
+async def test_an_ordinary_restart_is_none_although_one_batch_read_two_versions_of_a_row(
+    mortal_server: MortalServer,
+) -> None:
+    run(mortal_server.dsn, TABLE)
+    async with hosted_at(mortal_server.dsn, mode="updated_at", where="note <> 'skipped'") as host:
+        await host.catch_up()
+        insert(mortal_server.dsn, 1, "skipped")
+        assert await host.catch_up() == []
+        run(mortal_server.dsn, "UPDATE orders SET note = 'new', updated_at = now()")
+        assert await host.catch_up() == [1]
+        mortal_server.restart("fast")
+        await catch_up_again(host)
+        assert (host.committed.ids, history_of(host)) == ([1], [])
+
+
 @pytest.mark.parametrize("how", ["fast", "immediate"])
 @pytest.mark.parametrize("mode", ["id", "updated_at"])
 async def test_an_ordinary_restart_leaves_no_finding(mortal_server: MortalServer, mode: str, how: str) -> None:

@@ -24,7 +24,7 @@ COSTS = {
     "/events/1": 3,
     "/watchers/landing_files": 5,
     "/runs": 1,
-    "/runs?state=failed&job=load_orders": 1,
+    "/runs?state=failed&job=load_orders": 2,
     "/runs/load_orders/manual__1": 10,
     "/jobs/load_orders": 7,
     "/audit": 1,

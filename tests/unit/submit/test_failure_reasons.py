@@ -84,6 +84,12 @@ def test_an_empty_log_explains_nothing(text: str) -> None:
         ("Traceback (most recent call last):\r\n  f\r\nKeyError: 'x'\r\n", "KeyError: 'x'", 2),
         ("No space left on device\nTraceback (most recent call last):\n  f\nKeyError: 'x'", "KeyError: 'x'", 3),
         ("a\u2028b\x0c\n{}\nlast", "last", 2),
+        (
+            'Exception in thread "main" org.a.B: cannot find db.example.com\n\tat x.y(Z.java:1)',
+            "B: cannot find db.example.com",
+            0,
+        ),
+        ('Exception in thread "the "odd" one" java.lang.Error', "Error", 0),
         ("x" * 1000, "x" * 400 + " …", 0),
     ],
 )

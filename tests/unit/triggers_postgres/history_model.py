@@ -17,7 +17,7 @@ from tests.unit.triggers_postgres.visibility_model import LedgerPoller, Table, T
 from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
 from triggers.postgres.kept_rows import Chunk, ChunkWindow, Key, Milestone, ServerMarks, Witness, WitnessKind
 from triggers.postgres.ledger import Ledger
-from triggers.postgres.window import BEFORE_ALL_TIME, RowPlace, VersionWindow, earlier
+from triggers.postgres.window import BEFORE_ALL_TIME, RowPlace, TransactionSnapshot, VersionWindow, earlier
 
 BY_TIME = Witness(kind=WitnessKind.TIME, sql="created_at", column="created_at")
 BY_HASH = Witness(kind=WitnessKind.ROW, sql="hash")
@@ -330,12 +330,16 @@ class HistoryServer(Server):
         self._recover()
         self.wal, self.restarts = self.wal.opened(kind), False
         self.boot = int(self.wal.boot)
-        self.clock = clock + self.random.randint(-CLOCKS_DIFFER // 2, CLOCKS_DIFFER)
+        self.clock = clock + self.random.randint(-CLOCKS_DIFFER + 2, CLOCKS_DIFFER // 2)
         self._numbers = numbers
 
 
 class HistoryWindowPoller(WindowPoller):
-    """Polls in mode `updated_at`; each rule that a test may break is a method of its own."""
+    """Polls in mode `updated_at`; each rule that a test may break is a method of its own.
+
+    Versions whose number is divisible by 5 fail the condition. A version that is replaced before it is read is not reported. What
+    was read without an event stays in the memory until there is one.
+    """
 
     server: HistoryServer
     heals = 0
@@ -346,29 +350,46 @@ class HistoryWindowPoller(WindowPoller):
         self.again: list[str] = []
         self.newest: dict[int, int] = {}
         """The version that was reported last of each key."""
-        self.repeated_on_purpose = Counter[int]()
+        self.uncertain = set[int]()
+        """Versions under whose keys no chunk has a reported one, and that were written while older transactions were open.
+
+        They may be reported twice.
+        """
+        self.repeated = set[int]()
+        """Versions that were reported although their keys' last reported versions were the same."""
+        self.noted: list[tuple[Version, bool, bool]] = []
+        """The versions since the last position, whether they were still there, and whether they were reported."""
+        self.xmin: int | None = None
+        """The lowest xmin of the snapshots in which they were read."""
+        self.handled: int | None = None
+        """The lowest xid that was not handled before they were listed."""
         super().__init__(server, start=start)
         self.newest = {row.key: row.number for row in server.versions.values() if row.number in self.already_there}
         rows = self._newest_handled()
-        self.kept.begin(replace(self._chunk(rows), before=None if rows else Milestone(highest=0)))
+        self.noted = [(row, True, True) for row in rows]
+        self.kept.begin(replace(self._chunk(), before=None if rows else Milestone(highest=0)))
 
     def _newest_handled(self) -> list[Version]:
         snapshot, nowhere = self.server.snapshot(), RowPlace(relation=0, block=0, number=0)
         rows = sorted(self.server.versions.values(), key=lambda row: row.updated_at)[-20:]
         return [row for row in rows if self.window.accounts_for(snapshot.widen(row.xid), nowhere)]
 
-    def _chunk(self, rows: list[Version]) -> Chunk:
+    def _chunk(self) -> Chunk:
         newest, snapshot = self.kept.window.newest, self.server.snapshot()
+        noted, self.noted = self.noted, []
+        xmin, self.xmin, handled, self.handled = self.xmin, None, self.handled, None
         return Chunk(
             marks=self.server.wal.marks(snapshot.xmax),
             at=float(len(self.kept.chunks)),
             before=None if newest is None else newest.after,
             after=Milestone(highest=self.window.highest, until=self.until, xmax=snapshot.xmax),
-            xmin=snapshot.xmin,
+            xmin=snapshot.xmin if xmin is None else xmin,
             witness=BY_UPDATE.sql,
-            keys=[str(row.key) for row in rows],
-            xids=[row.xid for row in rows],
-            witnesses=[row.updated_at.to_bytes(8, "big") for row in rows],
+            unreported=self.unreported([number for number, (_, _, is_reported) in enumerate(noted) if not is_reported]),
+            handled=handled or 0,
+            keys=[str(row.key) for row, _, _ in noted],
+            xids=[row.xid if is_there else 0 for row, is_there, _ in noted],
+            witnesses=[row.updated_at.to_bytes(8, "big") for row, _, _ in noted],
         )
 
     def poll(self) -> int:
@@ -378,26 +399,46 @@ class HistoryWindowPoller(WindowPoller):
             self.examine(marks)
         if self.again:
             rows = [self.server.versions[int(key)] for key in self.again if int(key) in self.server.versions]
-            rows = [row for row in rows if row in self._handled(rows)]
             self.again = []
-            self.repeated_on_purpose.update(row.number for row in rows)
+            rows = self._note(self._handled(rows), self.server.snapshot(), handled=0)
+            self.kept.add(self._chunk())
             self._report(rows)
-        living = self.living()
+        living, boot = self.living(), self.server.wal.boot
         self.window = self.window.alive(living, self.lateness)
         self.others_work()
         if needs_examination(self.kept.unpacked()[-1].marks, self.server.wal.marks(self.server.snapshot().xmax)):
             self._resume()  # a restart between the list and the rows
             return 1
         rows, snapshot = self.server.rows(self.window), self.server.snapshot()
+        rows.sort(key=lambda row: -self.server.age(row.xid))
+        if self.server.random.random() < 0.3:
+            self.others_work()
+            if self.server.wal.boot != boot:
+                self._resume()
+                return 1
+        reported = self._note(rows, snapshot, handled=self.window.xmin or 0)
         self.window = self.read(snapshot, rows)
         self.until = living.at
         if self.server.random.random() < 0.15:
             self._resume()
-        elif rows or self.server.random.random() < 0.5:
-            self.kept.add(self._chunk(rows))
-            self._report(rows)
+        elif reported or self.server.random.random() < 0.3:
+            self.kept.add(self._chunk())
+            self._report(reported)
         self.others_work()
         return len(rows)
+
+    def _note(self, rows: list[Version], snapshot: TransactionSnapshot, *, handled: int) -> list[Version]:
+        """Note versions that were listed in this snapshot. Return those that are reported."""
+        there = [self.server.versions.get(row.key) == row for row in rows]
+        reported = [row for row, is_there in zip(rows, there, strict=True) if is_there and row.number % 5]
+        if rows:
+            self.xmin = snapshot.xmin if self.xmin is None else min(self.xmin, snapshot.xmin)
+            self.handled = handled if self.handled is None else min(self.handled, handled)
+        self.noted += [(row, is_there, row in reported) for row, is_there in zip(rows, there, strict=True)]
+        return reported
+
+    def unreported(self, numbers: list[int]) -> list[int]:
+        return numbers
 
     def _handled(self, rows: list[Version]) -> list[Version]:
         snapshot, nowhere = self.server.snapshot(), RowPlace(relation=0, block=0, number=0)
@@ -405,6 +446,8 @@ class HistoryWindowPoller(WindowPoller):
 
     def _report(self, rows: list[Version]) -> None:
         self._commit(rows)
+        again = {row.number for row in rows if self.newest.get(row.key) == row.number}
+        self.repeated |= again - self.uncertain
         self.newest |= {row.key: row.number for row in rows}
 
     def _commit(self, rows: list[Version]) -> None:
@@ -414,6 +457,7 @@ class HistoryWindowPoller(WindowPoller):
     def _resume(self) -> None:
         state, handled = self._committed
         self.window, self.until = VersionWindow.from_state(json.loads(state), json.loads(handled)), self._until
+        self.noted, self.xmin, self.handled = [], None, None
 
     def examine(self, now: ServerMarks) -> None:
         self.server.restarts = True
@@ -428,10 +472,12 @@ class HistoryWindowPoller(WindowPoller):
         if judgement.decision is Decision.HEAL:
             self.heals += 1
             self.heal(judgement, present)
-            self.kept.begin(replace(self._chunk(self._newest_handled()), before=None))
+            self.uncertain = self._uncertain(chunks)
+            self.noted = [(row, True, True) for row in self._newest_handled()]
+            self.kept.begin(replace(self._chunk(), before=None))
         else:
             self.set_back(judgement.until or moment_of(self.server.clock - CLOCKS_DIFFER))
-            self.kept.add(self._chunk([]))
+            self.kept.add(self._chunk())
         self._commit([])
 
     def heal(self, judgement: Judgement, present: dict[Key, PresentRow]) -> None:
@@ -442,8 +488,17 @@ class HistoryWindowPoller(WindowPoller):
         self.again = [
             str(key)
             for key in judgement.keys(RowFate.OLDER, RowFate.CHANGED, RowFate.REISSUED)
-            if self.window.accounts_for(present[key].xid, nowhere)
+            if key not in judgement.held and self.window.accounts_for(present[key].xid, nowhere)
         ]
+
+    def _uncertain(self, chunks: list[Chunk]) -> set[int]:
+        widen, keys = self.server.snapshot().widen, map(int, self.again)
+        reported = {
+            int(key) for each in chunks for number, key in enumerate(each.keys) if number not in each.unreported
+        }
+        rows = [self.server.versions[key] for key in keys if key not in reported]
+        handled = {int(key): each.handled for each in reversed(chunks) for key in each.keys}
+        return {row.number for row in rows if widen(row.xid) >= handled[row.key]}
 
     def set_back(self, until: str) -> None:
         moment = earlier(until or BEFORE_ALL_TIME, timedelta(seconds=CLOCKS_DIFFER))
@@ -546,11 +601,10 @@ def simulate_updates(random: Random, poller_class: type[HistoryWindowPoller], *,
             quiet = 0 if poller.poll() else quiet + 1
     except Blocked:
         return Outcome(lost=frozenset(), repeated=frozenset(), heals=poller.heals, blocked=True)
-    newest = {row.key: row.number for row in poller.server.versions.values()}
-    repeats = poller.emitted - poller.repeated_on_purpose
+    newest = {row.key: row.number for row in poller.server.versions.values() if row.number % 5}
     return Outcome(
         lost=frozenset(key for key, number in newest.items() if poller.newest.get(key) != number),
-        repeated=frozenset(number for number, times in repeats.items() if times > 1),
+        repeated=frozenset(poller.repeated),
         heals=poller.heals,
         blocked=False,
     )

@@ -92,7 +92,7 @@ def test_a_poller_of_ids_that_breaks_a_rule_loses_rows_in_the_same_runs(
 
 class NeverExaminesVersions(HistoryWindowPoller):
     def examine(self, now: ServerMarks) -> None:  # noqa: ARG002
-        self.kept.add(self._chunk([]))
+        self.kept.add(self._chunk())
 
 
 class KeepsTheFloor(HistoryWindowPoller):
@@ -113,6 +113,15 @@ class ForgetsOlderVersions(HistoryWindowPoller):
     def heal(self, judgement: Judgement, present: dict[Key, PresentRow]) -> None:
         super().heal(judgement, present)
         self.again = []
+
+
+class CountsEveryVersionAsReported(HistoryWindowPoller):
+    def unreported(self, numbers: list[int]) -> list[int]:  # noqa: ARG002
+        return []
+
+
+def test_a_poller_of_versions_that_takes_all_of_them_for_reported_repeats_rows_in_the_same_runs() -> None:
+    assert any(simulate_updates(Random(seed), CountsEveryVersionAsReported).repeated for seed in range(400))
 
 
 @pytest.mark.parametrize(
@@ -282,6 +291,43 @@ def test_an_older_version_proves_that_the_reported_one_was_taken_back() -> None:
     }
     judgement = judge([kept], present, marks(boot="b", inserted=120, xmax=60), BY_UPDATE)
     assert (judgement.decision, judgement.reached, judgement.until) == (Decision.HEAL, 39, "2")
+
+
+REPLACED: Mapping[str, tuple[list[tuple[int, bool]], int, Decision, set[Key]]] = {
+    "a restart, after two versions of one batch": ([(0, True), (45, False)], 45, Decision.SAME, set()),
+    "readers have the version that stands": ([(45, False), (0, True)], 45, Decision.HEAL, {"1"}),
+    "readers have the version that was taken back": ([(42, False), (45, False), (0, True)], 42, Decision.HEAL, set()),
+    "the replaced version stands, and was never reported": ([(42, False), (0, True)], 45, Decision.HEAL, set()),
+    "what stands is older than all that was kept": ([(0, True)], 29, Decision.HEAL, {"1"}),
+    "what stands may have been replaced before it was read": ([(0, True)], 31, Decision.HEAL, set()),
+}
+"""Versions of one row, by transactions and whether a newer one had replaced them before they were read; the one that stands; and
+the keys that readers have."""
+
+
+@pytest.mark.parametrize("case", REPLACED)
+def test_a_version_that_readers_have_is_held_although_newer_ones_were_replaced_before_they_were_read(case: str) -> None:
+    versions, stands, decision, held = REPLACED[case]
+    xids = [*(xid for xid, _ in versions), 44]
+    kept = Chunk(
+        marks=marks(),
+        at=0,
+        before=Milestone(highest=30, until="2", xmax=35),
+        after=Milestone(highest=40, until="3", xmax=50),
+        xmin=48,
+        handled=30,
+        witness=BY_UPDATE.sql,
+        keys=[*["1"] * len(versions), "another row"],
+        xids=xids,
+        unreported=[number for number, (_, is_replaced) in enumerate(versions) if is_replaced],
+        witnesses=[xid.to_bytes(8, "big") for xid in xids],
+    )
+    present: Mapping[Key, PresentRow] = {
+        "1": PresentRow(xid=stands, witness=stands.to_bytes(8, "big")),
+        "another row": PresentRow(xid=44, witness=(44).to_bytes(8, "big")),
+    }
+    judgement = judge([kept], present, marks(boot="b", inserted=120, xmax=60), BY_UPDATE)
+    assert (judgement.decision, {*judgement.held} - {"another row"}) == (decision, held)
 
 
 def test_a_function_that_is_refused_is_a_reason_to_examine_every_connection() -> None:

@@ -122,8 +122,17 @@ async def delete_run(context: ApiContext, actor: Actor, dag_id: str, run_id: str
         await audit.record(connection, actor.name, "run.delete", dag_id, {"run_id": run_id}, new_write_id())
 
 
-async def pause(context: ApiContext, actor: Actor, dag_ids: Sequence[str], *, paused: bool) -> None:
-    """Pause or resume jobs. Events that were queued during the pause are scheduled at once. Raises `NotFound`."""
+def check_count(count: int, expected: int | None, what: str) -> None:
+    """Raise `Conflict` if a filter matches another number than the person saw; None: the person did not say."""
+    if expected not in {None, count}:
+        raise Conflict(f"{count:,} {what} match now, and not {expected:,}; look again, then give that count")
+
+
+async def pause(
+    context: ApiContext, actor: Actor, dag_ids: Sequence[str], *, paused: bool, expected_count: int | None = None
+) -> None:
+    """Pause or resume jobs. Events that were queued during the pause are scheduled at once. Raises `NotFound`, `Conflict`."""
+    check_count(len(dag_ids), expected_count, "jobs")
     action = "job.pause" if paused else "job.resume"
     async with context.database.transaction() as connection:
         for dag_id in dag_ids:

@@ -15,8 +15,9 @@ from store.runs import consumption, jobs, runs
 from store.runs.jobs import JOB_ORDERS, JobFilter
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import pause
+from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.filters import RunState, TextPattern, asks_for, range_of
-from watcher.serving.api.parameters import Body, Moment, Text, UnorderedWindow, example, ordered_window
+from watcher.serving.api.parameters import Body, Count, Moment, Text, UnorderedWindow, example, ordered_window
 from watcher.serving.api.shapes.dags import (
     VERSION,
     DAGCollectionResponse,
@@ -113,6 +114,14 @@ class DAGPatchBody(Body):
     is_paused: bool
 
 
+class BulkDAGPatchBody(DAGPatchBody):
+    """A change of all jobs that match. With an `expected_count`, another count is 409."""
+
+    model_config = example(is_paused=True, expected_count=2)
+
+    expected_count: Count | None = None
+
+
 @router.get("")
 async def list_dags(
     context: Context,
@@ -124,13 +133,13 @@ async def list_dags(
     return await _listed(context, query.filter, window)
 
 
-@router.patch("")
+@router.patch("", responses=MAY_CONFLICT)
 async def patch_dags(
     context: Context,
     actor: Operator,
     window: UnorderedWindow,
     query: Annotated[JobsQuery, Query()],
-    body: DAGPatchBody,
+    body: BulkDAGPatchBody,
     update_mask: _Mask = None,  # noqa: ARG001  the body has no other member to mask
 ) -> DAGCollectionResponse:
     """Pause or resume all configured jobs that match, not only those that the answer shows.
@@ -141,7 +150,7 @@ async def patch_dags(
         return DAGCollectionResponse(dags=[], total_entries=0)
     async with context.database.reading() as connection:
         matching = await jobs.ids(connection, replace(query.filter, only_active=True))
-    await pause(context, actor, matching, paused=body.is_paused)
+    await pause(context, actor, matching, paused=body.is_paused, expected_count=body.expected_count)
     return await _listed(context, JobFilter(ids=matching), replace(window, order_by=["dag_id"]))
 
 

@@ -14,6 +14,7 @@ from store.runs import jobs, kept_events
 from watcher.host.loops import Hint
 from watcher.scheduling.triggering import run_kept
 from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.decisions import check_count
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Count, example
 from watcher.serving.api.shapes.base import Shape
@@ -115,10 +116,7 @@ async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDeci
             raise Conflict(
                 f"the schedule of {dag_id} waits for everything in its queue, so there is nothing to {body.action}"
             )
-        if body.expected_count not in {None, queue.events}:
-            raise Conflict(
-                f"{queue.events} events would be changed, and not {body.expected_count}; look again, then give that count"
-            )
+        check_count(queue.events, body.expected_count, "events")
         if body.action == "drop":
             done = await kept_events.take_off(connection, dag_id, actor=actor.name)
         else:

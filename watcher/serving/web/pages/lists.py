@@ -1,35 +1,38 @@
-"""The pages of all watchers and of all jobs, in order of name, with filters that stand in the address."""
+"""The pages of all watchers and of all jobs, with filters that stand in the address, and actions on all that match."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 
-from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.database.paging import PageRequest
 from store.runs import jobs
 from store.runs.jobs import JobFilter
+from watcher.serving.api.bulk_decisions import configured_watchers, matching, pause_watchers
+from watcher.serving.api.context import Context
+from watcher.serving.api.decisions import pause
+from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.api.waiting import waiting_jobs
+from watcher.serving.web.forms import Form, FormFields, go_to
 from watcher.serving.web.parts import ROWS
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
 After = Annotated[str | None, Query(max_length=1500)]
 Text = Annotated[str, Query(max_length=250)]
-_PAUSED: Final = {"active": False, "paused": True, None: None}
+_PAUSED: Final[Mapping[str | None, bool | None]] = {"active": False, "paused": True, None: None}
 
 
 @router.get("/watchers")
 async def all_watchers(
     view: Pages, after: After = None, text: Text = "", state: Annotated[str | None, Query(max_length=50)] = None
 ) -> Response:
-    async with view.context.database.reading() as connection:
-        rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
-    named = [row for row in rows if text.strip().lower() in row.name.lower()]
-    shown = [row for row in named if state in (None, row.state) and (after is None or row.name > after)]
+    named = matching(await configured_watchers(view.context), text, None)
+    all_shown = matching(named, text, state)
+    shown = [row for row in all_shown if after is None or row.name > after]
     return view.page(
         "watchers.html",
         watchers=shown[:ROWS],
@@ -38,7 +41,25 @@ async def all_watchers(
         text=text,
         state=state,
         states=_counts(named),
+        paused=[row.paused for row in all_shown],
     )
+
+
+@router.post("/watchers")
+async def pause_all_watchers(request: Request, context: Context, actor: Operator, form: Form) -> Response:
+    """Pause or resume the watchers that match the filter, if there are as many as the page showed."""
+    text, state, is_paused = form.text("text", ""), form.text("state", "") or None, _is_pause(form)
+    rows = matching(await configured_watchers(context), text, state)
+    names = [row.name for row in rows if row.paused != is_paused]
+    await pause_watchers(context, actor, names, form.number("expected_count"), paused=is_paused)
+    return go_to(request, "watchers", text=text or None)
+
+
+def _is_pause(form: FormFields) -> bool:
+    action = form.text("action")
+    if action not in {"pause", "resume"}:
+        raise HTTPException(422, f"action is neither pause nor resume: {action[:40]!r}")
+    return action == "pause"
 
 
 def _counts(rows: Sequence[WatcherRow]) -> Sequence[tuple[str, int]]:
@@ -52,16 +73,40 @@ async def all_jobs(
     view: Pages, after: After = None, text: Text = "", state: Literal["active", "paused"] | None = None
 ) -> Response:
     async with view.context.database.reading() as connection:
-        matching = await jobs.ids(connection, JobFilter(paused=_PAUSED[state]))
-        names = [*_behind(matching, text, after)][: ROWS + 1]
+        every = _named(await jobs.ids(connection, JobFilter(paused=_PAUSED[state])), text)
+        names = [*_behind(every, after)][: ROWS + 1]
         window = PageRequest(limit=ROWS, order_by=("dag_id",))
         rows = (await jobs.listed(connection, JobFilter(ids=names[:ROWS]), window)).rows
         shown = await waiting_jobs(connection, rows)
-    return view.page("jobs.html", jobs=shown, following=_following(names), after=after, text=text, state=state)
+    return view.page(
+        "jobs.html",
+        jobs=shown,
+        following=_following(names),
+        after=after,
+        text=text,
+        state=state,
+        count=len(every),
+    )
 
 
-def _behind(names: Sequence[str], text: str, after: str | None) -> Iterator[str]:
-    return (name for name in sorted(names) if text.strip().lower() in name.lower() and (after is None or name > after))
+@router.post("/jobs")
+async def pause_all_jobs(request: Request, context: Context, actor: Operator, form: Form) -> Response:
+    """Pause or resume the jobs that match the filter, if there are as many as the page showed."""
+    text, state, is_paused = form.text("text", ""), form.text("state", "") or None, _is_pause(form)
+    if state not in _PAUSED:
+        raise HTTPException(422, f"no job has the state {str(state)[:40]!r}; it is active or paused")
+    async with context.database.reading() as connection:
+        names = _named(await jobs.ids(connection, JobFilter(paused=_PAUSED[state])), text)
+    await pause(context, actor, names, paused=is_paused, expected_count=form.number("expected_count"))
+    return go_to(request, "jobs", text=text or None)
+
+
+def _named(names: Sequence[str], text: str) -> Sequence[str]:
+    return [name for name in sorted(names) if text.strip().lower() in name.lower()]
+
+
+def _behind(names: Sequence[str], after: str | None) -> Iterator[str]:
+    return (name for name in names if after is None or name > after)
 
 
 def _following(names: Sequence[str]) -> str | None:

@@ -11,18 +11,21 @@ from fastapi import APIRouter, Query, Request, Response
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
-from store.runs import consumption, runs, task_instances
+from store.runs import consumption, run_lists, runs, task_instances
 from store.runs.queues import ACTIVE
-from store.runs.runs import RunRow
+from store.runs.run_lists import RunFilter
+from store.runs.runs import OVER, RunRow
 from store.runs.task_instances import TryOfRun
 from store.state import history
+from watcher.serving.api import bulk_decisions
 from watcher.serving.api import decisions as api
+from watcher.serving.api.bulk_decisions import MOST
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.routes.logs import log_of_try
 from watcher.serving.api.shapes.base import parsed
 from watcher.serving.api.shapes.task_instances import history_link
 from watcher.serving.api.sign_in.auth import Operator
-from watcher.serving.web.forms import go_to
+from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import Line, api_path, tail
 from watcher.serving.web.parts import ROWS, Before, ListPart
 from watcher.serving.web.rendering import Pages
@@ -45,8 +48,20 @@ async def all_runs(
     states = None if state is None else [state]
     async with view.context.database.reading() as connection:
         rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
+        few = RunFilter(dag_id=job, states=states)
+        clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
-    return view.page("runs.html", runs=part, before=before, state=state, job=job)
+    count = len(clearable) if len(clearable) <= MOST else 0
+    return view.page("runs.html", runs=part, before=before, state=state, job=job, clearable=count)
+
+
+@router.post("")
+async def clear_all_runs(request: Request, context: Context, actor: Operator, form: Form) -> Response:
+    """Run all runs again that are over and match the filter, if there are as many as the page showed."""
+    state, job = form.text("state"), form.text("job", "") or None
+    which = RunFilter(dag_id=job, states=[state])
+    await bulk_decisions.clear_all(context, actor, which, form.number("expected_count"))
+    return go_to(request, "runs", job=job)
 
 
 @router.get("/{dag_id}/{run_id}")

@@ -1,0 +1,72 @@
+"""Decisions about everything that a filter matches, if it matches as many as the person saw: another count is 409."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from fastapi import HTTPException
+
+from store.catalog import watchers
+from store.catalog.watchers import WatcherRow
+from store.processes import audit
+from store.runs import decisions, run_lists
+from store.runs.run_lists import RunFilter
+from watcher.host.loops import Hint
+from watcher.serving.api.context import ApiContext
+from watcher.serving.api.decisions import check_count
+from watcher.serving.api.sign_in.auth import Actor
+from watcher.serving.api.writes import new_write_id
+
+MOST: Final = 10_000
+"""The most runs that one request clears."""
+_AT_ONCE: Final = 1_000
+
+
+async def clearable(context: ApiContext, which: RunFilter) -> Sequence[int]:
+    """Return the matching runs that can be cleared: those that are over, the oldest first. Raise 422 for more than `MOST`."""
+    async with context.database.reading() as connection:
+        ids = await run_lists.clearable(connection, which, limit=MOST + 1)
+    if len(ids) > MOST:
+        raise HTTPException(422, f"more than {MOST:,} runs match; narrow the filter, and clear them in parts")
+    return ids
+
+
+async def clear_all(context: ApiContext, actor: Actor, which: RunFilter, expected_count: int | None) -> int:
+    """Clear the matching runs that are over; return how many. A run that somebody else clears meanwhile is left alone."""
+    ids = await clearable(context, which)
+    check_count(len(ids), expected_count, "runs")
+    cleared = 0
+    for start in range(0, len(ids), _AT_ONCE):
+        async with context.database.transaction() as connection:
+            done = await decisions.clear_over(connection, ids[start : start + _AT_ONCE])
+            target = which.dag_id if which.dag_id is not None else "~"
+            await audit.record(connection, actor.name, "run.clear", target, {"runs": done}, new_write_id())
+        cleared += done
+    context.hint(Hint(what="tries"))
+    return cleared
+
+
+def matching(rows: Sequence[WatcherRow], text: str, state: str | None) -> Sequence[WatcherRow]:
+    """Return the watchers whose name contains the text, whatever the case, in this state (None: in any)."""
+    return [row for row in rows if text.strip().lower() in row.name.lower() and state in (None, row.state)]
+
+
+async def configured_watchers(context: ApiContext) -> Sequence[WatcherRow]:
+    """Return all configured watchers in order of name, with newer facts about those that this process hosts."""
+    async with context.database.reading() as connection:
+        return [context.process.health.merged(row) for row in await watchers.listed(connection)]
+
+
+async def pause_watchers(
+    context: ApiContext, actor: Actor, names: Sequence[str], expected_count: int | None, *, paused: bool
+) -> None:
+    """Pause or resume these configured watchers. Raises `Conflict`, `NotFound`."""
+    check_count(len(names), expected_count, "watchers")
+    action = "watcher.pause" if paused else "watcher.resume"
+    async with context.database.transaction() as connection:
+        for name in names:
+            await watchers.set_paused(connection, name, paused=paused)
+            await audit.record(connection, actor.name, action, name, write_id=new_write_id())
+    if names:
+        context.hint(Hint(what="watchers", names=frozenset(names)))

@@ -1,0 +1,73 @@
+"""Actions on everything that a filter matches: clear runs, pause watchers. `PATCH /dags` pauses jobs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from watcher.serving.api.bulk_decisions import clear_all, clearable, configured_watchers, matching, pause_watchers
+from watcher.serving.api.context import Context
+from watcher.serving.api.document.refusals import MAY_CONFLICT
+from watcher.serving.api.filters import RunQuery
+from watcher.serving.api.parameters import Body, Count, Text, example
+from watcher.serving.api.routes.dags import ALL
+from watcher.serving.api.shapes.base import Shape
+from watcher.serving.api.sign_in.auth import Operator
+
+router = APIRouter(prefix="/api/v2")
+
+
+class ClearMatchingBody(Body):
+    """Without `dry_run: false` nothing is cleared. With an `expected_count`, another count is 409."""
+
+    model_config = example(dry_run=False, expected_count=12)
+
+    dry_run: bool = True
+    expected_count: Count | None = None
+
+
+class ClearedRunsResponse(Shape):
+    """How many runs were cleared, or with `dry_run` would be."""
+
+    dry_run: bool
+    expected_count: int
+
+
+class PauseMatchingBody(Body):
+    """Whether the watchers that match are paused. With an `expected_count`, another count of changes is 409."""
+
+    model_config = example(paused=True, expected_count=3)
+
+    paused: bool
+    expected_count: Count | None = None
+
+
+class PausedWatchersResponse(Shape):
+    """The watchers that were paused or resumed, without those that were so already."""
+
+    watchers: list[str]
+    total_entries: int
+
+
+@router.post("/dags/{dag_id}/dagRuns/clear", responses=MAY_CONFLICT, tags=["DagRun"])
+async def clear_matching_runs(
+    context: Context, actor: Operator, dag_id: str, query: Annotated[RunQuery, Query()], body: ClearMatchingBody
+) -> ClearedRunsResponse:
+    """Clear all runs that are over and match, of a job or with `~` of all jobs, the oldest first. At most 10,000 at a time."""
+    which = query.filter(None if dag_id == ALL else dag_id)
+    if body.dry_run:
+        return ClearedRunsResponse(dry_run=True, expected_count=len(await clearable(context, which)))
+    cleared = await clear_all(context, actor, which, body.expected_count)
+    return ClearedRunsResponse(dry_run=False, expected_count=cleared)
+
+
+@router.patch("/watchers", responses=MAY_CONFLICT, tags=["Watcher"])
+async def pause_matching_watchers(
+    context: Context, actor: Operator, body: PauseMatchingBody, text: Text = "", state: Text | None = None
+) -> PausedWatchersResponse:
+    """Pause or resume all watchers whose name contains `text`, in this `state`."""
+    rows = matching(await configured_watchers(context), text, state)
+    names = [row.name for row in rows if row.paused != body.paused]
+    await pause_watchers(context, actor, names, body.expected_count, paused=body.paused)
+    return PausedWatchersResponse(watchers=names, total_entries=len(names))
