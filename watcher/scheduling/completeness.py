@@ -61,7 +61,9 @@ class DistinctItems:
         if not any(name in content for name in ("files", "keys", "ranges")):
             self.names.add(json.dumps([asset, "event", event_id]))
         named = [_name_of(file) for file in files]
-        self.names.update(json.dumps([asset, kind, name]) for kind, some in (("file", named), ("key", keys)) for name in some)
+        self.names.update(
+            json.dumps([asset, kind, name]) for kind, some in (("file", named), ("key", keys)) for name in some
+        )
         self.ranges.setdefault(asset, []).extend(
             (each[0], each[1]) for each in ranges if isinstance(each, list) and _are_limits(each)
         )

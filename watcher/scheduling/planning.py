@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Final
 
 from store.keys import Batching, Condition
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.conditions import Resolved, is_met, waits_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +28,8 @@ class PlannedRun:
     tick: datetime | None = None
     partition_key: str | None = None
     """The one that all its events have."""
+    partition_complete: bool | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +62,10 @@ class Waits:
     condition: Condition | None
     aliases: Resolved = field(default_factory=dict)
     takes_each: bool = False
+
+    def waits_for(self, asset: str) -> bool:
+        """Whether an event of the asset is one that some part of the condition needs."""
+        return waits_for(self.condition, asset, self.aliases)
 
 
 @dataclass(frozen=True, kw_only=True)
