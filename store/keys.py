@@ -31,7 +31,8 @@ Role: TypeAlias = Literal["schedule", "inlet", "outlet"]
 ROLES: Final[tuple[Role, ...]] = get_args(Role)
 
 Condition: TypeAlias = str | Mapping[str, Any]
-"""An asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`."""
+"""An asset's name, `{"asset": name, "where": {path: value}}`, `{"alias": name}` (also with `where`), `{"all": [condition, …]}`
+or `{"any": [condition, …]}`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -204,13 +205,14 @@ class CronSchedule:
 class JobDefinition:
     """What the scheduler, the dispatcher and the API need to know of a job, as the database keeps it: no secrets.
 
-    `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
+    `joint`: a run needs a due tick and the condition, not one of them. `schedule` None: the job runs by the clock or by hand only. `timeout` None: no limit. `submitter` is the registered
     name or the dotted path in the configuration.
     """
 
     schedule: Condition | None = None
     batch: Batching = field(default_factory=Batching)
     cron: CronSchedule | None = None
+    joint: bool = False
     catchup: bool = False
     max_active_runs: int = 1
     retries: int = 0
@@ -242,6 +244,7 @@ class JobDefinition:
             schedule=stored.get("schedule"),
             batch=_NO_BATCHING if batch is None else Batching.of(batch),
             cron=None if cron is None else CronSchedule(expression=cron["expression"], timezone=cron["timezone"]),
+            joint=stored.get("joint", False),
             catchup=stored.get("catchup", False),
             max_active_runs=stored.get("max_active_runs", 1),
             retries=stored.get("retries", 0),

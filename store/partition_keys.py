@@ -6,15 +6,20 @@ A key with several parts is their values joined by `|`. In a value, a backslash 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueuedKey:
-    """The queued events of one job, asset and partition key. `parts` are the names of the asset's parts; (): it has none."""
+    """The queued events of one job, asset and partition key that satisfy the same `references`, which are keys.
+
+    `parts` are the names of the asset's parts; (): it has none.
+    """
 
     asset: str
+    references: AbstractSet[str]
     parts: Sequence[str]
     key: str | None
     events: int

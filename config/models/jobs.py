@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from config.models.assets import PartName, check_parts
+from config.models.completeness import CompleteField
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
 from config.models.spark import SparkConfig
@@ -33,6 +34,8 @@ class BatchConfig(Section):
     `per_partition` collects the events of each partition key by themselves."""
     by: PartNames | None = None
     """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
+    complete: CompleteField = None
+    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, or `{items: n}`."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)
@@ -81,6 +84,21 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
-        if batch.by is not None and batch.mode != "per_partition":
-            raise misplaced(batch, (("by",), "has no effect without `mode: per_partition`; remove it, or set the mode"))
+        idle = [name for name in ("by", "complete") if getattr(batch, name) is not None]
+        if idle and batch.mode != "per_partition":
+            hint = "has no effect without `mode: per_partition`; remove it, or set the mode"
+            raise misplaced(batch, *(((name,), hint) for name in idle))
+        if batch.mode != "coalesce" and schedule and schedule.joint:
+            hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
+            raise misplaced(batch, (("mode",), hint))
         return batch
+
+    @field_validator("catchup")
+    @classmethod
+    def _check_catchup(cls, catchup: bool, info: ValidationInfo) -> bool:
+        schedule = info.data.get("schedule")
+        if catchup and schedule and schedule.joint:
+            raise ValueError(
+                "cannot go with `cron` beside assets, where a later tick replaces one that waits; remove it"
+            )
+        return catchup

@@ -25,7 +25,7 @@ class ReservedKey:
     """A key that no model has. It is accepted with its `default` (or part of it, if that is a mapping), and else refused."""
 
     path: str
-    """The key's place in the YAML; `*` stands for a name, `**` for any number of parts between."""
+    """The key's place in the YAML; `*` stands for a name."""
     default: Any
 
 
@@ -47,11 +47,10 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
     ReservedValue(
-        path="jobs.*.schedule",
-        what="`all` with `cron`",
-        matches=lambda schedule: isinstance(schedule, dict) and {"all", "cron"} <= schedule.keys(),
+        path="jobs.*.batch.complete",
+        what="a marker or a manifest",
+        matches=lambda complete: isinstance(complete, dict) and not {"marker", "manifest"}.isdisjoint(complete),
     ),
-    *_reserved_keys("jobs.*.schedule.**", asset=None, where=None),
 )
 
 
@@ -90,9 +89,6 @@ def _inner(pattern: str, path: KeyPath) -> KeyPath:
 
 
 def _matches(pattern: list[str], path: KeyPath) -> bool:
-    if "**" in pattern:
-        at = pattern.index("**")
-        return len(path) > at and _matches(pattern[:at], path[:at]) and _matches(pattern[at + 1 :], path[-1:])
     return len(pattern) == len(path) and all(part in {"*", name} for part, name in zip(pattern, path, strict=True))
 
 

@@ -1,16 +1,17 @@
-"""What starts a run of a job: a tree of conditions over assets and aliases, a cron expression, or whichever comes first.
+"""What starts a run of a job: a tree of conditions over assets and aliases, a cron expression, whichever comes first, or both.
 
 In the YAML a bare name is an asset and a bare list means all:
 
     schedule: {all: [landing_orders, {any: [customers, {alias: daily_outputs}]}]}
-    schedule: {any: [orders, customers], or_cron: "0 * * * *", timezone: Europe/Berlin}
+    schedule: {any: [orders, {asset: customers, where: {extra.region: eu}}], or_cron: "0 * * * *", timezone: Europe/Berlin}
+    schedule: {all: [orders, customers], cron: "0 6 * * *"}
     schedule: {cron: "0 * * * *"}
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Annotated, Any, Final, TypeAlias
 from zoneinfo import available_timezones
@@ -19,27 +20,31 @@ from croniter import CroniterError, croniter
 from pydantic import PlainSerializer, PlainValidator, ValidationInfo, WithJsonSchema
 
 from config.errors import KeyPath
+from config.models.event_filters import MOST_IN_A_SCHEDULE, faults_of_where
 from config.names import Scope, did_you_mean
 from config.sentences import misplaced
 
 JsonCondition: TypeAlias = "str | dict[str, Any]"
 
-_WORDS: Final = frozenset({"all", "any", "alias", "cron", "or_cron", "timezone"})
+_WORDS: Final = frozenset({"all", "any", "asset", "alias", "where", "cron", "or_cron", "timezone"})
+_KINDS: Final = ({"asset"}, {"alias"})
 _CRON_FIELDS: Final = 5
 
 
 @dataclass(frozen=True)
 class AssetCondition:
-    """Met by an event of the asset."""
+    """Met by an event of the asset. With `where` only by one that says what it asks for."""
 
     name: str
+    where: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
 class AliasCondition:
-    """Met by an event of any asset that the alias resolved to."""
+    """Met by an event of any asset that the alias resolved to. With `where` only by one that says what it asks for."""
 
     name: str
+    where: Mapping[str, Any] | None = field(default=None, hash=False)
 
 
 @dataclass(frozen=True)
@@ -70,10 +75,11 @@ class CronConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class Schedule:
-    """A condition, a time, or both; with both, whichever comes first starts a run."""
+    """A condition, a time, or both. With both, whichever comes first starts a run; a joint one needs the two together."""
 
     condition: Condition | None = None
     cron: CronConfig | None = None
+    joint: bool = False
 
 
 def references(condition: Condition | None) -> Iterator[Reference]:
@@ -109,10 +115,12 @@ def needed_together(condition: Condition | None) -> Iterator[Reference]:
 def condition_to_json(condition: Condition) -> JsonCondition:
     """`condition` as the YAML writes it."""
     match condition:
-        case AssetCondition(name=name):
+        case AssetCondition(name=name, where=None):
             return name
-        case AliasCondition(name=name):
-            return {"alias": name}
+        case AssetCondition(name=name, where=where):
+            return {"asset": name, "where": where}
+        case AliasCondition(name=name, where=where):
+            return {"alias": name} if where is None else {"alias": name, "where": where}
         case All(of=parts):
             return {"all": [condition_to_json(part) for part in parts]}
         case Any_(of=parts):
@@ -128,7 +136,7 @@ def schedule_to_json(schedule: Schedule) -> JsonCondition:
         return {"cron": schedule.cron.expression, **time}
     condition = condition_to_json(schedule.condition)
     tree = {"all": [condition]} if isinstance(condition, str) else condition
-    return {**tree, "or_cron": schedule.cron.expression, **time}
+    return {**tree, "cron" if schedule.joint else "or_cron": schedule.cron.expression, **time}
 
 
 class _Parser:
@@ -144,12 +152,14 @@ class _Parser:
             return Schedule(condition=condition) if condition else None
         tree = {key: part for key, part in value.items() if key not in {"cron", "or_cron", "timezone"}}
         cron = self._cron(value)
-        if "cron" in value:
-            if tree or "or_cron" in value:
-                self._fault((), "`cron` stands alone; to start on events or by time, write `{any: [...], or_cron: …}`")
+        if "cron" in value and "or_cron" in value:
+            self._fault((), "has both `cron` (time and events) and `or_cron` (time or events); remove one of them")
+        if "cron" in value and not tree:
             return Schedule(cron=cron)
         condition = self.condition(tree, ())
-        return Schedule(condition=condition, cron=cron) if condition else None
+        if sum(reference.where is not None for reference in references(condition)) > MOST_IN_A_SCHEDULE:
+            self._fault((), f"has more than {MOST_IN_A_SCHEDULE} references with `where`; divide the job")
+        return Schedule(condition=condition, cron=cron, joint="cron" in value) if condition else None
 
     def condition(self, value: Any, path: KeyPath) -> Condition | None:
         match value:
@@ -161,8 +171,8 @@ class _Parser:
                 return self._parts(All, parts, (*path, "all"))
             case {"any": parts} if len(value) == 1:
                 return self._parts(Any_, parts, (*path, "any"))
-            case {"alias": name} if len(value) == 1:
-                return self._alias(name, (*path, "alias"))
+            case dict() if value.keys() - {"where"} in _KINDS:
+                return self._with_where(value, path)
             case dict() if unknown := value.keys() - _WORDS:
                 for word in unknown:
                     self._fault((*path, word), f"is not a key here; {did_you_mean(word, _WORDS)}")
@@ -190,6 +200,18 @@ class _Parser:
             return None
         parts = [self.condition(part, (*path, index)) for index, part in enumerate(value)]
         return kind(tuple(part for part in parts if part is not None))
+
+    def _with_where(self, value: dict[str, Any], path: KeyPath) -> Reference | None:
+        where = value.get("where")
+        if where is not None:
+            self.faults += faults_of_where(where, (*path, "where"))
+        if "alias" in value:
+            alias = self._alias(value["alias"], (*path, "alias"))
+            return alias and replace(alias, where=where)
+        if not isinstance(value["asset"], str):
+            self._fault((*path, "asset"), "must be an asset's name")
+            return None
+        return replace(self._asset(value["asset"], (*path, "asset")), where=where)
 
     def _asset(self, name: str, path: KeyPath) -> AssetCondition:
         if self._scope and (fault := self._scope.check_asset(name)):

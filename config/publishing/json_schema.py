@@ -38,6 +38,15 @@ def _mapping(required: str, **properties: Schema) -> Schema:
 
 _ALIAS: Final[Schema] = _mapping("alias", alias={"type": "string"})
 _REFERENCES: Final[Schema] = {"type": "array", "items": {"anyOf": [{"type": "string"}, _ALIAS]}}
+_WHERE: Final[Schema] = {
+    "type": "object",
+    "minProperties": 1,
+    "description": "What an event must say: paths below extra, or partition_key, with a value, or a list of which one must be there.",
+    "propertyNames": {"pattern": r"^(partition_key|extra(\.([^\\.]|\\[\\.])+)+)$"},
+}
+_FILTERED: Final[tuple[Schema, ...]] = tuple(
+    _mapping(kind, **{kind: {"type": "string"}}, where=_WHERE) for kind in ("asset", "alias")
+)
 _CONDITIONS: Final[Schema] = {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/Condition"}}
 _TIMEZONE: Final[Schema] = {"type": "string", "default": "UTC", "description": "A time zone of the IANA database."}
 _ISOLATION: Final[Schema] = {
@@ -46,6 +55,12 @@ _ISOLATION: Final[Schema] = {
 }
 _CRON: Final[Schema] = {"type": "string", "description": "Five cron fields, or a word such as @daily."}
 
+
+def _timed(required: str, **properties: Schema) -> Schema:
+    both = {"not": {"required": ["cron", "or_cron"]}}
+    return _mapping(required, **properties, cron=_CRON, or_cron=_CRON, timezone=_TIMEZONE) | both
+
+
 _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
     "Condition": {
         "anyOf": [
@@ -53,7 +68,7 @@ _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
             _CONDITIONS,
             _mapping("all", all=_CONDITIONS),
             _mapping("any", any=_CONDITIONS),
-            _ALIAS,
+            *_FILTERED,
         ]
     },
     "Schedule": {
@@ -62,9 +77,9 @@ _WRITTEN_HERE: Final[Mapping[str, Schema]] = {
             {"type": "null"},
             {"type": "string"},
             _CONDITIONS,
-            _mapping("all", all=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
-            _mapping("any", any=_CONDITIONS, or_cron=_CRON, timezone=_TIMEZONE),
-            _mapping("alias", alias={"type": "string"}, or_cron=_CRON, timezone=_TIMEZONE),
+            _timed("all", all=_CONDITIONS),
+            _timed("any", any=_CONDITIONS),
+            *(_timed(kind, **{kind: {"type": "string"}}, where=_WHERE) for kind in ("asset", "alias")),
             _mapping("cron", cron=_CRON, timezone=_TIMEZONE),
         ],
     },
@@ -142,7 +157,7 @@ def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseMode
         "jobs.*": [JobConfig],
     }
     for entry in RESERVED:
-        if isinstance(entry, ReservedKey) and "**" not in entry.path:
+        if isinstance(entry, ReservedKey):
             section = next(name for name in sections if entry.path.startswith(f"{name}."))
             *inner, key = entry.path.removeprefix(f"{section}.").split(".")
             for model in sections[section]:

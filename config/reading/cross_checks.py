@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import Any, Final
 
@@ -147,7 +148,7 @@ def job_cycles(jobs: Mapping[str, JobConfig], airflow: AirflowSettings | None = 
 
 def _upstream(job: JobConfig, writers: Mapping[Reference, set[str]]) -> set[str]:
     awaited = references(job.schedule.condition) if job.schedule else ()
-    return {writer for reference in awaited for writer in writers.get(reference, ())}
+    return {writer for reference in awaited for writer in writers.get(replace(reference, where=None), ())}
 
 
 def _first_cycle(upstream: Mapping[str, set[str]]) -> list[str]:

@@ -27,14 +27,23 @@ def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tupl
 def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield a place in the job and a sentence for each part that no asset has, and for assets that cannot be joined."""
     condition = None if job.schedule is None else job.schedule.condition
-    if job.batch.mode != "per_partition" or condition is None:
+    if job.batch.mode != "per_partition":
+        return
+    if condition is None:
+        if job.batch.complete is not None:
+            yield ("batch", "complete"), "needs a schedule of assets, whose events complete a partition"
         return
     known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
-    for part in job.batch.by or ():
+    complete = "" if job.batch.complete is None else job.batch.complete.part
+    named = [*(("by", part) for part in job.batch.by or ()), *([("complete", complete)] if complete else [])]
+    for place, part in named:
         if part not in known and all(assets.values()):
             hint = did_you_mean(part, known) if known else "name parts in `partition` of the asset or its watchers"
-            yield ("batch", "by"), f"unknown part `{part}`; {hint}"
+            yield ("batch", place), f"unknown part `{part}`; {hint}"
             return
+    if complete and (job.batch.by is None or complete in job.batch.by):
+        hint = "group `by` the other parts: the events of a group differ in it"
+        yield ("batch", "complete"), f"waits for values of `{complete}` within one value of it; {hint}"
     yield from _unjoinable(job, condition, assets)
 
 

@@ -84,14 +84,15 @@ async def remember(connection: AsyncConnection, pairs: Iterable[tuple[int, int]]
         await connection.execute(insert(asset_alias_event), rows)
 
 
-async def resolved_ids(connection: AsyncConnection) -> Mapping[str, frozenset[int]]:
-    """Return the ids of the assets that each alias has resolved to, without aliases that have resolved to none."""
+async def all_resolved_names(connection: AsyncConnection) -> Mapping[str, frozenset[str]]:
+    """Return the names of the assets that each alias has resolved to, without aliases that have resolved to none."""
     r = asset_alias_asset.c
-    query = select(asset_alias.c.name, r.asset_id).join(asset_alias_asset, r.alias_id == asset_alias.c.id)
-    ids: dict[str, set[int]] = {}
-    for row in await connection.execute(query):
-        ids.setdefault(row.name, set()).add(row.asset_id)
-    return {alias: frozenset(of_alias) for alias, of_alias in ids.items()}
+    query = select(asset_alias.c.name.label("alias"), asset.c.name)
+    query = query.join_from(asset_alias, asset_alias_asset, r.alias_id == asset_alias.c.id)
+    names: dict[str, set[str]] = {}
+    for row in await connection.execute(query.join(asset, asset.c.id == r.asset_id)):
+        names.setdefault(row.alias, set()).add(row.name)
+    return {alias: frozenset(of_alias) for alias, of_alias in names.items()}
 
 
 async def resolved_names(connection: AsyncConnection, dag_id: str) -> Mapping[str, frozenset[str]]:

@@ -37,11 +37,14 @@ from store.database.schema import (
     asset_alias,
     database_now,
     job,
+    job_schedule_alias,
+    job_schedule_asset,
     partition_group,
     watcher,
 )
 from store.errors import Conflict
 from store.keys import JobDefinition, Role
+from store.references import has_where
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +85,14 @@ class DeclaredJob:
     @property
     def columns(self) -> dict[str, Any]:
         """The columns that the table keeps of it, without the edges."""
-        cron, partitioned = self.definition.cron, self.definition.batch.is_partitioned
-        columns = {"task_id": self.task_id, "definition": self.definition, "partitioned": partitioned}
-        return {**columns, "cron": None if cron is None else str(cron)}
+        cron = self.definition.cron
+        return {
+            "task_id": self.task_id,
+            "definition": self.definition,
+            "cron": None if cron is None else str(cron),
+            "partitioned": self.definition.batch.is_partitioned,
+            "joint": self.definition.joint,
+        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,6 +138,7 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
         await _apply_edges(connection, table, edges)
+    await _mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
     kept = await dropped_events.kept(connection)
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
@@ -232,8 +241,7 @@ async def _forget_groups(connection: AsyncConnection, declared: Sequence[Declare
     """Delete the groups of jobs that group by other parts of partition keys from now on."""
     by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
     rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
-    changed = [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]
-    if changed:
+    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
         await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
@@ -275,8 +283,15 @@ def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
     return any(row[name] != value for name, value in values.items())
 
 
+async def _mark_filtered(connection: AsyncConnection, dag_ids: Collection[str]) -> None:
+    """Mark the edges of jobs whose schedules have a `where`: it is decided by event whether such a job gets it."""
+    for table in (job_schedule_asset, job_schedule_alias):
+        is_filtered = table.c.dag_id.in_(dag_ids)
+        await connection.execute(update(table).where(table.c.filtered != is_filtered).values(filtered=is_filtered))
+
+
 async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
-    from_, to = table.c
+    from_, to, *_ = table.c
     configured = set(edges)
     present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
     for dag_id, other_id in sorted(present - configured):

@@ -5,24 +5,25 @@ The record is kept as long as the event, so that a replay can leave them out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import ColumnElement, Select, delete, func, insert, literal, or_, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import aliases
 from store.database.schema import (
-    asset_alias_asset,
+    asset,
     database_now,
     dropped_event,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
     queued_event,
     replay,
     run,
     run_asset_event,
 )
+from store.references import is_awaited, keys
 
 _q = queued_event.c
 _RECORD: Final = insert(dropped_event).values(dropped_at=database_now())
@@ -60,20 +61,21 @@ async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
     return await take_off(connection, _q.dag_id.in_(removed), reason="job removed")
 
 
-def is_kept() -> ColumnElement[bool]:
-    """Return the condition that the schedule of a queued event's job does not wait for it; an earlier schedule did."""
-    q, s, a, r = queued_event.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    edge = select(s.dag_id).where(s.dag_id == q.dag_id, s.asset_id == q.asset_id)
-    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id)
-    through_alias = through_alias.where(a.dag_id == q.dag_id, r.asset_id == q.asset_id)
-    return ~or_(*(edges.correlate(queued_event).exists() for edges in (edge, through_alias)))
-
-
-_COUNT_KEPT: Final[Select[Any]] = (
-    select(_q.dag_id, func.count().label("events")).where(is_kept()).group_by(_q.dag_id).order_by(_q.dag_id)
+_GROUP: Final = (_q.dag_id, _q.asset_id, _q.satisfies)
+_GROUPS: Final = select(*_GROUP, func.count().label("events")).group_by(*_GROUP).subquery()
+_QUEUED: Final = (
+    select(_GROUPS.c.dag_id, job.c.definition, asset.c.name, _GROUPS.c.satisfies, _GROUPS.c.events)
+    .join_from(_GROUPS, job, job.c.dag_id == _GROUPS.c.dag_id)
+    .join(asset, asset.c.id == _GROUPS.c.asset_id)
+    .order_by(_GROUPS.c.dag_id)
 )
 
 
 async def kept(connection: AsyncConnection) -> Mapping[str, int]:
     """Return how many queued events each job's schedule does not wait for, without jobs that have none."""
-    return {row.dag_id: row.events for row in await connection.execute(_COUNT_KEPT)}
+    resolved = await aliases.all_resolved_names(connection)
+    counted: Counter[str] = Counter()
+    for row in await connection.execute(_QUEUED):
+        if not is_awaited(row.definition.schedule, keys(row.name, row.satisfies), resolved):
+            counted[row.dag_id] += row.events
+    return counted

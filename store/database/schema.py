@@ -6,7 +6,7 @@ big integers and decimals come back as they were given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sqlalchemy import (
@@ -482,6 +482,7 @@ job = _table(
     Column("paused", Boolean, nullable=False, server_default=false()),
     Column("definition", column_types.Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
+    Column("joint", Boolean, nullable=False, server_default=false()),  # a run needs a due tick and the events
     Column("clock", String(1000)),  # the cron by which `next_tick` was computed
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
@@ -492,12 +493,20 @@ job = _table(
     Column("updated_at", UtcDateTime, nullable=False),
 )
 
+
+def _filtered(role: Role) -> Iterator[Column[bool]]:
+    """Yield the column by which an event's transaction knows that it has to decide whether the job gets the event."""
+    if role == "schedule":
+        yield Column("filtered", Boolean, nullable=False, server_default=false())  # the job's schedule has a `where`
+
+
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
     role: _table(
         name,
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_asset", "job_inlet", "job_outlet"), strict=True)
 }
@@ -509,6 +518,7 @@ ALIAS_EDGES: Final[Mapping[Role, Table]] = {
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True, index=True),
+        *_filtered(role),
     )
     for role, name in zip(ROLES, ("job_schedule_alias", "job_inlet_alias", "job_outlet_alias"), strict=True)
 }
@@ -521,6 +531,7 @@ queued_event = _table(
         kept=(
             RemovedBy(function="store.runs.runs.create_triggered_runs"),
             RemovedBy(function="store.runs.queues.remove"),
+            RemovedBy(function="store.detection.filters.decide"),
             _APPLYING,
         ),
         names={**_DAG_ID, **_ASSET_ID},
@@ -530,7 +541,8 @@ queued_event = _table(
     Column("asset_id", ForeignKey("asset.id"), nullable=False, index=True),
     Column("created_at", UtcDateTime, nullable=False),
     Column("partition_key", PARTITION_KEY),  # the event's
-    Index("ix_queued_event_dag_id_asset_id_event_id", "dag_id", "asset_id", "event_id"),  # for the probes of a poll
+    Column("satisfies", String(2000), nullable=False, server_default=text("''")),  # see `store.references`
+    Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
 )
 
 partition_group = _table(  # a group of events, by their partition keys, of which a job has had a run

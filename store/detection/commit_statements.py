@@ -13,6 +13,7 @@ from store.database.dialects import rows_of
 from store.database.schema import asset, database_now, watcher, watcher_position
 from store.detection import events, outbox, positions
 from store.detection.positions import NewPosition
+from store.references import UNDECIDED
 from store.state import statements
 
 COLUMNS: Final = {
@@ -51,8 +52,10 @@ def advance_and_append(*, skip_locked: bool) -> Select[Any]:
 def queue_and_write() -> Select[Any]:
     """Return the second statement. It locks the edges before the watchers' rows, as a reload does."""
     queued = events.queue("postgresql").cte("queued")
-    dag_ids = func.array_agg(queued.c.dag_id.distinct()).label("dag_ids")
-    woken = select(queued.c.asset_id, dag_ids).group_by(queued.c.asset_id).cte("woken")
+    undecided = queued.c.satisfies == UNDECIDED
+    dag_ids = func.array_agg(queued.c.dag_id.distinct()).filter(~undecided).label("dag_ids")
+    filtered = func.bool_or(undecided).label("filtered")
+    woken = select(queued.c.asset_id, dag_ids, filtered).group_by(queued.c.asset_id).cte("woken")
     history = statements.write_watermarks(rows_of("written", COLUMNS["written"])).cte("history")
     after_edges = select(func.count()).select_from(woken).scalar_subquery() >= 0
     this = watcher.c.name == func.any(bindparam("b_seen", type_=ARRAY(Text)))
@@ -64,5 +67,12 @@ def queue_and_write() -> Select[Any]:
     watchers, asset_ids = func.array_agg(mine.c.name), func.array_agg(mine.c.asset_id)
     places = select(watchers.label("watchers"), asset_ids.label("asset_ids")).subquery()
     joined = messages.join(places, true()).outerjoin(woken, true())
-    answer = (woken.c.asset_id, woken.c.dag_ids, messages.c.messages, places.c.watchers, places.c.asset_ids)
+    answer = (
+        woken.c.asset_id,
+        woken.c.dag_ids,
+        woken.c.filtered,
+        messages.c.messages,
+        places.c.watchers,
+        places.c.asset_ids,
+    )
     return select(*answer).select_from(joined).add_cte(history, seen)

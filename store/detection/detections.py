@@ -15,7 +15,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now, watcher
-from store.detection import commit_statements, events, position_rows, positions, rejections, rewind
+from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -252,6 +252,12 @@ async def _queue_and_write(
         "b_seen": seen,
     }
     woken = (await connection.execute(commit_statements.queue_and_write(), parameters)).all()
-    dag_ids = {row.asset_id: frozenset(row.dag_ids) for row in woken if row.asset_id is not None}
+    decided = await filters.decide(connection, event_ids) if any(row.filtered for row in woken) else ()
+    owed = {dag_id for dag_id, _ in decided}
+    dag_ids = {
+        row.asset_id: frozenset(row.dag_ids or ()) | (owed if row.filtered else set())
+        for row in woken
+        if row.asset_id is not None
+    }
     asset_ids = dict(zip(woken[0].watchers or (), woken[0].asset_ids or (), strict=True))
     return _Woken(dag_ids=dag_ids, outbox=woken[0].messages > 0, asset_ids=asset_ids)

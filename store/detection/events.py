@@ -20,8 +20,10 @@ from sqlalchemy import (
     Select,
     TableValuedAlias,
     bindparam,
+    case,
     func,
     insert,
+    literal,
     literal_column,
     select,
     text,
@@ -42,7 +44,8 @@ from store.database.schema import (
     job_schedule_asset,
     queued_event,
 )
-from store.detection import outbox
+from store.detection import filters, outbox
+from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c
 
@@ -135,13 +138,15 @@ async def queue_and_forward(
         ids = {"b_ids": list(some)}
         if dialect == "postgresql" and forward:
             due = (await connection.execute(_queueing_and_forwarding(), ids)).all()
-            dag_ids.update(row.dag_id for row in due if row.dag_id is not None)
             fills_outbox |= due[0].messages > 0
         else:
-            dag_ids.update((await connection.execute(queue(dialect), ids)).scalars().all())
+            due = (await connection.execute(queue(dialect), ids)).all()
             if forward:
                 await connection.execute(outbox.forwarding("sqlite"), ids)
                 fills_outbox = True
+        dag_ids.update(row.dag_id for row in due if row.dag_id is not None and row.satisfies != UNDECIDED)
+        if any(row.satisfies == UNDECIDED for row in due):
+            dag_ids.update(dag_id for dag_id, _ in await filters.decide(connection, some))
     return AppendedEvents(rows=rows, dag_ids=frozenset(dag_ids), fills_outbox=fills_outbox)
 
 
@@ -191,23 +196,29 @@ def _queueing_and_forwarding() -> Select[Any]:
     """
     queued, due = queue("postgresql").cte("queued"), outbox.forwarding("postgresql").cte("message")
     messages = select(func.count().label("messages")).select_from(due).subquery()
-    return select(queued.c.dag_id, messages.c.messages).select_from(messages.outerjoin(queued, true()))
+    columns = (queued.c.dag_id, queued.c.satisfies, messages.c.messages)
+    return select(*columns).select_from(messages.outerjoin(queued, true()))
 
 
 @cache
 def queue(dialect: str) -> ReturningInsert[Any]:
-    """Insert queue rows of the events `b_ids`; return job and asset of each."""
+    """Insert queue rows of the events `b_ids`; return job and asset of each, and whether `filters` has to decide on it."""
     ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
     here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
     due = _by_asset(here).union(_by_alias(here))
-    columns = ["dag_id", "event_id", "asset_id", "created_at", "partition_key"]
-    return insert(queued_event).from_select(columns, due).returning(queued_event.c.dag_id, queued_event.c.asset_id)
+    columns = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
+    q = queued_event.c
+    return insert(queued_event).from_select(columns, due).returning(q.dag_id, q.asset_id, q.satisfies)
+
+
+def _satisfies(filtered: ColumnElement[bool]) -> ColumnElement[str]:
+    return case((filtered, literal(UNDECIDED)), else_=literal(ONLY_PLAIN)).label("satisfies")
 
 
 def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
     s = job_schedule_asset.c
     due = (
-        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key)
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key, _satisfies(s.filtered))
         .join_from(asset_event, job_schedule_asset, s.asset_id == _e.asset_id)
         .where(here)
         .order_by(s.dag_id, s.asset_id)
@@ -220,7 +231,7 @@ def _by_asset(here: ColumnElement[bool]) -> Select[Any]:
 def _by_alias(here: ColumnElement[bool]) -> Select[Any]:
     s, r = job_schedule_alias.c, asset_alias_asset.c
     due = (
-        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key)
+        select(s.dag_id, _e.id, _e.asset_id, _e.timestamp, _e.partition_key, _satisfies(s.filtered))
         .join_from(asset_event, asset_alias_asset, r.asset_id == _e.asset_id)
         .join(job_schedule_alias, s.alias_id == r.alias_id)
         .where(here)

@@ -7,23 +7,21 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, bindparam, false, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import dropped_events
+from store.catalog import aliases, dropped_events
 from store.database.paging import all_of, now_of
-from store.database.schema import job, job_schedule_alias, job_schedule_asset, queued_event
+from store.database.schema import asset, job, job_schedule_alias, job_schedule_asset, queued_event
 from store.errors import Conflict
 from store.keys import JobDefinition
-from store.runs import jobs
+from store.references import is_awaited, keys
+from store.runs import jobs, queues
 from store.runs.partition_groups import KeyedEvent, keyed_events
 from store.runs.waiting import MOST_COUNTED
 
 _q, _j = queued_event.c, job.c
 _DAG_ID: Final = bindparam("b_dag_id", type_=_q.dag_id.type)
-_THOSE: Final = (_q.dag_id == _DAG_ID, dropped_events.is_kept())
-_COUNT: Final = select(func.count()).select_from(queued_event).where(*_THOSE)
-_NEWEST: Final = select(func.max(_q.event_id)).where(*_THOSE)
 _LOCK: Final = select(_j.replay_id).where(_j.dag_id == _DAG_ID).with_for_update(key_share=True)
 
 
@@ -41,8 +39,24 @@ class KeptQueue:
 
 async def count(connection: AsyncConnection, dag_id: str) -> int:
     """Return how many queued events the job's schedule does not wait for."""
-    events: int = (await connection.execute(_COUNT, {"b_dag_id": dag_id})).scalar_one()
+    kept = await _kept(connection, dag_id)
+    events: int = (await connection.execute(select(func.count()).select_from(queued_event).where(kept))).scalar_one()
     return events
+
+
+async def _kept(connection: AsyncConnection, dag_id: str) -> ColumnElement[bool]:
+    """Return the condition that a queued event is one of these: of which assets they are, and what they satisfied."""
+    each = queues.first_of_each(_j.dag_id == dag_id)
+    this = and_(_q.dag_id == each.c.dag_id, _q.event_id == each.c.event_id)
+    groups = select(_q.asset_id, _q.satisfies, asset.c.name, _j.definition).join_from(each, queued_event, this)
+    groups = groups.join(asset, asset.c.id == _q.asset_id).join(job, _j.dag_id == _q.dag_id)
+    resolved = await aliases.resolved_names(connection, dag_id)
+    kept = (
+        and_(_q.asset_id == row.asset_id, _q.satisfies == row.satisfies)
+        for row in await connection.execute(groups)
+        if not is_awaited(row.definition.schedule, keys(row.name, row.satisfies), resolved)
+    )
+    return and_(_q.dag_id == dag_id, or_(false(), *kept))
 
 
 async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
@@ -51,7 +65,9 @@ async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
     replay_id = (await connection.execute(_LOCK, {"b_dag_id": dag_id})).scalar_one()
     if replay_id is not None:
         raise Conflict(f"a replay of {dag_id} goes on; ask again when it has queued its events")
-    newest = (await connection.execute(_NEWEST, {"b_dag_id": dag_id})).scalar_one()
+    newest = (
+        await connection.execute(select(func.max(_q.event_id)).where(await _kept(connection, dag_id)))
+    ).scalar_one()
     return KeptQueue(
         dag_id=dag_id,
         task_id=declared.task_id,
@@ -64,14 +80,14 @@ async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
 
 async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: int) -> Sequence[KeyedEvent]:
     """Return the first of these events up to the event `to`, in order."""
-    first = keyed_events().where(*_THOSE, _q.event_id <= to).order_by(_q.event_id).limit(limit)
-    return [KeyedEvent.of(row) for row in await connection.execute(first, {"b_dag_id": dag_id})]
+    kept = await _kept(connection, dag_id)
+    first = keyed_events().where(kept, _q.event_id <= to).order_by(_q.event_id).limit(limit)
+    return [KeyedEvent.of(row) for row in await connection.execute(first)]
 
 
 async def take_off(connection: AsyncConnection, dag_id: str, *, actor: str) -> int:
     """Take these events off the locked queue, so that no run will consume them; return how many."""
-    which = (_q.dag_id == dag_id) & dropped_events.is_kept()
-    return await dropped_events.take_off(connection, which, reason="deleted", actor=actor)
+    return await dropped_events.take_off(connection, await _kept(connection, dag_id), reason="deleted", actor=actor)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,6 +19,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.dialects import chunks, upsert
 from store.database.schema import asset, asset_event, partition_group, queued_event, run
 from store.partition_keys import QueuedKey
+from store.references import keys
 from store.runs.queues import ACTIVE
 
 _q, _g = queued_event.c, partition_group.c
@@ -38,14 +39,15 @@ async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     """Return what is queued for jobs, by asset and partition key. It reads their queues in the database."""
     times = (func.min(_q.created_at, type_=_q.created_at.type), func.max(_q.created_at, type_=_q.created_at.type))
     columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
-    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.partition_key)
+    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key)
     query = select(*by, *columns, times[0].label("oldest"), times[1].label("newest"))
     query = query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id.in_(dag_ids)).group_by(*by)
-    keys: defaultdict[str, list[QueuedKey]] = defaultdict(list)
+    queued: defaultdict[str, list[QueuedKey]] = defaultdict(list)
     for row in await connection.execute(query):
-        keys[row.dag_id].append(
+        queued[row.dag_id].append(
             QueuedKey(
                 asset=row.name,
+                references=keys(row.name, row.satisfies),
                 parts=_names(row.partition_parts),
                 key=row.partition_key,
                 events=row.events,
@@ -55,15 +57,15 @@ async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> 
                 newest=row.newest,
             )
         )
-    return keys
+    return queued
 
 
 @dataclass(frozen=True, kw_only=True)
 class KeyedEvent:
-    """A queued event with its asset's name and parts, its partition key, and when it came."""
+    """A queued event with the references that it satisfies, its asset's parts, its partition key, and when it came."""
 
     event_id: int
-    asset: str
+    references: AbstractSet[str]
     parts: Sequence[str]
     key: str | None
     came: datetime
@@ -72,22 +74,25 @@ class KeyedEvent:
     def of(cls, row: Any) -> Self:
         """Return the event of a row of `keyed_events`."""
         parts = _names(row.partition_parts)
-        return cls(event_id=row.event_id, asset=row.name, parts=parts, key=row.partition_key, came=row.created_at)
+        references = keys(row.name, row.satisfies)
+        return cls(
+            event_id=row.event_id, references=references, parts=parts, key=row.partition_key, came=row.created_at
+        )
 
 
 def keyed_events() -> Select[Any]:
     """Select the columns that `KeyedEvent.of` needs, of queued events."""
-    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.partition_key, _q.created_at)
+    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key, _q.created_at)
     return select(*columns).join(asset, asset.c.id == _q.asset_id)
 
 
 async def events_of(
-    connection: AsyncConnection, dag_id: str, keys: Collection[str | None], *, to: int
+    connection: AsyncConnection, dag_id: str, partition_keys: Collection[str | None], *, to: int
 ) -> Sequence[KeyedEvent]:
     """Return the queued events with these partition keys, in order, up to the event `to`."""
-    texts = sorted(key for key in keys if key is not None)
+    texts = sorted(key for key in partition_keys if key is not None)
     conditions = [_q.partition_key.in_(some) for some in chunks(texts)]
-    conditions += [_q.partition_key.is_(None)] if None in keys else []
+    conditions += [_q.partition_key.is_(None)] if None in partition_keys else []
     events: list[KeyedEvent] = []
     for among in conditions:
         query = keyed_events().where(_q.dag_id == dag_id, _q.event_id <= to, among)
@@ -102,10 +107,10 @@ def _names(parts: str | None) -> Sequence[str]:
 async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:
     """Return, by job, the partition keys of its runs that are queued or running."""
     these = (run.c.dag_id.in_(dag_ids), run.c.state.in_(ACTIVE))
-    keys: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
+    unfinished: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
     for row in await connection.execute(select(run.c.dag_id, run.c.partition_key).where(*these).distinct()):
-        keys[row.dag_id].add(row.partition_key)
-    return keys
+        unfinished[row.dag_id].add(row.partition_key)
+    return unfinished
 
 
 async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None, GroupRest]:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import CTE, ColumnElement, Select, and_, bindparam, func, or_, select, true, update
+from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, and_, bindparam, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import dropped_events
 from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition
+from store.references import ONLY_PLAIN, keys
 
 ACTIVE = ("queued", "running")
 
@@ -47,7 +48,7 @@ class JobQueue:
     rest: Rest | None
     active_runs: int
     first_events: Mapping[str, int]
-    """The lowest queued event of each asset that has any, by the asset's name."""
+    """The lowest queued event that satisfies each reference, by the reference's key: an asset's name without `where`."""
     now: datetime
 
 
@@ -65,9 +66,13 @@ async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
 
 
 async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
-    """Return how long until the next tick of any job that is not paused; None if none has any."""
+    """Return how long until the next tick of any job that is not paused; None if none has any.
+
+    A due tick of a joint schedule waits for events, and not for the clock.
+    """
     ticking = select(func.min(job.c.next_tick), database_now())
     ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
+    ticking = ticking.where(or_(~job.c.joint, job.c.next_tick > database_now()))
     tick, now = (await connection.execute(ticking)).one()
     return None if tick is None else max(tick - now, timedelta(0))
 
@@ -93,7 +98,7 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
 
     A paused job is among them while a replay of it goes on.
 
-    Reading costs a few index probes for each queued asset, however many events are queued. The locks leave the jobs'
+    Reading costs a few index probes for each queued asset and `where`, however many events are queued. The locks leave the jobs'
     keys alone, so whoever adds events to a queue does not wait.
     """
     jobs = (await connection.execute(_LOCK_JOBS, {"b_dag_ids": list(dag_ids)})).all()
@@ -105,7 +110,10 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     for row in rows:
         active[row.dag_id] = row.runs
         if row.name is not None:
-            first_events[row.dag_id][row.name] = row.first_event
+            first = first_events[row.dag_id]
+            first.update(
+                {each: min(row.event_id, first.get(each, row.event_id)) for each in keys(row.name, row.satisfies)}
+            )
     return [
         JobQueue(
             dag_id=row.dag_id,
@@ -141,30 +149,36 @@ _LOCK_JOBS: Final = (
 )
 
 
-def queued_assets(dag_ids: ColumnElement[bool]) -> CTE:
-    """Select jobs with their queued assets, each by one probe behind the previous one; each job's last row has no asset.
+def first_of_each(dag_ids: ColumnElement[bool]) -> CTE:
+    """Select jobs with the first queued event of each asset and of what its events satisfy, one probe behind the previous one.
 
-    The requested order is that of one index alone: by another index, a probe without a match would read the whole
-    queue.
+    Each job's last row has no event. The requested order is that of one index alone: by another index, a probe without a
+    match would read the whole queue.
     """
-    order = (_q.asset_id, _q.event_id)
-    lowest = select(_q.asset_id).where(_q.dag_id == _j.dag_id).order_by(*order).limit(1).correlate(job)
-    first = select(_j.dag_id, lowest.scalar_subquery().label("asset_id")).where(dag_ids)
-    assets = first.cte("queued_asset", recursive=True)
-    behind = (_q.dag_id == assets.c.dag_id, _q.asset_id > assets.c.asset_id)
-    following = select(_q.asset_id).where(*behind).order_by(*order).limit(1).correlate(assets).scalar_subquery()
-    return assets.union_all(select(assets.c.dag_id, following).where(assets.c.asset_id.is_not(None)))
+    previous = queued_event.alias("previous")
+    p = previous.c
+
+    def lowest(*where: ColumnElement[bool]) -> ScalarSelect[int]:
+        first = select(_q.event_id).where(*where).order_by(_q.asset_id, _q.satisfies, _q.event_id).limit(1)
+        return first.correlate(job, previous).scalar_subquery()
+
+    first = select(_j.dag_id, lowest(_q.dag_id == _j.dag_id).label("event_id")).where(dag_ids)
+    each = first.cte("queued_first", recursive=True)
+    # A comparison of both columns at once would read all that equals, on SQLite.
+    same_asset = lowest(_q.dag_id == p.dag_id, _q.asset_id == p.asset_id, _q.satisfies > p.satisfies)
+    following = func.coalesce(same_asset, lowest(_q.dag_id == p.dag_id, _q.asset_id > p.asset_id))
+    this = and_(p.dag_id == each.c.dag_id, p.event_id == each.c.event_id)
+    return each.union_all(select(each.c.dag_id, following).join_from(each, previous, this))
 
 
 def _look() -> Select[Any]:
-    each = queued_assets(_j.dag_id.in_(_DAG_IDS))
-    here = (_q.dag_id == each.c.dag_id, _q.asset_id >= each.c.asset_id)
-    first = select(_q.event_id).where(*here).order_by(_q.asset_id, _q.event_id).limit(1).scalar_subquery()
+    each = first_of_each(_j.dag_id.in_(_DAG_IDS))
     mine = (run.c.dag_id == each.c.dag_id, run.c.state.in_(ACTIVE))
     active = select(func.count(run.c.id)).where(*mine).scalar_subquery()
-    look = select(each.c.dag_id, asset.c.name, first.label("first_event"), active.label("runs"))
+    look = select(each.c.dag_id, each.c.event_id, asset.c.name, _q.satisfies, active.label("runs"))
     look = look.add_columns(database_now().label("now"))
-    return look.select_from(each).outerjoin(asset, asset.c.id == each.c.asset_id)
+    this = and_(_q.dag_id == each.c.dag_id, _q.event_id == each.c.event_id)
+    return look.select_from(each).outerjoin(queued_event, this).outerjoin(asset, asset.c.id == _q.asset_id)
 
 
 _LOOK: Final = _look()
@@ -214,22 +228,22 @@ async def set_rest(connection: AsyncConnection, dag_id: str, rest: Rest | None) 
 
 @dataclass(frozen=True, kw_only=True)
 class CountedQueue:
-    """A job, an asset, and how many of its events are in the job's queue."""
+    """A job, an asset, and how many of its events that satisfy the same references are in the job's queue."""
 
     dag_id: str
     asset_id: int
     name: str
     uri: str
     events: int
+    satisfies: str = ONLY_PLAIN
 
 
 async def counted(connection: AsyncConnection) -> Sequence[CountedQueue]:
-    """Count everything that is queued, by job and asset. It reads all queues."""
-    by_pair = (_q.dag_id, _q.asset_id)
-    pairs = select(*by_pair, func.count().label("events")).group_by(*by_pair).subquery()
-    columns = (pairs.c.dag_id, pairs.c.asset_id, asset.c.name, asset.c.uri, pairs.c.events)
-    query = select(*columns).join_from(pairs, asset, asset.c.id == pairs.c.asset_id)
-    return await all_of(connection, query.order_by(pairs.c.dag_id, asset.c.name), CountedQueue)
+    """Count everything that is queued, by job, asset and what the events satisfy. It reads all queues."""
+    group = (_q.dag_id, _q.asset_id, _q.satisfies)
+    groups = select(*group, func.count().label("events")).group_by(*group).subquery()
+    query = select(groups, asset.c.name, asset.c.uri).join_from(groups, asset, asset.c.id == groups.c.asset_id)
+    return await all_of(connection, query.order_by(groups.c.dag_id, asset.c.name, groups.c.satisfies), CountedQueue)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,68 +10,45 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import (
-    ColumnElement,
-    Select,
-    Table,
     and_,
-    case,
     delete,
     func,
     insert,
     literal,
-    or_,
     select,
     true,
-    union,
     update,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import configuration_lock
-from store.database.paging import equal
 from store.database.schema import (
-    asset_alias_asset,
     asset_event,
     database_now,
     dropped_event,
     job,
-    job_outlet,
-    job_schedule_alias,
-    job_schedule_asset,
     queued_event,
     replay,
     run,
     run_asset_event,
 )
+from store.detection import filters
 from store.errors import Conflict, NotFound
-from store.runs import decisions
-from store.runs.queues import ACTIVE
-from store.runs.runs import DELETED, OVER
+from store.keys import Condition
+from store.references import ONLY_PLAIN, UNDECIDED, has_where
+from store.runs import decisions, replay_filters
+from store.runs import replay_selections as selections
+from store.runs.replay_selections import ReplayRange
+from store.runs.runs import DELETED
 
 EVENTS_AT_ONCE: Final = 10_000
 RUNS_AT_ONCE: Final = 1_000
 """The most events that are queued, and runs that are cleared, in one transaction."""
 
 _e, _q, _r, _d, _p, _j = asset_event.c, queued_event.c, run_asset_event.c, dropped_event.c, replay.c, job.c
-_RUN_OF: Final = and_(run.c.dag_id == _r.dag_id, run.c.run_id == _r.run_id)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ReplayRange:
-    """The stored events of a job's assets from a moment on, before another.
-
-    `asset_id` None: all assets of its schedule. `partition` None: events of any partition key, or without one.
-    """
-
-    dag_id: str
-    since: datetime
-    until: datetime
-    asset_id: int | None = None
-    partition: str | None = None
-    include_dropped: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,25 +78,28 @@ class ReplayCounts:
 
 async def count(connection: AsyncConnection, which: ReplayRange) -> ReplayCounts:
     """Count what a replay would do now. Raises `NotFound`, `Conflict`."""
-    await _check(connection, which)
-    kind = _kinds(which).subquery()
+    schedule = await _check(connection, which)
+    kind = selections.kinds(which).subquery()
     counted = select(kind.c.kind, func.count().label("events")).group_by(kind.c.kind)
     events = {row.kind: row.events for row in await connection.execute(counted)}
-    cleared = select(run.c.id).where(_cleared(which, 0, None))
-    of_runs = select(func.count()).select_from(run_asset_event.join(run, _RUN_OF)).where(run.c.id.in_(cleared))
+    taken = await replay_filters.count(connection, selections.kinds(which), schedule) if has_where(schedule) else events
+    cleared = select(run.c.id).where(selections.cleared(which, 0, None))
+    of_runs = (
+        select(func.count()).select_from(run_asset_event.join(run, selections.RUN_OF)).where(run.c.id.in_(cleared))
+    )
     all_events = (await connection.execute(of_runs)).scalar_one()
-    oldest = select(func.min(_e.timestamp, type_=_e.timestamp.type)).where(_e.asset_id.in_(_assets_of(which)))
-    dropped = events.get("dropped", 0)
+    oldest = select(func.min(_e.timestamp, type_=_e.timestamp.type)).where(_e.asset_id.in_(selections.assets_of(which)))
+    dropped = taken.get("dropped", 0) if which.include_dropped else 0
     return ReplayCounts(
-        queued=events.get("new", 0) + (dropped if which.include_dropped else 0),
+        queued=taken.get("new", 0) + dropped,
         cleared=events.get("over", 0),
         cleared_runs=(await connection.execute(select(func.count()).select_from(cleared.subquery()))).scalar_one(),
         outside_range=all_events - events.get("over", 0),
         waiting=events.get("waiting", 0),
         running=events.get("running", 0),
-        dropped=0 if which.include_dropped else dropped,
+        dropped=events.get("dropped", 0) - dropped,
         stored_since=(await connection.execute(oldest)).scalar_one(),
-        jobs_behind=(await connection.execute(_behind(which.dag_id))).scalars().all(),
+        jobs_behind=(await connection.execute(selections.behind(which.dag_id))).scalars().all(),
     )
 
 
@@ -163,7 +143,8 @@ async def begin(
 
 async def advance(connection: AsyncConnection, replay_id: int) -> int:
     """Carry out the next step of a replay whose job is locked, or finish it; return how many runs were cleared."""
-    row = (await connection.execute(select(replay).where(_p.id == replay_id))).one()
+    this_one = select(replay, _j.definition).join(job, _j.dag_id == _p.dag_id).where(_p.id == replay_id)
+    row = (await connection.execute(this_one)).one()
     which = ReplayRange(
         dag_id=row.dag_id,
         since=row.from_at,
@@ -173,8 +154,12 @@ async def advance(connection: AsyncConnection, replay_id: int) -> int:
         include_dropped=row.include_dropped,
     )
     this = update(replay).where(_p.id == replay_id)
-    if events := await _queue(connection, which, row.at_event, row.last_event):
-        await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + len(events)))
+    filtered = has_where(row.definition.schedule)
+    if events := await _queue(connection, which, row.at_event, row.last_event, filtered=filtered):
+        queued = len(await filters.decide(connection, events)) if filtered else len(events)
+        if which.include_dropped:
+            await _forget_dropped(connection, which.dag_id, events)
+        await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + queued))
         return 0
     runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
     if runs:
@@ -185,98 +170,47 @@ async def advance(connection: AsyncConnection, replay_id: int) -> int:
     return 0
 
 
-async def _queue(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> Sequence[int]:
-    """Queue the next events that the job never consumed; a dropped one that is included is dropped no more."""
-    kind = _kinds(which).subquery()
+async def _queue(
+    connection: AsyncConnection, which: ReplayRange, after: int, last: int, *, filtered: bool
+) -> Sequence[int]:
+    """Queue the next events that the job never consumed."""
+    kind = selections.kinds(which).subquery()
     kinds = ("new", "dropped") if which.include_dropped else ("new",)
-    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now(), kind.c.partition_key)
+    satisfies = literal(UNDECIDED if filtered else ONLY_PLAIN)
+    some = select(literal(which.dag_id), kind.c.id, kind.c.asset_id, database_now(), kind.c.partition_key, satisfies)
     some = some.where(kind.c.kind.in_(kinds), kind.c.id > after, kind.c.id <= last)
     some = some.order_by(kind.c.id).limit(EVENTS_AT_ONCE)
-    names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key"]
+    names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(_q.event_id))
-    events = sorted(rows.scalars())
-    if events and which.include_dropped:
-        these = (events[0], events[-1])
-        gone = select(run.c.run_id).where(run.c.dag_id == which.dag_id, run.c.state == DELETED)
-        now_queued = select(_q.event_id).where(_q.dag_id == which.dag_id, _q.event_id.between(*these))
-        for table, more in ((dropped_event, true()), (run_asset_event, _r.run_id.in_(gone))):
-            old = and_(table.c.dag_id == which.dag_id, table.c.event_id.between(*these))
-            await connection.execute(delete(table).where(old, table.c.event_id.in_(now_queued), more))
-    return events
+    return sorted(rows.scalars())
+
+
+async def _forget_dropped(connection: AsyncConnection, dag_id: str, events: Sequence[int]) -> None:
+    """Let those of these events, given in order, that are queued now be dropped no more."""
+    these = (events[0], events[-1])
+    gone = select(run.c.run_id).where(run.c.dag_id == dag_id, run.c.state == DELETED)
+    now_queued = select(_q.event_id).where(_q.dag_id == dag_id, _q.event_id.between(*these))
+    for table, more in ((dropped_event, true()), (run_asset_event, _r.run_id.in_(gone))):
+        old = and_(table.c.dag_id == dag_id, table.c.event_id.between(*these))
+        await connection.execute(delete(table).where(old, table.c.event_id.in_(now_queued), more))
 
 
 async def _clear(connection: AsyncConnection, which: ReplayRange, after: int, last: int) -> tuple[Sequence[int], int]:
     """Clear the next runs that are over; return the runs that were looked at, and how many were cleared."""
-    some = select(run.c.id).where(_cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
+    some = select(run.c.id).where(selections.cleared(which, after, last)).order_by(run.c.id).limit(RUNS_AT_ONCE)
     ids = (await connection.execute(some)).scalars().all()
     return ids, await decisions.clear_over(connection, ids) if ids else 0
 
 
-async def _check(connection: AsyncConnection, which: ReplayRange) -> None:
-    is_configured = await connection.scalar(select(_j.active).where(_j.dag_id == which.dag_id))
-    if not is_configured:
+async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition | None:
+    """Return what the job waits for."""
+    row = (await connection.execute(select(_j.definition).where(_j.dag_id == which.dag_id, _j.active))).one_or_none()
+    if row is None:
         raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
-    assets = (await connection.execute(_scheduled(which.dag_id))).scalars().all()
+    assets = (await connection.execute(selections.scheduled(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
     if which.asset_id is not None and which.asset_id not in assets:
         raise Conflict(f"the job {which.dag_id!r} does not wait for this asset; name one of its schedule, or none")
-
-
-def _scheduled(dag_id: str) -> Any:
-    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
-    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)
-
-
-def _assets_of(which: ReplayRange) -> Any:
-    return _scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
-
-
-def _in_range(which: ReplayRange) -> ColumnElement[bool]:
-    times = and_(_e.timestamp >= which.since, _e.timestamp < which.until)
-    return and_(_e.asset_id.in_(_assets_of(which)), times, equal(_e.partition_key, which.partition))
-
-
-def _kinds(which: ReplayRange) -> Select[Any]:
-    """Select the events of the range, each with what became of it in the job.
-
-    Each table is probed by the event alone: the planner, while its statistics are from before the events, takes an index
-    that begins with the job instead, and reads all events of the job for each event.
-    """
-
-    def of_event(table: Table) -> ColumnElement[bool]:
-        return and_(table.c.event_id == _e.id, table.c.dag_id.concat("") == which.dag_id)
-
-    queued, dropped = (
-        select(table.c.event_id).where(of_event(table)).correlate(asset_event).exists()
-        for table in (queued_event, dropped_event)
-    )
-    run_id = select(_r.run_id).where(of_event(run_asset_event)).correlate(asset_event).scalar_subquery()
-    state_of_run = select(run.c.state).where(run.c.dag_id == which.dag_id, run.c.run_id == run_id).scalar_subquery()
-    kind = case(
-        (queued, "waiting"),
-        (or_(dropped, state_of_run == DELETED), "dropped"),
-        (state_of_run.in_(ACTIVE), "running"),
-        (state_of_run.is_not(None), "over"),
-        else_="new",
-    )
-    return select(_e.id, _e.asset_id, _e.partition_key, kind.label("kind")).where(_in_range(which))
-
-
-def _cleared(which: ReplayRange, after: int, last: int | None) -> ColumnElement[bool]:
-    """The condition that a run of the job is over and consumed an event of the range."""
-    has_event = select(_e.id).join(run_asset_event, _r.event_id == _e.id).where(_RUN_OF, _in_range(which))
-    upper = true() if last is None else run.c.id <= last
-    here = and_(run.c.dag_id == which.dag_id, run.c.state.in_(OVER), run.c.id > after, upper)
-    return and_(here, has_event.correlate(run).exists())
-
-
-def _behind(dag_id: str) -> Select[Any]:
-    o, s, a, r = job_outlet.c, job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    written = select(o.asset_id).where(o.dag_id == dag_id)
-    through_alias = select(a.dag_id).join(asset_alias_asset, r.alias_id == a.alias_id).where(r.asset_id.in_(written))
-    direct = select(s.dag_id).where(s.asset_id.in_(written))
-    return (
-        select(_j.dag_id).where(_j.active, or_(_j.dag_id.in_(direct), _j.dag_id.in_(through_alias))).order_by(_j.dag_id)
-    )
+    schedule: Condition | None = row.definition.schedule
+    return schedule

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Select, func, select, union
+from sqlalchemy import Select, and_, func, literal, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
@@ -25,8 +26,9 @@ from store.database.schema import (
     queued_event,
     run,
 )
+from store.references import ONLY_PLAIN, keys
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.queues import ACTIVE, queued_assets
+from store.runs.queues import ACTIVE, first_of_each
 
 MOST_COUNTED: Final = 1000
 """The most queued events of one job and asset that are counted; one more is read, to show that there are more."""
@@ -37,7 +39,8 @@ _q = queued_event.c
 class QueueOfAsset:
     """An asset of a job's schedule, by itself or through an alias, and what the job's queue holds of it.
 
-    `is_scheduled` False: the schedule does not wait for the asset, but an earlier one did, and its events are queued.
+    Events that satisfy different references, because of their `where`, are apart. An asset without queued events is there
+    once.
     """
 
     dag_id: str
@@ -45,24 +48,31 @@ class QueueOfAsset:
     asset: str
     queued: int
     oldest: datetime | None
-    is_scheduled: bool = True
+    satisfies: str = ONLY_PLAIN
+
+    @property
+    def keys(self) -> AbstractSet[str]:
+        """The keys of the references that these events satisfy."""
+        return keys(self.asset, self.satisfies) if self.queued else frozenset()
 
 
 async def queues_of(connection: AsyncConnection, dag_ids: Collection[str]) -> Sequence[QueueOfAsset]:
-    """Return the queues by job and asset, also where nothing is queued."""
-    assets, scheduled = queued_assets(job.c.dag_id.in_(dag_ids)), _scheduled(dag_ids).subquery("scheduled")
-    queued = select(assets.c.dag_id, assets.c.asset_id).where(assets.c.asset_id.is_not(None))
-    pair = select(scheduled.c.dag_id, scheduled.c.asset_id).union(queued).subquery("pair")
-    here = (_q.dag_id == pair.c.dag_id, _q.asset_id == pair.c.asset_id)
+    """Return the queues by job, asset and what the events satisfy, also where nothing is queued."""
+    each, scheduled = first_of_each(job.c.dag_id.in_(dag_ids)), _scheduled(dag_ids).subquery("scheduled")
+    this = and_(_q.dag_id == each.c.dag_id, _q.event_id == each.c.event_id)
+    queued = select(_q.dag_id, _q.asset_id, _q.satisfies).join_from(each, queued_event, this)
+    pair = select(scheduled, literal(ONLY_PLAIN).label("satisfies")).union(queued).subquery("pair")
+    here = (_q.dag_id == pair.c.dag_id, _q.asset_id == pair.c.asset_id, _q.satisfies == pair.c.satisfies)
     first = select(_q.created_at).where(*here).order_by(_q.event_id).limit(1).correlate(pair).scalar_subquery()
     some = select(_q.event_id).where(*here).limit(MOST_COUNTED + 1).correlate(pair).subquery()
     counted = select(func.count()).select_from(some).scalar_subquery()
     columns = (pair.c.dag_id, pair.c.asset_id, asset.c.name.label("asset"), counted.label("queued"))
-    same = (scheduled.c.dag_id == pair.c.dag_id, scheduled.c.asset_id == pair.c.asset_id)
-    is_scheduled = select(scheduled.c.dag_id).where(*same).correlate(pair).exists().label("is_scheduled")
-    query = select(*columns, first.label("oldest"), is_scheduled)
+    query = select(*columns, first.label("oldest"), pair.c.satisfies)
     query = query.join_from(pair, asset, asset.c.id == pair.c.asset_id)
-    return await all_of(connection, query.order_by(pair.c.dag_id, asset.c.name), QueueOfAsset)
+    query = query.order_by(pair.c.dag_id, asset.c.name, pair.c.satisfies)
+    queues = await all_of(connection, query, QueueOfAsset)
+    filled = {(queue.dag_id, queue.asset_id) for queue in queues if queue.queued}
+    return [queue for queue in queues if queue.queued or (queue.dag_id, queue.asset_id) not in filled]
 
 
 def _scheduled(dag_ids: Collection[str]) -> Any:

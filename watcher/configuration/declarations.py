@@ -15,7 +15,7 @@ from config.models import INGEST, Configuration, JobConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, CronSchedule, JobDefinition, Role
+from store.keys import Batching, Completeness, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
@@ -77,8 +77,10 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
             by=job.batch.by,
+            complete=None if (complete := job.batch.complete) is None else Completeness.of(vars(complete)),
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
+        joint=job.schedule is not None and job.schedule.joint,
         catchup=job.catchup,
         max_active_runs=job.max_active_runs,
         retries=job.retries,

@@ -8,12 +8,13 @@ from collections.abc import Set as AbstractSet
 
 from config.models import Configuration
 from config.models.schedules import AliasCondition, AssetCondition, Reference, references
+from store.references import decode, where_id
 from store.runs.queues import CountedQueue
 from triggers.base import Finding
 
 
 def queue_findings(
-    configuration: Configuration, queues: Sequence[CountedQueue], resolved: Mapping[str, AbstractSet[int]]
+    configuration: Configuration, queues: Sequence[CountedQueue], resolved: Mapping[str, AbstractSet[str]]
 ) -> Mapping[str, Sequence[Finding]]:
     """Return by job what becomes of the queued events that its schedule does not wait for.
 
@@ -43,11 +44,13 @@ def _is_of(
     queue: CountedQueue,
     reference: Reference,
     configuration: Configuration,
-    resolved: Mapping[str, AbstractSet[int]],
+    resolved: Mapping[str, AbstractSet[str]],
 ) -> bool:
-    """Whether the queued events are of the asset, or of one that the alias has resolved to."""
+    """Whether the queued events satisfy a reference to their asset, or to an alias that has resolved to it."""
+    if where_id(reference.where) not in decode(queue.satisfies):
+        return False
     match reference:
         case AliasCondition(name=name):
-            return queue.asset_id in resolved.get(name, ())
+            return queue.name in resolved.get(name, ())
         case AssetCondition(name=name):
             return name == queue.name or configuration.assets[name].uri == queue.uri

@@ -118,7 +118,7 @@ async def _stored(configuration: Configuration) -> _Stored:
         async with connections_to_database(settings) as database:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
-                queued, resolved = await queues.counted(connection), await aliases.resolved_ids(connection)
+                queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
                 known = await positions.unowned(connection, ())
                 slots = await slots_of(connection, [name for name in known if name not in configuration.watchers])
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):

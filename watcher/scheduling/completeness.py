@@ -10,22 +10,22 @@ from store.keys import Completeness
 from store.partition_keys import QueuedKey, divided
 
 
-def complete_assets(rows: Sequence[QueuedKey], complete: Completeness | None) -> Mapping[str, int]:
-    """Return the assets of a group that have come completely, each with the event that completed it.
+def complete_references(rows: Sequence[QueuedKey], complete: Completeness | None) -> Mapping[str, int]:
+    """Return the keys of the references of which a group has all events, each with the event that completed it.
 
-    An asset that has not the part of which values are listed is complete with its first event.
+    One to an asset that has not the part of which values are listed needs one event.
     """
     events: dict[str, int] = {}
-    for asset in dict.fromkeys(row.asset for row in rows):
-        mine = [row for row in rows if row.asset == asset]
+    for reference in sorted({each for row in rows for each in row.references}):
+        mine = [row for row in rows if reference in row.references]
         if complete is None or complete.part not in mine[0].parts:
-            events[asset] = min(row.first_event for row in mine)
-        elif len(came := sorted(first_events(mine, complete).values())) >= complete.needed:
-            events[asset] = came[complete.needed - 1]
+            events[reference] = min(row.first_event for row in mine)
+        elif len(came := sorted(_first_events(mine, complete).values())) >= complete.needed:
+            events[reference] = came[complete.needed - 1]
     return events
 
 
-def first_events(rows: Sequence[QueuedKey], complete: Completeness) -> Mapping[str, int]:
+def _first_events(rows: Sequence[QueuedKey], complete: Completeness) -> Mapping[str, int]:
     """Return the listed values of the part that have come, each with its first event. The rows are those of one asset."""
     first: dict[str, int] = {}
     for row in rows:
@@ -36,15 +36,14 @@ def first_events(rows: Sequence[QueuedKey], complete: Completeness) -> Mapping[s
     return first
 
 
-def described(asset: str, rows: Sequence[QueuedKey], complete: Completeness | None) -> str:
-    """Name an asset that a group lacks, with the values that are missing."""
-    mine = [row for row in rows if row.asset == asset]
+def missing_values(reference: str, rows: Sequence[QueuedKey], complete: Completeness | None) -> str:
+    """Return which values a reference lacks, to follow its name; '' if none of its events has come."""
+    mine = [row for row in rows if reference in row.references]
     if complete is None or not complete.values or not mine:
-        return f"`{asset}`"
-    came = first_events(mine, complete)
-    missing = ", ".join(value for value in complete.values if value not in came)
+        return ""
+    came = _first_events(mine, complete)
     number = "" if complete.at_least is None else f"{complete.needed - len(came)} of "
-    return f"`{asset}` with {complete.part} {number}{missing}"
+    return f" with {complete.part} {number}{', '.join(value for value in complete.values if value not in came)}"
 
 
 @dataclass

@@ -1,17 +1,19 @@
 """Asset conditions: pure functions of the JSON that jobs are stored with.
 
-A condition is an asset's name, `{"alias": name}`, `{"all": [condition, …]}` or `{"any": [condition, …]}`; Airflow's
-`a & (b | c)` (https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/asset-scheduling.html).
+A condition is a reference (an asset's name, `{"asset": name, "where": …}`, `{"alias": name}`), `{"all": [condition, …]}` or
+`{"any": [condition, …]}`; Airflow's `a & (b | c)` (https://airflow.apache.org/docs/apache-airflow/stable/authoring-and-scheduling/asset-scheduling.html).
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from store.keys import Condition
+from store.references import key, references, where_id
 
 Resolved: TypeAlias = Mapping[str, AbstractSet[str]]
 """The names of the assets that each alias has resolved to."""
@@ -19,15 +21,19 @@ _NONE: Final[Resolved] = MappingProxyType({})
 
 
 def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _NONE) -> bool:
-    """Whether events of these assets satisfy the condition. Raises `ValueError` if it is no condition.
+    """Whether events that satisfy these references together meet the condition. Raises `ValueError` if it is none.
 
-    An alias stands for any of the assets that it has resolved to. It is never met before it has resolved to one.
+    `assets` has the keys of the references, as `store.references.keys` returns them: names of assets, unless there is a
+    `where`. An alias stands for any of the assets that it has resolved to. It is never met before it has resolved to one.
     """
     match condition:
         case str():
             return condition in assets
+        case {"asset": str(name)}:
+            return key(name, where_id(condition.get("where"))) in assets
         case {"alias": str(name)}:
-            return not assets.isdisjoint(aliases.get(name, ()))
+            asks = where_id(condition.get("where"))
+            return any(key(asset, asks) in assets for asset in aliases.get(name, ()))
         case {"all": [_, *_] as parts}:
             return all(is_met(part, assets, aliases) for part in parts)
         case {"any": [_, *_] as parts}:
@@ -35,21 +41,20 @@ def is_met(condition: Condition, assets: AbstractSet[str], aliases: Resolved = _
     raise ValueError(f"not a condition: {condition!r}")
 
 
-def waits_for(condition: Condition | None, asset: str, aliases: Resolved = _NONE) -> bool:
-    """Whether an event of the asset is one that some part of the condition needs."""
-    match condition:
-        case None:
-            return False
-        case {"all": parts} | {"any": parts}:
-            return any(waits_for(part, asset, aliases) for part in parts)
-    return is_met(condition, {asset}, aliases)
-
-
 def names_alias(condition: Condition | None) -> bool:
     """Whether the condition depends on what an alias has resolved to."""
-    match condition:
-        case {"alias": _}:
-            return True
-        case {"all": parts} | {"any": parts}:
-            return any(map(names_alias, parts))
-    return False
+    return any(reference.is_alias for reference in references(condition))
+
+
+def where_text(where: Mapping[str, Any]) -> str:
+    """Return what a `where` asks for, such as `extra.region = "eu" and extra.kind in ["a", "b"]`."""
+    return " and ".join(
+        f"{path} {'in' if isinstance(value, list) else '='} {json.dumps(value, ensure_ascii=False)}"
+        for path, value in where.items()
+    )
+
+
+def asks(reference: Condition) -> str:
+    """Return what a reference asks for besides its asset or alias, to follow the name: empty without `where`."""
+    where = None if isinstance(reference, str) else reference.get("where")
+    return "" if where is None else f" where {where_text(where)}"

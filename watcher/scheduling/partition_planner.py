@@ -93,8 +93,7 @@ async def groups_of_now(
     if batching.complete is not None:
         closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
     if batching.complete is not None and batching.complete.items is not None:
-        assets = {row.asset for group in groups for row in group.rows if waits.waits_for(row.asset)}
-        items = await counts.of(connection, dag_id, [each for each in groups if each.key not in closed], assets)
+        items = await counts.of(connection, dag_id, [each for each in groups if each.key not in closed], waits)
     unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
     return GroupsOfNow(groups=groups, unfinished=unfinished, closed=closed, items=items)
 
@@ -125,11 +124,11 @@ async def _take(
 ) -> Sequence[_Taken]:
     if not due:
         return []
-    place_of = {(row.asset, row.key): place for place, each in enumerate(due) for row in each.group.rows}
+    place_of = {(row.references, row.key): place for place, each in enumerate(due) for row in each.group.rows}
     events: defaultdict[int, list[int]] = defaultdict(list)
     keys = {key for _, key in place_of}
     for event in await partition_groups.events_of(connection, dag_id, keys, to=max(each.to for each in due)):
-        place = place_of.get((event.asset, event.key))
+        place = place_of.get((event.references, event.key))
         if place is not None and _is_taken(event, due[place]):
             events[place].append(event.event_id)
     return [_runs_of(each, events[place], batching) for place, each in enumerate(due)]

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
-from watcher.scheduling.completeness import complete_assets
+from watcher.scheduling.completeness import complete_references
 from watcher.scheduling.planning import Waits, completing, remaining
 
 
@@ -39,10 +39,10 @@ class PartitionGroup:
 
     @property
     def first_events(self) -> Mapping[str, int]:
-        """The first queued event of each asset."""
+        """The first queued event that satisfies each reference, by the reference's key."""
         first: dict[str, int] = {}
         for row in self.rows:
-            first[row.asset] = min(row.first_event, first.get(row.asset, row.first_event))
+            first |= {each: min(row.first_event, first.get(each, row.first_event)) for each in row.references}
         return first
 
 
@@ -123,7 +123,7 @@ def _decide(
         pause = collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return due, None
-    unclaimed = [row for row in group.rows if not waits.waits_for(row.asset)]
+    unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
         return None, pause
     longest = batching.max_wait - (now - min(row.oldest for row in unclaimed))
@@ -140,12 +140,12 @@ def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching
         by = completing(group.first_events, waits)
         return None if by is None else DueGroup(group=group, to=group.last_event, completed_by=by)
     if group.key in known.closed:
-        late = [row.first_event for row in group.rows if waits.waits_for(row.asset)]
+        late = [row.first_event for row in group.rows if waits.wait_for(row.references)]
         if not late:
             return None
         by = min(late)
         return DueGroup(group=group, to=group.last_event, completed_by=by, partition_complete=True, late=True)
-    by = completing(complete_assets(group.rows, complete), waits)
+    by = completing(complete_references(group.rows, complete), waits)
     if by is None or known.items.get(group.key, 0) < (complete.items or 0):
         return None
     return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)

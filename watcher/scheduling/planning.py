@@ -7,13 +7,15 @@ checks. A check reads the queued assets only. The events themselves are read onc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
 from store.keys import Batching, Condition
-from watcher.scheduling.conditions import Resolved, is_met, waits_for
+from store.references import is_awaited
+from watcher.scheduling.conditions import Resolved, is_met
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,9 +65,9 @@ class Waits:
     aliases: Resolved = field(default_factory=dict)
     takes_each: bool = False
 
-    def waits_for(self, asset: str) -> bool:
-        """Whether an event of the asset is one that some part of the condition needs."""
-        return waits_for(self.condition, asset, self.aliases)
+    def wait_for(self, references: AbstractSet[str]) -> bool:
+        """Whether some part of the condition needs events that satisfy one of these references, which are keys."""
+        return is_awaited(self.condition, references, self.aliases)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,12 +103,21 @@ def completing(first_events: Mapping[str, int], waits: Waits) -> int | None:
     return None
 
 
-def is_due(completed_by: int | None, batching: Batching, capacity: Capacity, *, ticks: Sequence[datetime] = ()) -> bool:
+def is_due(
+    completed_by: int | None,
+    batching: Batching,
+    capacity: Capacity,
+    *,
+    ticks: Sequence[datetime] = (),
+    joint: bool = False,
+) -> bool:
     """Whether the queued events become runs, once they have been collected for long enough.
 
-    With `each` every event has its own run. Otherwise a tick takes the queued events, even before the condition is met.
+    A joint schedule needs a tick and the condition. With `each` every event has its own run. Otherwise a tick takes the queued events, even before the condition is met.
     Without a tick the job keeps collecting while it has as many runs as it may: the end of a run triggers a check.
     """
+    if joint:
+        return bool(ticks) and completed_by is not None
     if batching.mode == "each":
         return completed_by is not None
     return bool(ticks) or (completed_by is not None and not capacity.is_used)

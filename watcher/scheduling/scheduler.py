@@ -147,7 +147,7 @@ class Scheduler:
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due, self._counts)
-                    clocks += [] if ticks.clock is None else [ticks.clock]
+                    clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
                 new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
             await queues.set_clocks(connection, clocks)
@@ -190,8 +190,9 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
         plan = await plan_partitions(connection, queue, waits, counts) if queue.first_events else RunPlan()
         return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
-    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks):
-        return RunPlan(runs=with_ticks([], ticks, batching))
+    joint = queue.definition.joint
+    if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):
+        return RunPlan(runs=() if joint else with_ticks([], ticks, batching))
     if collects(batching) and not ticks:
         span = await queues.span(connection, queue.dag_id)
         wait = remaining(span.oldest, span.newest, batching, span.now)
@@ -241,6 +242,12 @@ def _ticks(queue: JobQueue) -> _Ticks:
         return _NO_TICKS
     due = ticks.due(cron, queue.next_tick, queue.now, catchup=catchup)
     return _Ticks(due=due, clock=_clock(queue, ticks.following(cron, due[-1])) if due else None)
+
+
+def _moved(queue: JobQueue, ticks: _Ticks, plan: RunPlan) -> Sequence[Clock]:
+    """Return the job's clock if it moves. A due tick of a joint schedule stays due until the condition is met."""
+    stays = queue.definition.joint and ticks.due and not plan.runs
+    return () if ticks.clock is None or stays else (ticks.clock,)
 
 
 def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:

@@ -10,9 +10,10 @@ from datetime import datetime
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Batching, Condition, JobDefinition
+from store.references import key, where_id
 from store.runs import partition_groups, waiting
-from watcher.scheduling.completeness import complete_assets, described
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.completeness import complete_references, missing_values
+from watcher.scheduling.conditions import Resolved, asks, is_met
 from watcher.scheduling.item_counts import ItemCounts
 from watcher.scheduling.partition_planner import groups_of_now
 from watcher.scheduling.partitions import GroupsOfNow, PartitionGroup, grouped
@@ -63,25 +64,27 @@ def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Ba
     complete = batching.complete
     if waits.condition is None or group.key in known.closed:
         return ""
-    come = complete_assets(group.rows, complete).keys()
+    come = complete_references(group.rows, complete).keys()
     if not is_met(waits.condition, come, waits.aliases):
-        return lacking(waits.condition, come, waits.aliases, lambda asset: described(asset, group.rows, complete))
+        return lacking(waits.condition, come, waits.aliases, lambda key: missing_values(key, group.rows, complete))
     missing = (0 if complete is None else complete.items or 0) - known.items.get(group.key, 0)
     return f"{missing:,} more files or rows" if missing > 0 else ""
 
 
 def lacking(
-    condition: Condition, queued: AbstractSet[str], resolved: Resolved, describe: Callable[[str], str] = "`{}`".format
+    condition: Condition, queued: AbstractSet[str], resolved: Resolved, details: Callable[[str], str] = lambda _: ""
 ) -> str:
-    """Name the missing parts of a condition that is not met."""
+    """Name the missing parts of a condition that is not met, each with `details` by the key of the reference."""
     match condition:
         case str():
-            return describe(condition)
+            return f"`{condition}`{details(condition)}"
         case {"alias": str(name)}:
-            return f"the alias `{name}`"
+            return f"the alias `{name}`{asks(condition)}"
+        case {"asset": str(name)}:
+            return f"`{name}`{asks(condition)}{details(key(name, where_id(condition.get('where'))))}"
         case {"any": parts}:
-            return " or ".join(lacking(part, queued, resolved, describe) for part in parts)
+            return " or ".join(lacking(part, queued, resolved, details) for part in parts)
         case {"all": parts}:
             missing = [part for part in parts if not is_met(part, queued, resolved)]
-            return " and ".join(lacking(part, queued, resolved, describe) for part in missing)
+            return " and ".join(lacking(part, queued, resolved, details) for part in missing)
     raise ValueError(f"not a condition: {condition!r}")

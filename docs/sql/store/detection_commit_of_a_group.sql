@@ -110,46 +110,50 @@ history AS (INSERT INTO asset_store_history (asset_id, key, version, value, kind
       last_updated_by_watcher, entry.last_updated_by_actor AS last_updated_by_actor, entry.last_updated_by_write_id AS
       last_updated_by_write_id, entry.updated_at AS updated_at
   FROM entry),
-queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key)
+queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key, satisfies)
   SELECT anon_7.dag_id AS dag_id, anon_7.id AS id, anon_7.asset_id AS asset_id, anon_7.timestamp AS timestamp,
-      anon_7.partition_key AS partition_key
+      anon_7.partition_key AS partition_key, anon_7.satisfies AS satisfies
   FROM (SELECT job_schedule_asset.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
+      job_schedule_asset.filtered THEN $12::VARCHAR ELSE $13::VARCHAR END AS satisfies
     FROM asset_event
     JOIN job_schedule_asset ON job_schedule_asset.asset_id = asset_event.asset_id
-    WHERE asset_event.id = any($11::BIGINT[])
+    WHERE asset_event.id = any($14::BIGINT[])
     ORDER BY job_schedule_asset.dag_id, job_schedule_asset.asset_id
     FOR KEY SHARE OF job_schedule_asset) AS anon_7 UNION SELECT anon_8.dag_id AS dag_id, anon_8.id AS id,
-        anon_8.asset_id AS asset_id, anon_8.timestamp AS timestamp, anon_8.partition_key AS partition_key
+        anon_8.asset_id AS asset_id, anon_8.timestamp AS timestamp, anon_8.partition_key AS partition_key,
+        anon_8.satisfies AS satisfies
   FROM (SELECT job_schedule_alias.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
+      job_schedule_alias.filtered THEN $15::VARCHAR ELSE $16::VARCHAR END AS satisfies
     FROM asset_event
     JOIN asset_alias_asset ON asset_alias_asset.asset_id = asset_event.asset_id
     JOIN job_schedule_alias ON job_schedule_alias.alias_id = asset_alias_asset.alias_id
-    WHERE asset_event.id = any($11::BIGINT[])
+    WHERE asset_event.id = any($14::BIGINT[])
     ORDER BY job_schedule_alias.dag_id, job_schedule_alias.alias_id
     FOR KEY SHARE OF job_schedule_alias) AS anon_8
-  RETURNING queued_event.dag_id, queued_event.asset_id),
-woken AS (SELECT queued.asset_id AS asset_id, array_agg(DISTINCT queued.dag_id) AS dag_ids
+  RETURNING queued_event.dag_id, queued_event.asset_id, queued_event.satisfies),
+woken AS (SELECT queued.asset_id AS asset_id, array_agg(DISTINCT queued.dag_id) FILTER (WHERE queued.satisfies !=
+    $11::VARCHAR) AS dag_ids, bool_or(queued.satisfies = $11::VARCHAR) AS filtered
   FROM queued GROUP BY queued.asset_id),
 mine AS (SELECT watcher.name AS name, watcher.asset_id AS asset_id
   FROM watcher
   WHERE watcher.name = any($10::TEXT[]) AND (SELECT count(*) AS count_1
-    FROM woken) >= $12::INTEGER
+    FROM woken) >= $17::INTEGER
   ORDER BY watcher.name
   FOR NO KEY UPDATE),
 seen AS (UPDATE watcher SET last_event_at=clock_timestamp()
   FROM mine
   WHERE watcher.name = mine.name),
 message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_id, created_at)
-  SELECT $13::VARCHAR AS anon_11, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
+  SELECT $18::VARCHAR AS anon_11, CAST(asset_event.asset_id AS TEXT) AS asset_id, asset_event.id AS id,
       asset_event.event_id AS event_id, clock_timestamp() AS anon_12
   FROM asset_event
   JOIN asset_forward ON asset_forward.asset_id = asset_event.asset_id
-  WHERE asset_event.id = any($11::BIGINT[])
+  WHERE asset_event.id = any($14::BIGINT[])
   ORDER BY asset_event.id
   RETURNING outbox.id)
-SELECT woken.asset_id, woken.dag_ids, anon_9.messages, anon_10.watchers, anon_10.asset_ids
+SELECT woken.asset_id, woken.dag_ids, woken.filtered, anon_9.messages, anon_10.watchers, anon_10.asset_ids
 FROM (SELECT count(*) AS messages
   FROM message) AS anon_9
 JOIN (SELECT array_agg(mine.name) AS watchers, array_agg(mine.asset_id) AS asset_ids
@@ -169,23 +173,24 @@ LEFT OUTER JOIN woken ON true;
 --   CTE history: Insert on asset_store_history
 --     CTE Scan on entry
 --   CTE queued: Insert on queued_event
---     Unique
---       Sort
---         Append
---           Subquery Scan
---             LockRows
---               Sort
---                 Nested Loop
---                   Index Scan using pk_asset_event on asset_event
---                   Index Scan using ix_job_schedule_asset_asset_id on job_schedule_asset
---           Subquery Scan
---             LockRows
---               Sort
---                 Nested Loop
+--     Subquery Scan
+--       Unique
+--         Sort
+--           Append
+--             Subquery Scan
+--               LockRows
+--                 Sort
 --                   Nested Loop
 --                     Index Scan using pk_asset_event on asset_event
---                     Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
---                   Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
+--                     Index Scan using ix_job_schedule_asset_asset_id on job_schedule_asset
+--             Subquery Scan
+--               LockRows
+--                 Sort
+--                   Nested Loop
+--                     Nested Loop
+--                       Index Scan using pk_asset_event on asset_event
+--                       Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
+--                     Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
 --   CTE woken: Aggregate
 --     Sort
 --       CTE Scan on queued

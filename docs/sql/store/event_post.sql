@@ -81,27 +81,30 @@ WITH message AS (INSERT INTO outbox (destination, lane, asset_event_id, message_
   WHERE asset_event.id = any($2::BIGINT[])
   ORDER BY asset_event.id
   RETURNING outbox.id),
-queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key)
+queued AS (INSERT INTO queued_event (dag_id, event_id, asset_id, created_at, partition_key, satisfies)
   SELECT anon_4.dag_id AS dag_id, anon_4.id AS id, anon_4.asset_id AS asset_id, anon_4.timestamp AS timestamp,
-      anon_4.partition_key AS partition_key
+      anon_4.partition_key AS partition_key, anon_4.satisfies AS satisfies
   FROM (SELECT job_schedule_asset.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
+      job_schedule_asset.filtered THEN $3::VARCHAR ELSE $4::VARCHAR END AS satisfies
     FROM asset_event
     JOIN job_schedule_asset ON job_schedule_asset.asset_id = asset_event.asset_id
     WHERE asset_event.id = any($2::BIGINT[])
     ORDER BY job_schedule_asset.dag_id, job_schedule_asset.asset_id
     FOR KEY SHARE OF job_schedule_asset) AS anon_4 UNION SELECT anon_5.dag_id AS dag_id, anon_5.id AS id,
-        anon_5.asset_id AS asset_id, anon_5.timestamp AS timestamp, anon_5.partition_key AS partition_key
+        anon_5.asset_id AS asset_id, anon_5.timestamp AS timestamp, anon_5.partition_key AS partition_key,
+        anon_5.satisfies AS satisfies
   FROM (SELECT job_schedule_alias.dag_id AS dag_id, asset_event.id AS id, asset_event.asset_id AS asset_id,
-      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key
+      asset_event.timestamp AS timestamp, asset_event.partition_key AS partition_key, CASE WHEN
+      job_schedule_alias.filtered THEN $5::VARCHAR ELSE $6::VARCHAR END AS satisfies
     FROM asset_event
     JOIN asset_alias_asset ON asset_alias_asset.asset_id = asset_event.asset_id
     JOIN job_schedule_alias ON job_schedule_alias.alias_id = asset_alias_asset.alias_id
     WHERE asset_event.id = any($2::BIGINT[])
     ORDER BY job_schedule_alias.dag_id, job_schedule_alias.alias_id
     FOR KEY SHARE OF job_schedule_alias) AS anon_5
-  RETURNING queued_event.dag_id, queued_event.asset_id)
-SELECT queued.dag_id, anon_1.messages
+  RETURNING queued_event.dag_id, queued_event.asset_id, queued_event.satisfies)
+SELECT queued.dag_id, queued.satisfies, anon_1.messages
 FROM (SELECT count(*) AS messages
   FROM message) AS anon_1
 LEFT OUTER JOIN queued ON true;
@@ -114,23 +117,24 @@ LEFT OUTER JOIN queued ON true;
 --         Index Scan using pk_asset_event on asset_event
 --         Index Only Scan using pk_asset_forward on asset_forward
 --   CTE queued: Insert on queued_event
---     Unique
---       Sort
---         Append
---           Subquery Scan
---             LockRows
---               Sort
---                 Nested Loop
---                   Index Scan using pk_asset_event on asset_event
---                   Index Scan using ix_job_schedule_asset_asset_id on job_schedule_asset
---           Subquery Scan
---             LockRows
---               Sort
---                 Nested Loop
+--     Subquery Scan
+--       Unique
+--         Sort
+--           Append
+--             Subquery Scan
+--               LockRows
+--                 Sort
 --                   Nested Loop
 --                     Index Scan using pk_asset_event on asset_event
---                     Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
---                   Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
+--                     Index Scan using ix_job_schedule_asset_asset_id on job_schedule_asset
+--             Subquery Scan
+--               LockRows
+--                 Sort
+--                   Nested Loop
+--                     Nested Loop
+--                       Index Scan using pk_asset_event on asset_event
+--                       Index Scan using ix_asset_alias_asset_asset_id on asset_alias_asset
+--                     Index Scan using ix_job_schedule_alias_alias_id on job_schedule_alias
 --   Aggregate
 --     CTE Scan on message
 --   CTE Scan on queued

@@ -12,37 +12,48 @@ WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND (NOT job.paused OR job.repl
 -- LockRows
 --   Index Scan using pk_job on job
 
-WITH RECURSIVE queued_asset(dag_id, asset_id) AS
-(SELECT job.dag_id AS dag_id, (SELECT queued_event.asset_id
-FROM queued_event
-WHERE queued_event.dag_id = job.dag_id ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $2::INTEGER) AS asset_id
-FROM job
-WHERE job.dag_id IN ($6::VARCHAR) UNION ALL SELECT queued_asset.dag_id AS dag_id, (SELECT queued_event.asset_id
-FROM queued_event
-WHERE queued_event.dag_id = queued_asset.dag_id AND queued_event.asset_id > queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $3::INTEGER) AS anon_1
-FROM queued_asset
-WHERE queued_asset.asset_id IS NOT NULL)
- SELECT queued_asset.dag_id, asset.name, (SELECT queued_event.event_id
-FROM queued_event
-WHERE queued_event.dag_id = queued_asset.dag_id AND queued_event.asset_id >= queued_asset.asset_id ORDER BY queued_event.asset_id, queued_event.event_id
- LIMIT $1::INTEGER) AS first_event, (SELECT count(run.id) AS count_1
-FROM run
-WHERE run.dag_id = queued_asset.dag_id AND run.state IN ($4::VARCHAR, $5::VARCHAR)) AS runs, clock_timestamp() AS now
-FROM queued_asset LEFT OUTER JOIN asset ON asset.id = queued_asset.asset_id;
+WITH RECURSIVE queued_first(dag_id, event_id) AS (SELECT job.dag_id AS dag_id, (SELECT queued_event.event_id
+    FROM queued_event
+    WHERE queued_event.dag_id = job.dag_id
+    ORDER BY queued_event.asset_id, queued_event.satisfies, queued_event.event_id LIMIT $1::INTEGER) AS event_id
+  FROM job
+  WHERE job.dag_id IN ($6::VARCHAR)
+  UNION ALL SELECT queued_first.dag_id AS dag_id, coalesce((SELECT queued_event.event_id
+      FROM queued_event
+      WHERE queued_event.dag_id = previous.dag_id AND queued_event.asset_id = previous.asset_id AND
+          queued_event.satisfies > previous.satisfies
+      ORDER BY queued_event.asset_id, queued_event.satisfies, queued_event.event_id LIMIT $2::INTEGER), (SELECT
+          queued_event.event_id
+      FROM queued_event
+      WHERE queued_event.dag_id = previous.dag_id AND queued_event.asset_id > previous.asset_id
+      ORDER BY queued_event.asset_id, queued_event.satisfies, queued_event.event_id LIMIT $3::INTEGER)) AS coalesce_1
+  FROM queued_first
+  JOIN queued_event AS previous ON previous.dag_id = queued_first.dag_id AND previous.event_id = queued_first.event_id)
+SELECT queued_first.dag_id, queued_first.event_id, asset.name, queued_event.satisfies, (SELECT count(run.id) AS count_1
+  FROM run
+  WHERE run.dag_id = queued_first.dag_id AND run.state IN ($4::VARCHAR, $5::VARCHAR)) AS runs, clock_timestamp() AS now
+FROM queued_first
+LEFT OUTER JOIN queued_event ON queued_event.dag_id = queued_first.dag_id AND queued_event.event_id =
+    queued_first.event_id
+LEFT OUTER JOIN asset ON asset.id = queued_event.asset_id;
 
 -- Plan:
 -- Nested Loop
---   CTE queued_asset: Recursive Union
+--   CTE queued_first: Recursive Union
 --     Index Only Scan using pk_job on job
 --       Limit (SubPlan)
---         Index Only Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
---     WorkTable Scan on queued_asset
---   CTE Scan on queued_asset
+--         Index Only Scan using ix_queued_event_first on queued_event
+--     Nested Loop
+--       WorkTable Scan on queued_first
+--       Index Only Scan using ix_queued_event_first on queued_event
+--       Limit (SubPlan)
+--         Index Only Scan using ix_queued_event_first on queued_event
+--       Limit (SubPlan)
+--         Index Only Scan using ix_queued_event_first on queued_event
+--   Nested Loop
+--     CTE Scan on queued_first
+--     Index Only Scan using ix_queued_event_first on queued_event
 --   Index Scan using pk_asset on asset
---   Limit (SubPlan)
---     Index Only Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
 --   Aggregate (SubPlan)
 --     Index Only Scan using ix_run_state_dag_id_id on run
 
@@ -85,4 +96,4 @@ DELETE FROM queued_event WHERE queued_event.dag_id = $1::VARCHAR AND queued_even
 
 -- Plan:
 -- Delete on queued_event
---   Index Scan using ix_queued_event_dag_id_asset_id_event_id on queued_event
+--   Index Scan using ix_queued_event_first on queued_event

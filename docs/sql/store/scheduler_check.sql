@@ -22,7 +22,7 @@ ORDER BY (SELECT min(queued_event.event_id) AS min_1
 
 SELECT min(job.next_tick) AS min_1, clock_timestamp() AS anon_1
 FROM job
-WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL;
+WHERE job.active AND NOT job.paused AND job.cron IS NOT NULL AND (NOT job.joint OR job.next_tick > clock_timestamp());
 
 -- Plan:
 -- Aggregate

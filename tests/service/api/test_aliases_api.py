@@ -14,6 +14,7 @@ from store.catalog import aliases, catalog_sync
 from store.database.schema import asset, asset_alias_asset, asset_alias_event, asset_event, queued_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.keys import JobDefinition
 from tests.service.api.application import CONFIGURED, Api, Try, job
 
 DAILY = frozenset({"daily"})
@@ -148,9 +149,11 @@ async def test_a_reload_keeps_queued_events_of_an_alias_until_their_job_is_remov
     await finished(aliased, through("s3://lake/x"))
     async with aliased.database.transaction() as session:
         assert (await catalog_sync.apply(session, ALIASED, aliased.database.dialect)).dequeued == 0
-        others = [j for j in ALIASED.jobs if j.dag_id != "consume"]
+        daily = JobDefinition(schedule={"any": ["landing", "orders", {"alias": "daily"}]})
+        others = [replace(j, definition=daily) for j in ALIASED.jobs if j.dag_id != "consume"]
+        unscheduled_job = replace(job("consume"), definition=JobDefinition())
         unscheduled = await catalog_sync.apply(
-            session, replace(ALIASED, jobs=[job("consume"), *others]), aliased.database.dialect
+            session, replace(ALIASED, jobs=[unscheduled_job, *others]), aliased.database.dialect
         )
         assert (unscheduled.dequeued, unscheduled.kept) == (0, {"consume": 1})
         gone = replace(ALIASED, jobs=others)

@@ -6,7 +6,7 @@ It plays histories of events, reloads, checks, pauses, ends of runs, ticks and d
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, TypeAlias
@@ -14,8 +14,22 @@ from typing import Any, TypeAlias
 Action: TypeAlias = tuple[str, Any]
 JOBS = ("one", "two", "three")
 ASSETS = "abcd"
+EVENTS = ('{"n": 1}', '{"n": 1.0}', '{"n": "1"}', '{"n": null}', "{}")
+"""What events say, by number."""
+WHERES: tuple[tuple[Any, frozenset[int]], ...] = (
+    ({"extra.n": 1}, frozenset({0, 1})),
+    ({"extra.n": ["1", None]}, frozenset({2, 3})),
+    ({"extra.n": [None, 1.0]}, frozenset({0, 1, 3})),
+)
+"""What schedules ask for, each with the numbers of the events that say it."""
+PLAIN = -1
+"""Stands for no `where` among the numbers of the `WHERES`."""
 SCHEDULES: tuple[Any, ...] = (
     "a",
+    {"asset": "a", "where": WHERES[0][0]},
+    {"any": [{"asset": "a", "where": WHERES[0][0]}, {"asset": "a", "where": WHERES[2][0]}]},
+    {"all": [{"asset": "a", "where": WHERES[1][0]}, "a", {"asset": "b", "where": WHERES[0][0]}]},
+    {"any": [{"alias": "alias", "where": WHERES[1][0]}, {"all": ["b", {"asset": "a", "where": WHERES[2][0]}]}]},
     "b",
     {"alias": "alias"},
     {"all": ["a", "b"]},
@@ -24,7 +38,7 @@ SCHEDULES: tuple[Any, ...] = (
     {"all": ["a", {"any": ["c", {"alias": "alias"}]}]},
     {"any": [{"all": ["a", "b"]}, {"all": ["c", "d"]}]},
 )
-WITH_EACH = (*SCHEDULES[:3], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
+WITH_EACH = (*SCHEDULES[:3], *SCHEDULES[5:7], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
 
 
 PARTS = {"a": ("day", "region"), "b": ("day", "region"), "d": ("day",)}
@@ -43,6 +57,27 @@ JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelComplete:
+    """A partition is complete with so many (`needed`) of the values of a part, or with so many `items`."""
+
+    part: str = ""
+    values: tuple[str, ...] = ()
+    needed: int = 0
+    items: int | None = None
+
+
+COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
+    *[(by, None) for by in (None, None, ("day",), ("region",))],
+    (("day",), ModelComplete(part="region", values=("x", "y"), needed=2)),
+    (("day",), ModelComplete(part="region", values=("x", "y", "z"), needed=2)),
+    (("region",), ModelComplete(part="day", values=("1", "2"), needed=1)),
+    (("day",), ModelComplete(items=2)),
+    (None, ModelComplete(items=3)),
+)
+"""How partitions are grouped, and when they are complete."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelJob:
     """A job as one configuration has it. `month`: it has a tick a year, in that month; None: no cron."""
 
@@ -53,19 +88,46 @@ class ModelJob:
     max_active_runs: int
     per_partition: bool = False
     by: tuple[str, ...] | None = None
+    complete: ModelComplete | None = None
+    joint: bool = False
+    """A run needs a tick and the condition."""
 
 
-def names(condition: Any) -> Iterator[tuple[str, str]]:
-    """Yield the kind and the name of each reference."""
-    if isinstance(condition, str):
-        yield "asset", condition
-    elif condition is not None:
-        for word, parts in condition.items():
-            if word == "alias":
-                yield "alias", parts
-            else:
-                for part in parts:
-                    yield from names(part)
+def number_of(reference: Any) -> int:
+    """Return the number of a reference's `where`."""
+    where = None if isinstance(reference, str) else reference.get("where")
+    return PLAIN if where is None else [each for each, _ in WHERES].index(where)
+
+
+def names(condition: Any) -> Iterator[tuple[str, str, int]]:
+    """Yield the kind, the name and the number of the `where` of each reference."""
+    match condition:
+        case str():
+            yield "asset", condition, PLAIN
+        case {"asset": str(name)}:
+            yield "asset", name, number_of(condition)
+        case {"alias": str(name)}:
+            yield "alias", name, number_of(condition)
+        case {"all": parts} | {"any": parts}:
+            for part in parts:
+                yield from names(part)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelEvent:
+    """An event: its asset, the number of what it says, and its partition key."""
+
+    asset: str
+    says: int
+    key: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedModelEvent:
+    """A queued event: its asset, and the numbers of the `where`s that it satisfied when it was queued."""
+
+    asset: str
+    satisfied: frozenset[int]
 
 
 @dataclass
@@ -74,12 +136,17 @@ class JobState:
 
     now: ModelJob | None = None
     paused: bool = False
-    queue: dict[int, str] = field(default_factory=dict)
-    """The asset of each queued event."""
+    queue: dict[int, QueuedModelEvent] = field(default_factory=dict)
     runs: list[tuple[int, ...]] = field(default_factory=list)
     """The events of each run, in the order of the runs."""
     keys: list[str | None] = field(default_factory=list)
     """The partition key of each run."""
+    flags: list[tuple[bool | None, bool]] = field(default_factory=list)
+    """Whether each run's partition was complete, and whether its events were late."""
+    closed: set[str | None] = field(default_factory=set)
+    """The keys of the partitions that have had a run."""
+    last_by: tuple[str, ...] | None = None
+    """The parts by which the last configuration of the job groups."""
     old: set[int] = field(default_factory=set)
     """Queued events that have waited for longer than `max_wait`."""
     states: list[str] = field(default_factory=list)
@@ -113,32 +180,43 @@ class ScheduleModel:
         self.jobs = {dag_id: JobState() for dag_id in JOBS}
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
-        self.events: dict[int, str] = {}
-        """The asset of each stored event."""
-        self.keys: dict[int, str | None] = {}
-        """The partition key of each stored event."""
+        self.events: dict[int, ModelEvent] = {}
 
-    def is_waited_for(self, asset: str, condition: Any) -> bool:
-        return any(asset == name if kind == "asset" else asset in self.resolved for kind, name in names(condition))
+    def asked_of(self, asset: str, condition: Any) -> frozenset[int]:
+        """Return the numbers of the `where`s of all references to an asset."""
+        pairs = names(condition)
+        return frozenset(
+            where for kind, name, where in pairs if (asset == name if kind == "asset" else asset in self.resolved)
+        )
 
-    def is_met(self, condition: Any, queued: set[str]) -> bool:
+    def queued(self, event: ModelEvent, condition: Any) -> QueuedModelEvent | None:
+        """Return what is queued of an event that comes now."""
+        asked = self.asked_of(event.asset, condition)
+        satisfied = frozenset(where for where in asked if where == PLAIN or event.says in WHERES[where][1])
+        return QueuedModelEvent(asset=event.asset, satisfied=satisfied) if satisfied else None
+
+    def is_waited_for(self, event: QueuedModelEvent, condition: Any) -> bool:
+        return bool(self.asked_of(event.asset, condition) & event.satisfied)
+
+    def is_met(self, condition: Any, queued: Collection[QueuedModelEvent]) -> bool:
         match condition:
-            case str():
-                return condition in queued
+            case str() | {"asset": _}:
+                ((_, name, where),) = names(condition)
+                return any(each.asset == name and where in each.satisfied for each in queued)
             case {"alias": _}:
-                return bool(queued & self.resolved)
+                where = number_of(condition)
+                return any(each.asset in self.resolved and where in each.satisfied for each in queued)
             case {"all": parts}:
                 return all(self.is_met(part, queued) for part in parts)
             case {"any": parts}:
                 return any(self.is_met(part, queued) for part in parts)
         return False
 
-    def add_event(self, event_id: int, asset: str, key: str | None) -> None:
-        self.events[event_id] = asset
-        self.keys[event_id] = key
+    def add_event(self, event_id: int, event: ModelEvent) -> None:
+        self.events[event_id] = event
         for job in self.jobs.values():
-            if job.now is not None and self.is_waited_for(asset, job.now.schedule):
-                job.queue[event_id] = asset
+            if job.now is not None and (queued := self.queued(event, job.now.schedule)):
+                job.queue[event_id] = queued
                 job.owed.add(event_id)
 
     def reload(self, configuration: Mapping[str, ModelJob]) -> int:
@@ -146,6 +224,10 @@ class ScheduleModel:
         dropped = 0
         for dag_id, job in self.jobs.items():
             job.now = configuration.get(dag_id)
+            if job.now is not None:
+                if job.now.per_partition and job.now.by != job.last_by:
+                    job.closed.clear()
+                job.last_by = job.now.by
             if job.now is None:
                 dropped += len(job.queue)
                 self.drop(dag_id)
@@ -162,14 +244,14 @@ class ScheduleModel:
         """Return the queued events that the job's schedule does not wait for, in order."""
         job = self.jobs[dag_id]
         schedule = None if job.now is None else job.now.schedule
-        return [event for event in sorted(job.queue) if not self.is_waited_for(job.queue[event], schedule)]
+        return [each for each, event in sorted(job.queue.items()) if not self.is_waited_for(event, schedule)]
 
     def run_left(self, dag_id: str) -> None:
         job, events = self.jobs[dag_id], self.left(dag_id)
         assert job.now is not None
         now = job.now
         for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
-            keys = {self.group_of(event, now.by) if now.per_partition else self.keys[event] for event in run}
+            keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
             self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
     def drop_left(self, dag_id: str) -> None:
@@ -185,8 +267,9 @@ class ScheduleModel:
         cleared: set[int] = set()
         assert job.now is not None
         for event in sorted(self.events)[first : last + 1]:
-            if not self.is_waited_for(self.events[event], job.now.schedule):
+            if not self.asked_of(self.events[event].asset, job.now.schedule):
                 continue
+            queued = self.queued(self.events[event], job.now.schedule)
             number = job.run_of(event)
             state = "new" if number is None else job.states[number]
             if event in job.queue:
@@ -195,13 +278,14 @@ class ScheduleModel:
                 kind = "dropped"
             else:
                 kind = {"new": "new", "queued": "running", "over": "over"}[state]
-            counted[kind] += 1
-            if kind == "new" or (kind == "dropped" and include_dropped):
+            is_queued = queued is not None and (kind == "new" or (kind == "dropped" and include_dropped))
+            counted["queued" if is_queued else kind] += 1
+            if is_queued and queued is not None:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
                 job.old.discard(event)
-                job.queue[event] = self.events[event]
+                job.queue[event] = queued
                 job.owed.add(event)
             elif kind == "over" and number is not None:
                 cleared.add(number)
@@ -224,8 +308,8 @@ class ScheduleModel:
         """Return how many queued events each job's schedule does not wait for."""
         counted: Counter[str] = Counter()
         for dag_id, job in self.jobs.items():
-            for asset in job.queue.values():
-                counted[dag_id] += job.now is not None and not self.is_waited_for(asset, job.now.schedule)
+            for event in job.queue.values():
+                counted[dag_id] += not self.is_waited_for(event, job.now and job.now.schedule)
         return {dag_id: number for dag_id, number in counted.items() if number}
 
     def wind(self, dag_id: str) -> bool:
@@ -241,7 +325,8 @@ class ScheduleModel:
 
     def _check(self, job: JobState, now: ModelJob) -> None:
         is_used = job.active >= now.max_active_runs
-        ticks = self._tick(job, now, is_used=is_used)
+        waits_for_events = now.joint and not self.is_met(now.schedule, job.queue.values())
+        ticks = self._tick(job, now, is_used=is_used, waits_for_events=waits_for_events)
         events = sorted(job.queue)
         has_schedule = now.schedule is not None or now.month is not None
         runs: list[tuple[int, ...]] = []
@@ -251,22 +336,25 @@ class ScheduleModel:
         elif now.each:
             runs = [(event,) for event in events] if has_schedule else []
             runs += [()] * ticks
-        elif ticks or (not is_used and self.is_met(now.schedule, set(job.queue.values()))):
+        elif ticks or (not now.joint and not is_used and self.is_met(now.schedule, job.queue.values())):
             runs = pieces(events, now.max_events) or [()]
         for run in runs:
-            keys = {self.keys[event] for event in run}
+            keys = {self.events[event].key for event in run}
             self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
-    def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
+    def _make(
+        self, job: JobState, run: tuple[int, ...], key: str | None, flags: tuple[bool | None, bool] = (None, False)
+    ) -> None:
         for event in run:
             del job.queue[event]
         job.runs.append(run)
         job.keys.append(key)
+        job.flags.append(flags)
         job.states.append("queued")
 
     def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
         """Return the key of the run that the event belongs to."""
-        key, parts = self.keys[event], PARTS.get(self.events[event])
+        key, parts = self.events[event].key, PARTS.get(self.events[event].asset)
         if key is None or (parts is None and by is None):
             return key
         values = DIVIDED[key]
@@ -284,21 +372,60 @@ class ScheduleModel:
         for key, events in groups.items():
             if key in busy:
                 continue
-            if self.is_met(now.schedule, {job.queue[event] for event in events}):
-                for run in pieces(events, now.max_events):
-                    self._make(job, run, key)
+            runs, flags = self._runs_of(job, now, key, events)
+            for run in runs:
+                self._make(job, run, key, flags)
+            if runs:
+                job.closed.add(key)
                 continue
             stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
             for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
                 self._make(job, (event,), key)
 
-    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool) -> int:
+    def _runs_of(
+        self, job: JobState, now: ModelJob, key: str | None, events: list[int]
+    ) -> tuple[list[tuple[int, ...]], tuple[bool | None, bool]]:
+        """Return the runs of a group that is due, and what they say of it."""
+        awaited = [each for each in events if self.is_waited_for(job.queue[each], now.schedule)]
+        if now.complete is None:
+            met = self.is_met(now.schedule, [job.queue[each] for each in events])
+            return (pieces(events, now.max_events) if met else []), (None, False)
+        if key in job.closed:
+            return (pieces(events, now.max_events) if awaited else []), (True, True)
+        is_whole = self.is_complete(now.schedule, now.complete, job, events)
+        return ([tuple(events)] if is_whole and len(awaited) >= (now.complete.items or 0) else []), (True, False)
+
+    def is_complete(self, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
+        match condition:
+            case {"all": parts}:
+                return all(self.is_complete(part, complete, job, events) for part in parts)
+            case {"any": parts}:
+                return any(self.is_complete(part, complete, job, events) for part in parts)
+            case None:
+                return False
+        ((kind, name, where),) = names(condition)
+        return any(
+            self._has_come(asset, where, complete, job, events)
+            for asset in ({name} if kind == "asset" else self.resolved)
+        )
+
+    def _has_come(self, asset: str, where: int, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
+        mine = [each for each in events if job.queue[each].asset == asset and where in job.queue[each].satisfied]
+        if complete.part not in PARTS.get(asset, ()):
+            return bool(mine)
+        place, size = PARTS[asset].index(complete.part), len(PARTS[asset])
+        divided = [DIVIDED[key] for each in mine if (key := self.events[each].key) is not None]
+        return len({values[place] for values in divided if len(values) == size} & {*complete.values}) >= complete.needed
+
+    def _tick(self, job: JobState, now: ModelJob, *, is_used: bool, waits_for_events: bool) -> int:
         if now.month is None:
             return 0
         if job.clock != now.month:
             job.clock, job.tick_is_due = now.month, False
             return 0
         if not job.tick_is_due or is_used:
+            return 0
+        if waits_for_events and now.month not in job.ticked:
             return 0
         job.tick_is_due = False
         is_new = now.month not in job.ticked
@@ -314,14 +441,18 @@ def random_job(random: Random) -> ModelJob:
     kind = random.random()
     each, per_partition = kind < 0.2, kind > 0.6
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
+    month = random.randint(1, 12) if random.random() < 0.4 else None
+    by, complete = random.choice(COMPLETE)
     return ModelJob(
         schedule=schedule,
-        month=random.randint(1, 12) if random.random() < 0.3 else None,
+        month=month,
+        joint=month is not None and schedule is not None and not (each or per_partition) and random.random() < 0.5,
         each=each,
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),
         per_partition=per_partition,
-        by=random.choice((None, None, ("day",), ("region",))) if per_partition else None,
+        by=by if per_partition else None,
+        complete=complete if per_partition else None,
     )
 
 
@@ -355,7 +486,8 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
         kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6))[0]
         match kind:
             case "event":
-                yield kind, (random.choice(ASSETS), random.choice((None, *DIVIDED)))
+                key = random.choice((None, *DIVIDED))
+                yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)), key=key)
             case "resolve":
                 yield kind, random.choice(ASSETS)
             case "reload":

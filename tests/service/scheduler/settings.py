@@ -26,20 +26,23 @@ HOME = "55555555-5555-5555-5555-555555555555"
 
 def names_in(condition: Any) -> Iterator[str]:
     match condition:
-        case str():
-            yield condition
+        case str(name) | {"asset": str(name)}:
+            yield name
         case {"all": parts} | {"any": parts}:
             for part in parts:
                 yield from names_in(part)
 
 
-def job_on(dag_id: str, schedule: Any, *, cron: str | None = None, catchup: bool = False, **more: Any) -> DeclaredJob:
+def job_on(
+    dag_id: str, schedule: Any, *, cron: str | None = None, joint: bool = False, catchup: bool = False, **more: Any
+) -> DeclaredJob:
     known = {name: more.pop(name) for name in ("max_active_runs", "retries") if name in more}
     batch = {"mode": "coalesce", "debounce": 0, "max_wait": 300, "max_events": 1000, **more}
     definition = {
         "schedule": schedule,
         "batch": batch,
         "cron": None if cron is None else {"expression": cron, "timezone": "UTC"},
+        "joint": joint,
         "catchup": catchup,
         "max_active_runs": 1,
         "retries": 0,
@@ -86,8 +89,8 @@ async def leading_scheduler(database: Database) -> Scheduler:
     return Scheduler(database, leadership, on_runs=lambda: None)
 
 
-async def tell(database: Database, *asset_ids: int, key: str | None = None) -> list[int]:
-    new = [NewEvent(asset_id=asset_id, extra="{}", trace_id=uuid4().hex, partition_key=key) for asset_id in asset_ids]
+async def tell(database: Database, *asset_ids: int, extra: str = "{}", key: str | None = None) -> list[int]:
+    new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex, partition_key=key) for asset_id in asset_ids]
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
 

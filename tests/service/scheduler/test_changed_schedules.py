@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -11,7 +12,7 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.lowlevel
 import pytest
-from sqlalchemy import and_, delete, select, update
+from sqlalchemy import and_, bindparam, delete, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,15 +22,27 @@ from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
-from store.detection import events
+from store.detection import events, filters
 from store.detection.events import NewEvent
+from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays
 from store.runs.partition_groups import GroupRest
 from store.runs.queues import QueueFilter
-from store.runs.replays import ReplayCounts, ReplayRange
+from store.runs.replay_selections import ReplayRange
+from store.runs.replays import ReplayCounts
 from tests.databases import emptied, on_both
 from tests.effort import SEED, effort
-from tests.service.scheduler.schedule_model import ASSETS, PARTS, Action, ModelJob, ScheduleModel, names, random_history
+from tests.service.scheduler.schedule_model import (
+    ASSETS,
+    EVENTS,
+    PARTS,
+    Action,
+    ModelComplete,
+    ModelJob,
+    ScheduleModel,
+    names,
+    random_history,
+)
 from tests.service.scheduler.settings import (
     configuration,
     consumed,
@@ -64,9 +77,19 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         cron=None if model.month is None else f"0 0 1 {model.month} *",
         mode="per_partition" if model.per_partition else "each" if model.each else "coalesce",
         by=model.by,
+        complete=None if model.complete is None else stored_complete(model.complete),
+        joint=model.joint,
         max_events=model.max_events,
         max_active_runs=model.max_active_runs,
     )
+
+
+def stored_complete(complete: ModelComplete) -> dict[str, Any]:
+    """Return what the database keeps of it."""
+    if complete.items is not None:
+        return {"items": complete.items}
+    at_least = None if complete.needed == len(complete.values) else complete.needed
+    return {"part": complete.part, "values": complete.values, "at_least": at_least}
 
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
@@ -77,9 +100,8 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
     for kind, what in history:
         match kind:
             case "event":
-                name, key = what
-                [event_id] = await tell(database, ids[name], key=key)
-                model.add_event(event_id, name, key)
+                [event_id] = await tell(database, ids[what.asset], extra=EVENTS[what.says], key=what.key)
+                model.add_event(event_id, what)
             case "check":
                 await scheduler.check()
                 model.check()
@@ -182,12 +204,11 @@ async def _replay(
     async with database.transaction() as connection:
         _, counts = await replays.begin(connection, which, actor="a person", expected_count=None)
     counted = model.replay(dag_id, first, last, include_dropped=include_dropped)
-    dropped = counted["dropped"]
-    assert counts.queued == counted["new"] + (dropped if include_dropped else 0)
+    assert counts.queued == counted["queued"]
     assert (counts.cleared, counts.cleared_runs) == (counted["over"], counted["cleared_runs"])
     assert counts.outside_range == counted["outside"]
     assert (counts.waiting, counts.running) == (counted["waiting"], counted["running"])
-    assert counts.dropped == (0 if include_dropped else dropped)
+    assert counts.dropped == counted["dropped"]
     if killed:
         with anyio.move_on_after(Random(last).random() / 50):
             await scheduler.check()
@@ -206,20 +227,22 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     waiting: dict[str, list[int]] = {dag_id: [] for dag_id in model.jobs}
     runs: dict[str, dict[str, list[int]]] = {dag_id: {} for dag_id in model.jobs}
     of_run = and_(r.dag_id == run.c.dag_id, r.run_id == run.c.run_id)
-    keys: dict[str, dict[str, str | None]] = {dag_id: {} for dag_id in model.jobs}
-    of_runs = select(run.c.dag_id, run.c.run_id, run.c.partition_key, r.event_id).outerjoin(run_asset_event, of_run)
+    shown: dict[str, dict[str, Any]] = {dag_id: {} for dag_id in model.jobs}
+    columns = (run.c.partition_key, run.c.partition_complete, run.c.late)
+    of_runs = select(run.c.dag_id, run.c.run_id, r.event_id, *columns).outerjoin(run_asset_event, of_run)
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, key, event in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
-            keys[dag_id][run_id] = key
+        for dag_id, run_id, event, *of_partition in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            shown[dag_id][run_id] = tuple(of_partition)
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
         there = [events for number, events in enumerate(state.runs) if number not in state.forgotten]
         assert [tuple(events) for events in runs[dag_id].values()] == there, dag_id
-        of_there = [key for number, key in enumerate(state.keys) if number not in state.forgotten]
-        assert list(keys[dag_id].values()) == of_there, dag_id
+        expected = [(key, *flags) for key, flags in zip(state.keys, state.flags, strict=True)]
+        of_there = [each for number, each in enumerate(expected) if number not in state.forgotten]
+        assert list(shown[dag_id].values()) == of_there, dag_id
         used = [event for events in state.runs for event in events]
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
@@ -251,7 +274,7 @@ async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Data
         applied = await apply(database, new)
         q = queued_event.c
         async with database.transaction() as connection:
-            references = {j.dag_id: {name for kind, name in names(j.definition.schedule)} for j in new.jobs}
+            references = {j.dag_id: {name for _, name, _ in names(j.definition.schedule)} for j in new.jobs}
             rows = (await connection.execute(select(q.dag_id, q.event_id, asset.c.name).join(asset))).all()
             for row in rows:
                 if row.name not in references[row.dag_id] and "alias" not in references[row.dag_id]:
@@ -300,11 +323,35 @@ def clearing_twice(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(replays, "_clear", no_place)
 
 
-PLANTS = (keeping_no_record, missing_the_newest, clearing_twice)
+def deciding_again(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a reload decides again what queued events satisfy, as far as they satisfy anything now."""
+    apply = catalog_sync.apply
+    this = (queued_event.c.dag_id == bindparam("dag"), queued_event.c.event_id == bindparam("event"))
+    again = update(queued_event).where(*this).values(satisfies=bindparam("new"))
+    columns = (queued_event.c.dag_id, queued_event.c.event_id, asset.c.name, job.c.definition, asset_event.c.extra)
+    waiting = (
+        select(*columns)
+        .join_from(queued_event, asset_event)
+        .join(job)
+        .join(asset, asset.c.id == asset_event.c.asset_id)
+    )
+
+    async def changed(connection: AsyncConnection, declared: Declared, dialect: str) -> Applied:
+        applied = await apply(connection, declared, dialect)
+        for row in (await connection.execute(waiting)).all():
+            of_asset = filters.referring(row.definition.schedule, row.name, set())
+            if (new := satisfied(of_asset, json.loads(row.extra), None)) is not None:
+                await connection.execute(again, {"dag": row.dag_id, "event": row.event_id, "new": new})
+        return replace(applied, kept=await dropped_events.kept(connection))
+
+    patch.setattr(catalog_sync, "apply", changed)
+
+
+PLANTS = (deciding_again, keeping_no_record, missing_the_newest, clearing_twice)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
-async def test_the_model_finds_what_is_wrong_with_a_replay(
+async def test_the_model_finds_what_is_planted(
     database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
@@ -374,7 +421,7 @@ def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
     """Plant: what the schedule does not wait for never has a run of its own."""
-    patch.setattr(partitions, "waits_for", lambda *_: True)
+    patch.setattr(partitions, "is_awaited", lambda *_: True)
 
 
 def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
@@ -400,7 +447,13 @@ def partitioned_history(number: int) -> list[Action]:
     """Return a history in which every job takes partitions, and none has a clock."""
     random = Random(f"{SEED}/partitions/{number}")
     return [
-        (kind, {name: replace(each, per_partition=True, each=False, month=None) for name, each in what.items()})
+        (
+            kind,
+            {
+                name: replace(each, per_partition=True, each=False, month=None, joint=False)
+                for name, each in what.items()
+            },
+        )
         if kind == "reload"
         else (kind, what)
         for kind, what in random_history(random, 60)

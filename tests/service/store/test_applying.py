@@ -48,7 +48,9 @@ async def test_a_first_configuration_is_mirrored_whole(database: Database) -> No
         ("files", a, True)
     ]
     assert [(row["dag_id"], row["paused"]) for row in await rows(database, job)] == [("load", False), ("report", True)]
-    assert await rows(database, job_schedule_asset) == [{"dag_id": "load", "asset_id": one} for one in sorted([a, b])]
+    assert await rows(database, job_schedule_asset) == [
+        {"dag_id": "load", "asset_id": one, "filtered": False} for one in sorted([a, b])
+    ]
     assert await rows(database, job_inlet) == [{"dag_id": "load", "asset_id": a}]
     assert await rows(database, job_outlet) == [{"dag_id": "load", "asset_id": b}]
     async with database.reading() as session:

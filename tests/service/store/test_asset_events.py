@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -9,10 +11,17 @@ import pytest
 from sqlalchemy import delete
 from sqlalchemy.exc import IntegrityError
 
+from store.base import AssetStoreWriterKind, Writer
 from store.database import Database
 from store.database.schema import asset_event, job_schedule_asset, queued_event
-from store.detection import events
-from tests.service.store.words import append, apply, declared, event, rows, until_somebody_waits
+from store.detection import detections, events, positions
+from store.detection.detections import Committed, Detection
+from store.detection.positions import NewPosition
+from store.keys import JobDefinition
+from store.processes import posts
+from store.processes.posts import EventPost
+from tests.databases import on_both
+from tests.service.store.words import append, apply, beat, declared, event, rows, until_somebody_waits
 
 
 async def test_events_get_their_ids_in_the_order_given(database: Database) -> None:
@@ -68,6 +77,40 @@ async def test_the_same_event_of_a_watcher_cannot_be_stored_twice(database: Data
     with pytest.raises(IntegrityError):
         await append(database, [event(ids["a"], event_id="other"), event(ids["a"], event_id="e")])
     assert len(await rows(database, queued_event)) == 1
+
+
+@on_both
+async def test_a_job_with_where_gets_the_events_that_say_so_however_they_come(database: Database) -> None:
+    """Posted, reported by a watcher, and emitted by tasks: each way queues by statements of its own."""
+    wheres = {"eu": {"extra.region": "eu"}, "none": {"extra.region": None}, "key": {"partition_key": "k"}}
+    jobs = {name: {"asset": "a", "where": where} for name, where in wheres.items()} | {"all": "a"}
+    base = declared(assets={"a": "test://a"}, watchers={"files": "a"}, jobs=dict.fromkeys(jobs, ("a",)))
+    filtered = [replace(each, definition=JobDefinition(schedule=jobs[each.dag_id])) for each in base.jobs]
+    asset_id = (await apply(database, replace(base, jobs=filtered))).asset_ids["a"]
+    eu, other = event(asset_id, '{"region": "eu"}'), event(asset_id, '{"region": "us"}', partition_key="k")
+
+    async with database.transaction() as connection:
+        appended = await events.append(connection, [eu, other])
+    assert appended.dag_ids == {"all", "eu", "key"}
+    posted = [EventPost(new=replace(eu, trace_id="1" * 32, source_actor="me"), write_id="w")]
+    async with database.transaction() as connection:
+        assert (await posts.store_all(connection, posted))[0].dag_ids == {"all", "eu"}
+    await beat(database, "t1")
+    async with database.transaction() as connection:
+        loaded = await positions.claim(connection, "files", "t1", database.dialect)
+        assert loaded is not None
+        detection = Detection(
+            held=loaded.held,
+            asset_id=asset_id,
+            position=NewPosition(source_identity='"s"', state="{}", watermark="{}"),
+            writer=Writer(kind=AssetStoreWriterKind.WATCHER, watcher="files", write_id="w1"),
+            events=[replace(other, event_id="e1"), replace(eu, extra='{"region": null}', event_id="e2")],
+        )
+        (committed,) = await detections.commit(connection, [detection])
+    assert isinstance(committed, Committed)
+    assert committed.dag_ids == {"all", "key", "none"}
+    queued = Counter(row["dag_id"] for row in await rows(database, queued_event))
+    assert queued == {"all": 5, "eu": 2, "key": 2, "none": 1}
 
 
 async def test_a_job_that_is_removed_at_the_same_moment_leaves_no_row_in_the_queue(postgres: Database) -> None:

@@ -63,7 +63,11 @@ async def test_a_queue_has_the_lowest_event_of_each_asset_and_is_read_oldest_fir
     assert queue is not None
     assert other is not None
     assert (queue.first_events, other.first_events) == ({"b": events[0], "a": events[1]}, {"a": events[1]})
-    assert (queue.task_id, queue.definition, queue.active_runs) == ("load", JobDefinition(), 0)
+    assert (queue.task_id, queue.definition, queue.active_runs) == (
+        "load",
+        JobDefinition(schedule={"all": ["a", "b"]}),
+        0,
+    )
     async with database.reading() as session:
         assert list(await queues.oldest(session, "load", 3, None)) == events[:3]
         assert list(await queues.oldest(session, "load", 9, events[1])) == events[:2]

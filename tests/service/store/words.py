@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -39,7 +39,7 @@ def declared(
     *,
     assets: Mapping[str, str],
     watchers: Mapping[str, str] | None = None,
-    jobs: Mapping[str, Iterable[str]] | None = None,
+    jobs: Mapping[str, Collection[str]] | None = None,
     paused: Iterable[str] = (),
 ) -> Declared:
     """A configuration: assets with their uris, watchers with their assets, jobs with what they are scheduled on."""
@@ -51,7 +51,7 @@ def declared(
             DeclaredJob(
                 dag_id=dag_id,
                 task_id="load",
-                definition=JobDefinition(),
+                definition=JobDefinition(schedule={"all": list(on)} if on else None),
                 paused=dag_id in paused,
                 assets={"schedule": frozenset(on)},
             )

@@ -47,6 +47,8 @@ def test_a_log_url_leads_to_the_log(writer: Writer, url: str | None) -> None:
         ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, "a & (b | alias(c))"),
         ({"any": [{"all": ["a", "b"]}, "c"]}, "(a & b) | c"),
         ({"all": [{"any": ["a"]}]}, "a"),
+        ({"any": ["b", {"asset": "a", "where": {"extra.r": "eu"}}]}, 'b | (a where extra.r = "eu")'),
+        ({"alias": "x", "where": {"partition_key": ["1", None]}}, '(alias(x) where partition_key in ["1", null])'),
     ],
 )
 def test_schedules_are_shown_in_words(condition: Any, text: str | None) -> None:

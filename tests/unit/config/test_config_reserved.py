@@ -20,7 +20,7 @@ from config.reading.loader import load
 from config.section import keys, models_at
 from watcher.configuration.vocabulary import vocabulary
 
-KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey) and "**" not in entry.path}
+KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey)}
 OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/**"}}
 
 
@@ -96,27 +96,13 @@ def test_anything_else_is_refused_with_line_and_path(
     assert not validator.is_valid(document)
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "sentence"),
-    [
-        ("jobs.*.schedule", {"all": ["landing"], "cron": "0 6 * * *"}, "`all` with `cron` is not built"),
-    ],
-)
+@pytest.mark.parametrize("complete", [{"marker": "**/_SUCCESS"}, {"manifest": "*.manifest"}])
 def test_a_reserved_value_of_a_key_that_is_known(
-    loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str, value: Any, sentence: str
+    loaded: Callable[..., list[str]], validator: Draft202012Validator, complete: Any
 ) -> None:
-    document = written(path, value)
-    assert sentence in loaded(document)[0]
+    document = written("jobs.*.batch.complete", complete)
+    assert "a marker or a manifest is not built; must be `{part: [value, …]}`" in loaded(document)[0]
     assert not validator.is_valid(document)
-
-
-def test_a_condition_on_what_an_event_says(loaded: Callable[..., list[str]]) -> None:
-    condition = {"asset": "landing", "where": {"extra.region": "eu"}}
-    problems = loaded(written("jobs.*.schedule", {"all": ["table", {"any": [condition]}]}))
-    assert [problem.split(": ", 1)[1] for problem in problems] == [
-        "jobs.load.schedule.all[1].any[0].asset: is not built; remove it",
-        "jobs.load.schedule.all[1].any[0].where: is not built; remove it",
-    ]
 
 
 def test_a_default_may_come_from_the_environment(

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ from config.names import Scope
 
 A, B, C = AssetCondition("a"), AssetCondition("b"), AliasCondition("c")
 SCOPE = Scope(folder=Path(), assets={"a", "b"}, aliases={"c"})
+WRONG_PATH = (
+    r"must be `partition_key`, or a path below `extra` such as `extra.region` (a dot in a name is written `\.`)"
+)
 ADAPTER: TypeAdapter[Schedule | None] = TypeAdapter(ScheduleField)
 
 
@@ -44,7 +48,21 @@ def parse(value: object) -> Schedule | None:
         ({"alias": "c"}, Schedule(condition=C)),
         ({"all": ["a", {"any": ["b", {"alias": "c"}]}]}, Schedule(condition=All((A, Any_((B, C)))))),
         ({"any": [["a", "b"], "b"]}, Schedule(condition=Any_((All((A, B)), B)))),
+        ({"asset": "a"}, Schedule(condition=A)),
+        (
+            {"asset": "a", "where": {r"extra.a\.b": [1, None]}, "or_cron": "@daily"},
+            Schedule(condition=AssetCondition("a", {r"extra.a\.b": [1, None]}), cron=CronConfig("@daily")),
+        ),
+        (
+            {"any": ["a", {"alias": "c", "where": {"partition_key": "eu"}}]},
+            Schedule(condition=Any_((A, AliasCondition("c", {"partition_key": "eu"})))),
+        ),
         ({"cron": "0 * * * *"}, Schedule(cron=CronConfig("0 * * * *"))),
+        (
+            {"all": ["a", "b"], "cron": "@daily", "timezone": "Europe/Berlin"},
+            Schedule(condition=All((A, B)), cron=CronConfig("@daily", "Europe/Berlin"), joint=True),
+        ),
+        ({"any": ["a"], "cron": "@daily"}, Schedule(condition=Any_((A,)), cron=CronConfig("@daily"), joint=True)),
         ({"cron": "@daily", "timezone": "Europe/Berlin"}, Schedule(cron=CronConfig("@daily", "Europe/Berlin"))),
         ({"any": ["a"], "or_cron": "0 6 * * 1-5"}, Schedule(condition=Any_((A,)), cron=CronConfig("0 6 * * 1-5"))),
         ({"alias": "c", "or_cron": "@hourly", "timezone": "UTC"}, Schedule(condition=C, cron=CronConfig("@hourly"))),
@@ -70,6 +88,32 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
             {("any", 1): "must be an asset's name, or one of `{all: [...]}`, `{any: [...]}` and `{alias: name}`"},
         ),
         ({"any": "a"}, {("any",): "must be a list of conditions"}),
+        ({"asset": "x", "where": {"extra.a": 1}}, {("asset",): "unknown asset `x`; known: `a`, `b`"}),
+        ({"asset": ["a"]}, {("asset",): "must be an asset's name"}),
+        (
+            {"asset": "a", "where": "eu"},
+            {("where",): "must be a mapping of paths to values, such as `{extra.region: eu}`"},
+        ),
+        ({"asset": "a", "where": {}}, {("where",): "asks for nothing: name a path, or remove it"}),
+        (
+            ["a", {"asset": "a", "where": {"region": "eu", "extra": 1, "extra..a": 1, r"extra.a\n": 1}}],
+            {(1, "where", each): WRONG_PATH for each in ("region", "extra", "extra..a", r"extra.a\n")},
+        ),
+        (
+            {"asset": "a", "where": {"extra.a": [], "extra.b": date(2026, 11, 20), "partition_key": 7}},
+            {
+                ("where", "extra.a"): "is an empty list, which no event would match; name at least one value",
+                (
+                    "where",
+                    "extra.b",
+                ): "is compared as JSON, which has no such value: put a date in quotes, leave .nan and .inf out",
+                ("where", "partition_key"): "is compared with partition keys, which are texts: put it in quotes",
+            },
+        ),
+        (
+            {"any": [{"asset": "a", "where": {"extra.n": n}} for n in range(101)]},
+            {(): "has more than 100 references with `where`; divide the job"},
+        ),
         ({"al": ["a"]}, {("al",): "is not a key here; did you mean `all`?"}),
         ({"alias": ["c"]}, {("alias",): "must be an alias's name"}),
         (
@@ -81,8 +125,8 @@ def test_a_schedule_is_read(written: Any, schedule: Schedule | None) -> None:
         ({"alias": "a"}, {("alias",): "`a` is an asset, not an alias: write the name alone"}),
         ("0 * * * *", {(): 'unknown asset `0 * * * *`; known: `a`, `b`; a time is written `{cron: "0 * * * *"}`'}),
         (
-            {"cron": "@daily", "any": ["a"]},
-            {(): "`cron` stands alone; to start on events or by time, write `{any: [...], or_cron: …}`"},
+            {"cron": "@daily", "or_cron": "@daily", "any": ["a"]},
+            {(): "has both `cron` (time and events) and `or_cron` (time or events); remove one of them"},
         ),
         (
             {"or_cron": "@daily"},
@@ -128,7 +172,7 @@ def test_a_cron_expression_that_never_fires_or_is_random_is_refused(expression: 
 
 
 CONDITIONS = st.recursive(
-    st.sampled_from([A, B, C]),
+    st.sampled_from([A, B, C, AssetCondition("b", {"extra.a": 1}), AliasCondition("c", {"partition_key": ["x"]})]),
     lambda inner: st.builds(
         lambda kind, of: kind(tuple(of)), st.sampled_from([All, Any_]), st.lists(inner, min_size=1, max_size=3)
     ),

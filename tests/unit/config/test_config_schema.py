@@ -91,7 +91,7 @@ def test_it_accepts_empty_sections(
         ("{group: shop}", "{grup: shop}"),
         ("schedule: [orders, customers]", "schedule: []"),
         ("{any: [customers", "{some: [customers"),
-        ('cron: "@daily"}', 'cron: "@daily", any: [orders]}'),
+        ('cron: "@daily"}', 'cron: "@daily", or_cron: "@daily"}'),
         ("target: t", "targt: t"),
         ("mode: coalesce", "mode: all"),
         ("  time:", "  time and again:"),

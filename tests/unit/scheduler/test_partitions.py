@@ -23,6 +23,7 @@ MINUTE = timedelta(minutes=1)
 def queued(asset: str, key: str | None, event: int, *, parts: Sequence[str] = (), ago: timedelta = MINUTE) -> QueuedKey:
     return QueuedKey(
         asset=asset,
+        references={asset},
         parts=parts,
         key=key,
         events=1,

@@ -126,6 +126,12 @@ def test_a_tick_takes_queued_events_even_before_the_condition_is_met():
     assert runs == [PlannedRun(event_ids=[1], completed_by=None, tick=TICKS[0])]
 
 
+def test_a_joint_schedule_needs_a_tick_and_the_condition():
+    for completed_by, ticks in ((None, TICKS), (1, ()), (None, ())):
+        assert not is_due(completed_by, Batching(), Capacity(active=0, allowed=1), ticks=ticks, joint=True)
+    assert is_due(1, Batching(), Capacity(active=0, allowed=1), ticks=TICKS, joint=True)
+
+
 def test_the_first_of_several_ticks_takes_the_events_that_fit_and_the_others_follow():
     batching = Batching(max_events=2)
     runs = with_ticks(runs_of([1, 2, 3, 4, 5], 1, batching), TICKS, batching)

@@ -216,13 +216,13 @@ def of_waiting_job(
 ) -> StandingProblem | None:
     """Return None for a job whose condition is met, whose queue is empty, or that has not waited for its deadline yet."""
     condition = definition.schedule
-    queued = {queue.asset: queue.oldest for queue in queues if queue.oldest is not None}
-    if condition is None or not queued or is_met(condition, queued.keys(), resolved):
+    queued = {key for queue in queues for key in queue.keys}
+    if condition is None or not queued or is_met(condition, queued, resolved):
         return None
-    oldest = min(queued.values())
+    oldest = min(queue.oldest for queue in queues if queue.oldest is not None)
     if now - oldest < deadline:
         return None
-    what = lacking(condition, queued.keys(), resolved)
+    what = lacking(condition, queued, resolved)
     return _of_deadline(dag_id, what, "", deadline, oldest, queues)
 
 

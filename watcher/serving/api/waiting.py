@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -12,10 +12,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models.values import format_duration
 from store.keys import Condition, JobDefinition
+from store.references import decode, is_awaited, references
 from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.conditions import Resolved, asks, is_met, where_text
 from watcher.scheduling.waiting_partitions import WaitingPartition, waiting_partitions
 from watcher.serving.api.shapes.dags import schedule_text
 
@@ -32,6 +33,16 @@ class WaitingJob:
     reason: str
     partitions: Sequence[WaitingPartition]
     """The partitions that have queued events, if the job takes them by themselves."""
+    resolved: Resolved = field(default_factory=dict)
+
+    def is_awaited(self, queue: QueueOfAsset) -> bool:
+        """Whether the schedule waits for these events. If not, an earlier one did."""
+        return not queue.queued or is_awaited(self.job.definition.schedule, queue.keys, self.resolved)
+
+    def filters(self, queue: QueueOfAsset) -> Sequence[str]:
+        """What the schedule asks of these events, as far as they satisfy it."""
+        asked = references(self.job.definition.schedule)
+        return [where_text(each.where) for each in asked if each.where and each.where_id in decode(queue.satisfies)]
 
     @property
     def oldest(self) -> datetime | None:
@@ -65,13 +76,14 @@ def _waiting_job(
     partitions: Sequence[WaitingPartition],
 ) -> WaitingJob:
     own = [queue for queue in queues if queue.dag_id == job.dag_id]
-    queued = {queue.asset for queue in own if queue.queued}
+    queued = {key for queue in own for key in queue.keys}
     return WaitingJob(
         job=job,
         schedule=schedule_text(job.definition.schedule),
         queues=own,
         reason=reason(job, queued, resolved, active, partitions),
         partitions=partitions,
+        resolved=resolved,
     )
 
 
@@ -82,7 +94,7 @@ def reason(
     active: int,
     partitions: Sequence[WaitingPartition] = (),
 ) -> str:
-    """Return the reason as one sentence. `queued` are the assets whose events are in the job's queue."""
+    """Return the reason as one sentence. `queued` are the keys of the references that queued events satisfy."""
     definition = job.definition
     if not queued:
         return "nothing is queued"
@@ -124,6 +136,8 @@ def _lacking(definition: JobDefinition, queued: AbstractSet[str], resolved: Reso
         return "waits for the next tick"
     if not is_met(definition.schedule, queued, resolved):
         return f"waits for {missing(definition.schedule, queued, resolved)}"
+    if definition.joint:
+        return "waits for the next tick"
     if active >= definition.max_active_runs:
         return f"waits until a run ends: {active} of at most {definition.max_active_runs} are active"
     if definition.batch.debounce:
@@ -141,11 +155,19 @@ def missing(condition: Condition, queued: AbstractSet[str], resolved: Resolved) 
         case {"any": parts}:
             return " or ".join(_nested(part, queued, resolved, several=len(parts) > 1) for part in parts)
         case {"alias": str(name)}:
-            return f"the alias {name}" + ("" if resolved.get(name) else ", which stands for no asset yet")
+            return f"the alias {name}{asks(condition)}" + (
+                "" if resolved.get(name) else ", which stands for no asset yet"
+            )
+        case {"asset": str(name)}:
+            return f"{name}{asks(condition)}"
         case _:
             return str(condition)
 
 
 def _nested(condition: Condition, queued: AbstractSet[str], resolved: Resolved, *, several: bool) -> str:
     text = missing(condition, queued, resolved)
-    return f"({text})" if several and isinstance(condition, Mapping) and not condition.get("alias") else text
+    return (
+        f"({text})"
+        if several and isinstance(condition, Mapping) and not condition.keys() & {"alias", "asset"}
+        else text
+    )

@@ -28,7 +28,8 @@ router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
 class QueuedAssetResponse(Shape):
     """What a job's queue holds of an asset. More than 1,000 events are counted as 1,001.
 
-    `is_scheduled` false: an earlier schedule waited for the asset, and the present one does not.
+    Events that satisfy different references are apart: `where` has what the schedule asks of these. `is_scheduled` false: an
+    earlier schedule waited for them, and the present one does not.
     """
 
     asset_id: int
@@ -36,6 +37,7 @@ class QueuedAssetResponse(Shape):
     queued: int
     oldest: datetime | None
     is_scheduled: bool
+    where: Sequence[str]
 
 
 class WaitingPartitionResponse(Shape):
@@ -91,7 +93,10 @@ async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueRespons
         reason=waiting.reason,
         oldest=waiting.oldest,
         kept=kept,
-        assets=[QueuedAssetResponse.of(queue) for queue in waiting.queues],
+        assets=[
+            QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
+            for queue in waiting.queues
+        ],
         partitions=[WaitingPartitionResponse.of(each, lacks=each.lacks or None) for each in waiting.partitions],
     )
 

@@ -13,7 +13,7 @@ from store.catalog import assets
 from store.errors import NotFound
 from store.processes import audit
 from store.runs import replays
-from store.runs.replays import ReplayRange
+from store.runs.replay_selections import ReplayRange
 from watcher.host.loops import Hint
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT

@@ -9,6 +9,7 @@ from uuid import UUID, uuid5
 
 from store.keys import Condition, CronSchedule
 from store.runs.jobs import JobRow
+from watcher.scheduling.conditions import asks
 from watcher.serving.api.shapes.base import Shape
 
 VERSION: Final = 1
@@ -141,19 +142,24 @@ def _expression(condition: Condition, uris: Mapping[str, str]) -> dict[str, Any]
         case str() as name:
             return {"asset": {"name": name, "uri": uris.get(name, name), "group": "asset"}}
         case {"asset": str() as name}:
-            return _expression(name, uris)
+            return {"asset": {**_expression(name, uris)["asset"], **_where(condition)}}
         case {"all": parts}:
             return {"all": [_expression(part, uris) for part in parts]}
         case {"any": parts}:
             return {"any": [_expression(part, uris) for part in parts]}
-    return {"alias": {"name": condition["alias"], "group": "asset"}}
+    return {"alias": {"name": condition["alias"], "group": "asset", **_where(condition)}}
+
+
+def _where(reference: Mapping[str, Any]) -> dict[str, Any]:
+    return {} if reference.get("where") is None else {"where": reference["where"]}
 
 
 def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
     """Return a job. `unprocessed` holds the number of events in failed runs by job."""
     definition = job.definition
     events, cron = schedule_text(definition.schedule), definition.cron
-    schedule = " or ".join(part for part in (events, cron and cron.expression) if part) or None
+    word = " and " if definition.joint else " or "
+    schedule = word.join(part for part in (events, cron and cron.expression) if part) or None
     tick = job.next_tick if cron else None
     return DAGResponse(
         dag_id=job.dag_id,
@@ -164,7 +170,7 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
         relative_fileloc=definition.application,
         fileloc=definition.application,
         timetable_summary=schedule,
-        timetable_description=_description(events, cron),
+        timetable_description=_description(events, cron, word),
         timetable_partitioned=definition.batch.is_partitioned,
         timetable_periodic=cron is not None,
         max_active_runs=definition.max_active_runs,
@@ -176,10 +182,10 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
     )
 
 
-def _description(events: str | None, cron: CronSchedule | None) -> str | None:
+def _description(events: str | None, cron: CronSchedule | None, word: str) -> str | None:
     by_time = cron and f"{cron.expression} ({cron.timezone})"
     by_events = events and f"Triggered by assets: {events}"
-    return " or ".join(part for part in (by_events, by_time) if part) or None
+    return word.join(part for part in (by_events, by_time) if part) or None
 
 
 def schedule_text(condition: Any) -> str | None:
@@ -192,9 +198,9 @@ def _text(condition: Any, *, top: bool = False) -> str:
         case str() as name:
             return name
         case {"asset": str() as name}:
-            return name
+            return f"({name}{asks(condition)})" if asks(condition) else name
         case {"alias": str() as name}:
-            return f"alias({name})"
+            return f"(alias({name}){asks(condition)})" if asks(condition) else f"alias({name})"
         case {"all": parts}:
             joined = " & ".join(map(_text, parts))
         case {"any": parts}:

@@ -40,7 +40,7 @@ async def _page(
         around = await assets.around_job(connection, dag_id)
         unprocessed = await consumption.unprocessed_of_jobs(connection, [dag_id])
         (waiting,) = await waiting_jobs(connection, [job])
-        has_kept = any(queue.queued and not queue.is_scheduled for queue in waiting.queues)
+        has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
