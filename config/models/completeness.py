@@ -63,6 +63,23 @@ def _to_json(complete: CompleteConfig | None) -> Mapping[str, Any] | None:
     return {complete.part: list(complete.values), **more}
 
 
+_AT_LEAST_ONE: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INT}
+_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "null"},
+        {
+            "type": "object",
+            "properties": {"items": _AT_LEAST_ONE},
+            "required": ["items"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"at_least": _AT_LEAST_ONE},
+            "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+        },
+    ]
+}
 CompleteField: TypeAlias = Annotated[
-    CompleteConfig | None, PlainValidator(_parse), PlainSerializer(_to_json), WithJsonSchema({})
+    CompleteConfig | None, PlainValidator(_parse), PlainSerializer(_to_json), WithJsonSchema(_SCHEMA)
 ]

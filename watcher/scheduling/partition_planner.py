@@ -11,7 +11,8 @@ from itertools import accumulate
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Batching
-from store.runs import partition_groups
+from store.runs import partition_groups, runs
+from store.runs.kept_events import KeptQueue
 from store.runs.partition_groups import GroupRest, KeyedEvent
 from store.runs.queues import JobQueue
 from watcher.scheduling import planning
@@ -25,6 +26,7 @@ from watcher.scheduling.partitions import (
     grouped,
 )
 from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once, runs_of
+from watcher.scheduling.triggering import triggered
 
 
 async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: Waits, counts: ItemCounts) -> RunPlan:
@@ -50,6 +52,31 @@ async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: W
         is_partial=True,
         check_again_in=decided.check_again_in,
     )
+
+
+async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str | None) -> int:
+    """Make one run of what is queued of the partition, as it is; return how many events it has. 0: nothing is queued of it.
+
+    The queue is locked. Its condition and completeness do not matter.
+    """
+    dag_id, batching = queue.dag_id, queue.definition.batch
+    queued = await partition_groups.queued_keys(connection, [dag_id])
+    groups = [group for group in grouped(queued.get(dag_id, []), batching) if group.key == key]
+    if not groups or not batching.is_partitioned:
+        return 0
+    is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
+    due = DueGroup(
+        group=groups[0],
+        to=groups[0].last_event,
+        completed_by=None,
+        is_whole=True,
+        partition_complete=None if batching.complete is None else is_closed,
+        late=batching.complete is not None and is_closed,
+    )
+    [taken] = await _take(connection, dag_id, [due], batching)
+    await partition_groups.keep(connection, dag_id, {key: None})
+    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(taken.runs)])
+    return groups[0].events
 
 
 async def _decide(

@@ -254,6 +254,17 @@ class ScheduleModel:
             keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
             self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
+    def force(self, dag_id: str) -> str | None:
+        """Run the partition with the oldest queued event as it is; return its key."""
+        job = self.jobs[dag_id]
+        assert job.now is not None
+        now, key = job.now, self.group_of(min(job.queue), job.now.by)
+        events = tuple(event for event in sorted(job.queue) if self.group_of(event, now.by) == key)
+        is_closed = key in job.closed
+        self._make(job, events, key, (None, False) if now.complete is None else (is_closed, is_closed))
+        job.closed.add(key)
+        return key
+
     def drop_left(self, dag_id: str) -> None:
         job = self.jobs[dag_id]
         for event in self.left(dag_id):
@@ -482,8 +493,9 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "run left",
             "drop left",
             "age",
+            "force",
         )
-        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6, 3))[0]
         match kind:
             case "event":
                 key = random.choice((None, *DIVIDED))

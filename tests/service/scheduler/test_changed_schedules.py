@@ -52,7 +52,8 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-from watcher.scheduling import partitions, planning
+from watcher.scheduling import completeness, item_counts, partition_planner, partitions, planning
+from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
@@ -152,8 +153,8 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
-        case "run left" | "drop left" if model.left(dag_id):
-            await _decide_on_what_is_left(database, model, kind, dag_id)
+        case "run left" | "drop left" | "force":
+            await _decide_on_a_queue(database, model, kind, dag_id)
         case "forget":
             async with database.transaction() as connection:
                 over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
@@ -163,7 +164,14 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             model.forget(dag_id)
 
 
-async def _decide_on_what_is_left(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+async def _decide_on_a_queue(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+    state = model.jobs[dag_id]
+    if kind == "force" and state.now is not None and state.now.per_partition and state.queue:
+        key = model.force(dag_id)
+        async with database.transaction() as connection:
+            assert await run_partition(connection, await kept_events.lock(connection, dag_id), key)
+    if kind == "force" or not model.left(dag_id):
+        return
     done, left = 0, len(model.left(dag_id))
     while done < left:
         async with database.transaction() as connection:
@@ -433,7 +441,41 @@ def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_groups, "rests", none)
 
 
+def complete_with_what_is_gone(patch: pytest.MonkeyPatch) -> None:
+    """Plant: values count that are not among those that are listed."""
+    first = completeness._first_events
+    patch.setattr(
+        completeness,
+        "_first_events",
+        lambda rows, complete: first(rows, replace(complete, values=("1", "2", "x", "y"))),
+    )
+
+
+def reopening(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition that has had its run needs to be complete again."""
+
+    async def none(*_: Any) -> frozenset[str | None]:
+        return frozenset()
+
+    patch.setattr(partition_groups, "closed", none)
+
+
+def keeping_counts(patch: pytest.MonkeyPatch) -> None:
+    """Plant: the items of a partition are counted once, and not again when it changes."""
+    patch.setattr(item_counts, "_contents", lambda *_: ((frozenset(), None, 0, 0, 0),))
+
+
+def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a complete group is divided by `max_events`."""
+    runs_of = partition_planner._runs_of
+    patch.setattr(partition_planner, "_runs_of", lambda due, *more: runs_of(replace(due, is_whole=False), *more))
+
+
 PARTITION_PLANTS = (
+    complete_with_what_is_gone,
+    reopening,
+    keeping_counts,
+    dividing_complete_groups,
     judging_together,
     overlapping,
     splitting_values,
