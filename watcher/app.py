@@ -236,7 +236,7 @@ class DaemonRooms:
 
     def _api_context(self, serving: Serving, clients: Clients) -> ApiContext:
         control = build_control(self.host, hosted=self._hosted, clients=clients, on_watermark=self._on_watermark)
-        return serving.context(self.configuration.hash, control=control, submitters=self._submissions.submitters)
+        return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
     def _first_submissions(self) -> Submissions:
         settings = self.host.settings

@@ -12,6 +12,7 @@ from uuid import uuid4
 from asset_job.backends import WorkerBackend
 from asset_job.background import Background
 from asset_job.client import Transport, now, storable
+from asset_job.connections import JobConnections
 from asset_job.errors import AssetJobError, AssetJobSkip, Fenced, describe, is_final
 from asset_job.events import InletEvents, OutletEvents, TriggeringAssetEvents
 from asset_job.stores import AssetStores, TaskStore
@@ -63,7 +64,10 @@ class Run:
     options: Mapping[str, Any]
     """The job's `spark.options`."""
     connections: Mapping[str, Mapping[str, Any]]
-    """The connections that `spark.connections` names, with their credentials: do not print them."""
+    """The connections that `spark.connections` names, with their credentials: do not print them.
+
+    A password that changes is asked for once more when PostgreSQL refuses it.
+    """
     bad_records: int = 0
     """The records that the job leaves out of its tables because they cannot be read. Set it before the block ends: a run that
     succeeds with some raises the alert `bad_records`, until a person resolves them."""
@@ -72,7 +76,7 @@ class Run:
         self, client: Transport, *, connections: Mapping[str, Mapping[str, Any]], background: Sequence[Background] = ()
     ) -> None:
         """The threads in `background` run until the block ends."""
-        self.connections = connections
+        self.connections = JobConnections(connections, client)
         self._client, self._background = client, background
 
     def __enter__(self) -> Self:

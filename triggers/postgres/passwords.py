@@ -25,8 +25,8 @@ _REGION: Final = re.compile(r"\.([a-z0-9-]+)\.rds\.amazonaws\.com(?:\.cn)?$")
 class PasswordSupply(Protocol):
     """Something that knows the password of now."""
 
-    async def current(self) -> str:
-        """Return the password. Raises `SourceUnavailable` with the reason."""
+    async def current(self, *, anew: bool = False) -> str:
+        """Return the password; if `anew`, not one that is kept. Raises `SourceUnavailable` with the reason."""
         ...
 
     def forget(self, password: str) -> None:
@@ -40,7 +40,7 @@ class PasswordFile:
 
     path: Path
 
-    async def current(self) -> str:
+    async def current(self, *, anew: bool = False) -> str:  # noqa: ARG002  nothing is kept
         return await _first_line(self.path.read_text, f"the file {self.path}")
 
     def forget(self, password: str) -> None:
@@ -59,9 +59,9 @@ class KeptPassword:
     _until: float = 0.0
     _asking: anyio.Lock = field(default_factory=anyio.Lock)
 
-    async def current(self) -> str:
+    async def current(self, *, anew: bool = False) -> str:
         async with self._asking:
-            if self._password is None or anyio.current_time() >= self._until:
+            if anew or self._password is None or anyio.current_time() >= self._until:
                 self._password = await _first_line(self.ask, self.place)
                 self._until = anyio.current_time() + self.ttl
             return self._password

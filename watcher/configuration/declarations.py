@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -160,12 +160,10 @@ def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     return revealed
 
 
-def _changing(
-    dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]
-) -> Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]]:
-    """What returns the content of those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
+def _changing(dag_id: str, job: JobConfig, connections: Mapping[str, BaseModel]) -> Mapping[str, ChangingSecrets]:
+    """Return those of the job's connections whose secrets change. Raises `StartRefused` for warm drivers."""
     changing = {
-        name: connection.reveal_now
+        name: connection
         for name in job.spark.connections
         if isinstance(connection := connections[name], ChangingSecrets) and connection.has_changing_secrets
     }

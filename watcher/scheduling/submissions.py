@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from store.keys import TryKey
 from store.runs.try_lookup import OpenTry
+from triggers.hosting import ChangingSecrets
 from watcher.submit.base import (
     Addresses,
     Needs,
@@ -25,8 +26,8 @@ class JobToStart:
 
     application: SparkApplication
     connections: Mapping[str, Mapping[str, Any]]
-    changing: Mapping[str, Callable[[], Awaitable[Mapping[str, Any]]]] = field(default_factory=dict)
-    """What returns the content of a connection whose secrets change by themselves. Raises TriggerError."""
+    changing: Mapping[str, ChangingSecrets] = field(default_factory=dict)
+    """The connections among them whose secrets change by themselves."""
     submitter: str = "spark-submit"
     warm: int = 0
     """How many warm drivers wait for its tries."""
@@ -41,6 +42,17 @@ class Submissions:
     addresses: Addresses
     issue_token: Callable[[TryKey, str], str]
     """Issues the token of a try, given its key and the trace id of its run."""
+
+    async def connection(self, dag_id: str, name: str) -> Mapping[str, Any] | None:
+        """Return a connection of the job, with its secrets of now; None if the job has no such one. Raises TriggerError.
+
+        Those that were kept are not used: a job asks when a server has refused them.
+        """
+        job = self.jobs.get(dag_id)
+        if job is None or name not in job.connections:
+            return None
+        changing = job.changing.get(name)
+        return job.connections[name] if changing is None else await changing.reveal_now(anew=True)
 
     def needs(self, dag_id: str, submitter: Submitter) -> Needs:
         """What a driver of the job needs; that of a default driver if the job is not configured any more."""
@@ -82,5 +94,6 @@ class Submissions:
         changing = self.jobs[submission.key.instance.dag_id].changing
         if not changing:
             return submission
-        connections = {**submission.context["connections"], **{name: await now() for name, now in changing.items()}}
+        now = {name: await connection.reveal_now() for name, connection in changing.items()}
+        connections = {**submission.context["connections"], **now}
         return replace(submission, context={**submission.context, "connections": connections})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -13,6 +13,7 @@ from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
+from watcher.scheduling.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
     JobSupport,
@@ -25,7 +26,6 @@ from watcher.serving.api.context import (
 )
 from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
-from watcher.submit.base import Submitter
 from watcher.triggerer.control import Control
 
 
@@ -43,7 +43,7 @@ class Serving:
     reload: Callable[[str], Awaitable[ReloadOutcome]]
     on_watermark: Callable[[int, str], None]
 
-    def context(self, configuration: str, *, control: Control, submitters: Mapping[str, Submitter]) -> ApiContext:
+    def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
         """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
         settings = self.host.settings
         worker_backend = settings.workers.state_store_backend
@@ -78,7 +78,8 @@ class Serving:
             watchers=WatcherControl(control=control, descriptions=self.descriptions, on_watermark=self.on_watermark),
             jobs=JobSupport(
                 clear_on_success=settings.store.clear_on_success,
-                submitters=submitters,
+                submitters=submissions.submitters,
+                connection=submissions.connection,
                 worker_backend=None
                 if worker_backend is None
                 else {"path": worker_backend, "options": settings.workers.options},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -45,6 +45,10 @@ _NOT_TEXT = re.compile(r'\b0x[0-9a-f]{2}\b.*"UTF8"|"UTF8".*\b0x[0-9a-f]{2}\b')
 """What all languages of PostgreSQL's two messages have in common: no character of an encoding, or one that UTF-8 lacks."""
 
 
+class NotConnected(SourceFailed):
+    """PostgreSQL cannot be reached, or refuses the sign-in."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Postgres:
     """A PostgreSQL server to connect to. It is pickled for executors, and its repr shows no credentials."""
@@ -54,13 +58,20 @@ class Postgres:
 
     @contextmanager
     def cursor(self, table: str) -> Iterator[Any]:
-        """A cursor on a connection of its own, to read `table`. Raises `SourceFailed` for what the server or the network reports."""
+        """A cursor on a connection of its own, to read `table`. Raises `SourceFailed` for what the server or the network reports.
+
+        That is `NotConnected` if there is no connection.
+        """
         require("pyarrow", "adbc_driver_postgresql")
         from adbc_driver_manager import Error  # noqa: PLC0415 - only where rows are read
         from adbc_driver_postgresql import dbapi  # noqa: PLC0415
 
         try:
-            with closing(dbapi.connect(self.uri)) as connection, closing(connection.cursor()) as cursor:
+            opened = dbapi.connect(self.uri)
+        except (Error, OSError) as error:
+            raise NotConnected(f"PostgreSQL: {_message(error, self.uri)}") from None
+        try:
+            with closing(opened) as connection, closing(connection.cursor()) as cursor:
                 cursor.execute(SETTINGS)
                 cursor.fetchall()
                 yield cursor
@@ -124,8 +135,17 @@ def _refusal(bad: Mapping[str, Any]) -> BadRecordFound:
     return BadRecordFound(f"{bad['_reason']}, in the row {bad['_at']}: {remedy}")
 
 
-def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_nulls: bool = False) -> DataFrame:
+def rows_by_adbc(
+    request: ReadRequest,
+    rows: RowSelection,
+    uri: str,
+    *,
+    renewed: Callable[[], str | None] = lambda: None,
+    counts_nulls: bool = False,
+) -> DataFrame:
     """All columns of the selected rows, in Spark's types. Raises `SourceFailed`.
+
+    `renewed` returns another `uri` to try if there is no connection by this one; None if there is none.
 
     With `on_unrepresentable="bad"` the struct `bad_column` follows: it is null in a good row, and in a bad record all other
     columns are null. With `null` and `counts_nulls` an int follows: the number of the row's values that became null.
@@ -133,9 +153,17 @@ def rows_by_adbc(request: ReadRequest, rows: RowSelection, uri: str, *, counts_n
     from pyspark.sql.functions import lit  # noqa: PLC0415 - kept out of what executors import
 
     mode = request.on_unrepresentable
-    reader = rows_reader(
-        Postgres(uri=uri), rows, mode=mode, tasks=request.tasks, counts_nulls=counts_nulls, texts=_texts(request)
-    )
+
+    def reader_at(place: str) -> PgRowsReader:
+        postgres, tasks = Postgres(uri=place), request.tasks
+        return rows_reader(postgres, rows, mode=mode, tasks=tasks, counts_nulls=counts_nulls, texts=_texts(request))
+
+    try:
+        reader = reader_at(uri)
+    except NotConnected:  # the password may have changed since the try was submitted
+        if (another := renewed()) is None:
+            raise
+        reader = reader_at(another)
     names = [column.name for column in reader.columns]
     last = {"bad": ("bad", BAD_TYPE)} | ({"null": ("nulled", "int")} if counts_nulls else {})
     kinds = [column.sent for column in reader.columns] + ([last[mode][1]] if len(reader.schema) > len(names) else [])

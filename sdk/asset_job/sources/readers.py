@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from asset_job.connections import JobConnections
 from asset_job.errors import AssetJobError, require
 from asset_job.sources.postgres_sql import address
 from asset_job.sources.request import (
@@ -18,6 +19,7 @@ from asset_job.sources.request import (
     bad_column,
     connection_of,
     items_of,
+    name_of_connection,
 )
 
 if TYPE_CHECKING:
@@ -100,7 +102,14 @@ def row_frames(request: ReadRequest, rows: RowSelection) -> RowFrames:
     require("pyarrow", *([] if request.reader == "spark" else ["adbc_driver_postgresql"]))
     from asset_job.sources.row_frames import RowFrames  # noqa: PLC0415 - needs the packages that were just required
 
-    return RowFrames(request, rows, address(connection_of(request.connections, "postgres", request.connection)))
+    connections = request.connections
+    name = name_of_connection(connections, "postgres", request.connection)
+
+    def renewed() -> str | None:
+        is_another = isinstance(connections, JobConnections) and connections.renew(name)
+        return address(connections[name]) if is_another else None
+
+    return RowFrames(request, rows, address(connections[name]), renewed)
 
 
 def read_with_bad(request: ReadRequest, given: Any, events: Sequence[AssetEvent] = ()) -> DataFrame:

@@ -248,11 +248,16 @@ _PRODUCTS = {"s3": "S3", "postgres": "PostgreSQL", "iceberg": "Iceberg"}
 
 def connection_of(connections: Mapping[str, Mapping[str, Any]], kind: str, name: str | None) -> Mapping[str, Any]:
     """The connection called `name`, or else the only one of its kind (`s3`, `postgres`, `iceberg`). Raises `AssetJobError`."""
+    return connections[name_of_connection(connections, kind, name)]
+
+
+def name_of_connection(connections: Mapping[str, Mapping[str, Any]], kind: str, name: str | None) -> str:
+    """The name of that connection. Raises `AssetJobError`."""
     fitting = {known: values for known, values in connections.items() if values.get("type") == kind}
     if name is None and len(fitting) == 1:
-        return next(iter(fitting.values()))
+        return next(iter(fitting))
     if name in fitting:
-        return fitting[name]
+        return str(name)
     if not fitting:
         raise AssetJobError(f"the job has no {_PRODUCTS[kind]} connection: name one in its spark.connections")
     names = ", ".join(fitting)

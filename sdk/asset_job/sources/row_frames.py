@@ -5,7 +5,7 @@ A value is cast only if nothing of it is lost, in every time zone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
@@ -108,6 +108,8 @@ class RowFrames:
     request: ReadRequest
     rows: RowSelection
     uri: str = field(repr=False)
+    renewed: Callable[[], str | None] = lambda: None
+    """Returns another `uri` where the password has changed since; None if it has not. Spark's own reader does not ask."""
 
     def frame(self) -> DataFrame:
         """The good rows. A bad row is treated as the mode says, or goes to the schema's corrupt column."""
@@ -123,7 +125,7 @@ class RowFrames:
             strict = replace(
                 request, on_unrepresentable=_STRICT.get(request.on_unrepresentable, request.on_unrepresentable)
             )
-            frame = rows_by_adbc(strict, self.rows, self.uri)
+            frame = rows_by_adbc(strict, self.rows, self.uri, renewed=self.renewed)
             return frame if request.schema is None else self._cast(frame, self._schema)
         whole = self._whole(corrupt, keeps_bad=True)
         kept = _numbered(whole).drop(str(len(whole.columns) - 1))
@@ -139,7 +141,8 @@ class RowFrames:
     def inferred(self) -> str:
         """The table's columns, as Spark's DDL."""
         mode: OnUnrepresentable = "text" if self.request.on_unrepresentable == "text" else "null"
-        return rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri).schema.toDDL()
+        request = replace(self.request, on_unrepresentable=mode)
+        return rows_by_adbc(request, self.rows, self.uri, renewed=self.renewed).schema.toDDL()
 
     @cached_property
     def _schema(self) -> StructType:
@@ -150,7 +153,8 @@ class RowFrames:
         mode = self.request.on_unrepresentable
         if keeps_bad:
             mode = _KEPT.get(mode, mode)
-        frame = rows_by_adbc(replace(self.request, on_unrepresentable=mode), self.rows, self.uri, counts_nulls=True)
+        request = replace(self.request, on_unrepresentable=mode)
+        frame = rows_by_adbc(request, self.rows, self.uri, renewed=self.renewed, counts_nulls=True)
         own = len(frame.columns) - (mode in {"bad", "null"})
         numbered, last = _numbered(frame), sql.col(str(own))
         bad = last if mode == "bad" else sql.lit(None).cast(BAD_TYPE)

@@ -116,7 +116,7 @@ def expected(need: str, caller: str | None, route: str) -> set[int] | None:
     if "try" not in need:
         may = caller in PEOPLE and PEOPLE.index(caller) >= PEOPLE.index(need)
         return None if may else {403}
-    if caller == "superseded" and need.endswith("writes"):
+    if caller == "superseded" and (need.endswith("writes") or need.startswith("current")):
         return {409}
     may = caller in JOBS and not (caller == "other" and need.startswith("own try"))
     return None if may and "alias" not in route else {403}  # the jobs of this test declare no alias

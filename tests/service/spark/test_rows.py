@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import make_url
 
 from tests.contract.submitters import ended, log_of
 from tests.servers import PostgresDatabase
@@ -81,16 +82,19 @@ async def test_a_value_that_spark_cannot_hold_is_a_bad_record_null_text_or_an_er
     ranges = {"table": "public.orders", "column": "id", "ranges": [[1, 9]]}
     with running_execution_server() as daemon:
         daemon.claim = {"triggering_asset_events": {"rows": [event(1, "rows", "2026-11-20T09:00:00Z", **ranges)]}}
+        daemon.connections = {"shop": {"type": "postgres", "dsn": postgres_database.dsn}}
+        outdated = make_url(postgres_database.dsn).set(username="renamed").render_as_string(hide_password=False)
         submitter = spark_submit(tmp_path)
         submission = new_try(
             f"RESULT, SCHEMA = {str(result)!r}, {SCHEMA!r}\n{JOB}",
-            context=daemon.context(connections={"shop": {"type": "postgres", "dsn": postgres_database.dsn}}),
+            context=daemon.context(connections={"shop": {"type": "postgres", "dsn": outdated}}),
             master="local[2]",
             conf={"spark.sql.session.timeZone": "Asia/Kolkata"},
         )
         handle = await submitter.submit(submission)
         status = await ended(submitter, handle)
         assert status.exit_code == 0, await log_of(submitter, handle)
+        assert [request.path for request in daemon.requests].count("connections/shop") == 1
 
     answer = json.loads(result.read_text())
     reason = "the column Day holds infinity, which Spark's type date cannot hold"

@@ -172,6 +172,8 @@ class ExecutionServer(Wire):
         self.portal, self.api, self.url = portal, api, url
         self.claim: dict[str, Any] = {}
         """The content of claims: inlets, outlets, triggering_asset_events, worker_backend, clear_on_success, options, and `asked`."""
+        self.connections: dict[str, dict[str, Any]] = {}
+        """The connections of the job, as they are now."""
         self.past_events: dict[str, list[dict[str, Any]]] = {}
         """Events by the name of the asset or alias."""
         self.resolved: list[dict[str, str]] = []
@@ -317,7 +319,11 @@ class ExecutionServer(Wire):
             self.api.context,
             worker_backend=self.claim.get("worker_backend"),
             clear_on_success=self.claim.get("clear_on_success", False),
+            connection=self._connection,
         )
+
+    async def _connection(self, _dag_id: str, name: str) -> dict[str, Any] | None:
+        return self.connections.get(name)
 
     async def _tell_what_was_asked(self) -> None:
         asked = {"conf": {}, **self.claim.get("asked", {})}

@@ -17,12 +17,14 @@ from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 
 
-def configuration(folder: Path, **spark: Any) -> Configuration:
+def configuration(folder: Path, password: Any = None, **spark: Any) -> Configuration:
     (folder / "job.py").touch()
+    place = {"file": "password"} if password is None else password
     document = {
         "version": 1,
         "connections": {
-            "shop": {"type": "postgres", "host": "db", "user": "me", "password": {"file": "password"}},
+            "shop": {"type": "postgres", "host": "db", "user": "me", "password": place},
+            "unlisted": {"type": "postgres", "host": "db", "password": "secret"},
             "till": {"type": "postgres", "dsn": "postgresql://me@till/till", "password": {"file": "password"}},
             "fixed": {"type": "postgres", "host": "db", "password": "always"},
         },
@@ -60,6 +62,26 @@ async def test_without_a_password_the_try_has_to_wait(tmp_path: Path) -> None:
     context = {"connections": all_of_them.jobs["load_orders"].connections}
     with pytest.raises(SourceUnavailable, match="No such file"):
         await all_of_them.with_changing_secrets(make_submission("1", tmp_path / "job.py", context=context))
+
+
+async def test_a_job_whose_sign_in_was_refused_gets_a_password_that_is_not_kept(tmp_path: Path) -> None:
+    kept = {"command": ["cat", str(tmp_path / "password")], "ttl": "1h"}
+    all_of_them = submissions(jobs_to_start(configuration(tmp_path, password=kept)))
+    context = {"connections": all_of_them.jobs["load_orders"].connections}
+    submission = make_submission("1", tmp_path / "job.py", context=context)
+    (tmp_path / "password").write_text("first")
+    await all_of_them.with_changing_secrets(submission)
+    (tmp_path / "password").write_text("second")
+    kept_now = (await all_of_them.with_changing_secrets(submission)).context["connections"]["shop"]
+    assert kept_now["password"] == "first"
+
+    now = await all_of_them.connection("load_orders", "shop")
+    assert now == {**kept_now, "password": "second"}
+    assert (await all_of_them.with_changing_secrets(submission)).context["connections"]["shop"] == now
+    fixed = await all_of_them.connection("load_orders", "fixed")
+    assert fixed == {"type": "postgres", "host": "db", "password": "always", "pool_size": 4}
+    assert await all_of_them.connection("load_orders", "unlisted") is None
+    assert await all_of_them.connection("another_job", "shop") is None
 
 
 def test_a_warm_driver_does_not_keep_an_outdated_password(tmp_path: Path) -> None:

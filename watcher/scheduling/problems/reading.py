@@ -30,7 +30,7 @@ from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, wai
 
 LATE_AFTER: Final = timedelta(minutes=5)
 """The time after which a message that does not arrive is an error, although nobody has refused it."""
-_FAILING: Final = frozenset({"failing", "blocked"})
+_FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
 async def read_problems(
@@ -99,7 +99,7 @@ def of_watcher(row: WatcherRow) -> Iterator[StandingProblem]:
     if is_failing or row.state == "waiting":
         yield StandingProblem(
             kind="watcher_failing" if is_failing else "watcher_waiting",
-            level="error" if is_failing else "warning",
+            level="error" if is_failing and row.state != "unstable" else "warning",
             subject={"watcher": row.name},
             message=f"{_what(row)}: {error}",
             public=_public(row, error),

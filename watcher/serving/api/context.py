@@ -115,6 +115,8 @@ class JobSupport:
     clear_on_success: bool = False
     submitters: Mapping[str, Submitter] = field(default_factory=dict)
     """Submitters by the name that is stored with a try. They read logs that are kept where drivers run."""
+    connection: Callable[[str, str], Awaitable[Mapping[str, Any] | None]] | None = None
+    """Returns a connection of a job as it is now, given the job's and the connection's names. None without a daemon."""
     worker_backend: Mapping[str, Any] | None = None
     """The worker-side backend for jobs: `{path, options}`. None if none is configured."""
 

@@ -84,5 +84,6 @@ RESPONSES: Final[Mapping[str, Any]] = {
     "Job403": _response("The job, or this try, is not permitted to do this.", JobRefusal),
     "Job404": _response("The resource does not exist.", JobRefusal),
     "Job409": _response("The try is superseded, or the resource is not in the state that the job expects.", JobRefusal),
+    "Job502": _response("The place of a changing password does not answer.", JobRefusal),
     "Job422": _response("The request has invalid content.", JobInvalid),
 }

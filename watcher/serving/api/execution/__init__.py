@@ -5,9 +5,9 @@ Paths and bodies are those of Airflow 3.3's execution API where Airflow has them
 
 from typing import Final
 
-from watcher.serving.api.execution import assets, runs, store, task_store, tries
+from watcher.serving.api.execution import assets, connections, runs, store, task_store, tries
 
-ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs))
+ROUTERS: Final = tuple(part.router for part in (store, task_store, tries, assets, runs, connections))
 """The routers, the most often called one first, because routes are tried in this order."""
 
 __all__ = ["ROUTERS"]
