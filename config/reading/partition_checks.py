@@ -33,18 +33,29 @@ def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -
         if job.batch.complete is not None:
             yield ("batch", "complete"), "needs a schedule of assets, whose events complete a partition"
         return
+    yield from _unknown(job, condition, assets) or (*_within_one_value(job), *_unjoinable(job, condition, assets))
+
+
+def _unknown(
+    job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
+) -> list[tuple[KeyPath, str]]:
+    """Return a fault for each part that the job names and no asset of its schedule has."""
     known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
-    complete = "" if job.batch.complete is None else job.batch.complete.part
-    named = [*(("by", part) for part in job.batch.by or ()), *([("complete", complete)] if complete else [])]
-    for place, part in named:
-        if part not in known and all(assets.values()):
-            hint = did_you_mean(part, known) if known else "name parts in `partition` of the asset or its watchers"
-            yield ("batch", place), f"unknown part `{part}`; {hint}"
-            return
-    if complete and (job.batch.by is None or complete in job.batch.by):
+    hint = "name parts in `partition` of the asset or its watchers"
+    named = [("by", part) for part in job.batch.by or ()]
+    named += [("complete", job.batch.complete.part)] if job.batch.complete and job.batch.complete.part else []
+    return [
+        (("batch", place), f"unknown part `{part}`; {did_you_mean(part, known) if known else hint}")
+        for place, part in named
+        if part not in known and all(assets.values())
+    ]
+
+
+def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:
+    part = "" if job.batch.complete is None else job.batch.complete.part
+    if part and (job.batch.by is None or part in job.batch.by):
         hint = "group `by` the other parts: the events of a group differ in it"
-        yield ("batch", "complete"), f"waits for values of `{complete}` within one value of it; {hint}"
-    yield from _unjoinable(job, condition, assets)
+        yield ("batch", "complete"), f"waits for values of `{part}` within one value of it; {hint}"
 
 
 def _scheduled(condition: Condition, assets: Mapping[str, AssetConfig | None]) -> Iterator[str]:

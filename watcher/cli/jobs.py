@@ -95,12 +95,8 @@ async def show_queue(
     """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it, or run a partition."""
     if run and drop:
         raise CommandFailed("--run and --drop exclude each other; give one of them", ExitCode.USAGE)
-    if partition is not None and not run:
-        raise CommandFailed("--partition goes with --run", ExitCode.USAGE)
     if partition is not None:
-        body = {"action": "run", "partition": partition}
-        answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
-        show(answer, lambda: f"{job}: {answer['events']:,} events go into a run")
+        await _run_partition(api, show, job, partition, run=run)
         return
     queue = await api.get(f"{_path(job)}/queue")
     if not (run or drop):
@@ -115,6 +111,14 @@ async def show_queue(
     body = {"action": "run" if run else "drop", "expected_count": queue["kept"]}
     answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
     show(answer, lambda: f"{job}: {answer['events']:,} events {'go into runs' if run else 'are dropped'}")
+
+
+async def _run_partition(api: ApiClient, show: Show, job: str, partition: str, *, run: bool) -> None:
+    if not run:
+        raise CommandFailed("--partition goes with --run", ExitCode.USAGE)
+    body = {"action": "run", "partition": partition}
+    answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
+    show(answer, lambda: f"{job}: {answer['events']:,} events go into a run")
 
 
 def _path(job: str) -> str:
