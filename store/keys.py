@@ -150,7 +150,12 @@ class Completeness:
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Completeness:
         """Return what is stored as this JSON object."""
-        return cls(**{**stored, "values": tuple(stored.get("values", ()))})
+        return cls(
+            part=stored.get("part", ""),
+            values=tuple(stored.get("values", ())),
+            at_least=stored.get("at_least"),
+            items=stored.get("items"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
