@@ -84,7 +84,7 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
-        idle = [name for name in ("by", "complete") if getattr(batch, name) is not None]
+        idle = [name for name, value in (("by", batch.by), ("complete", batch.complete)) if value is not None]
         if idle and batch.mode != "per_partition":
             hint = "has no effect without `mode: per_partition`; remove it, or set the mode"
             raise misplaced(batch, *(((name,), hint) for name in idle))
