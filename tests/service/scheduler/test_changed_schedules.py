@@ -441,13 +441,10 @@ def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_groups, "rests", none)
 
 
-def complete_with_what_is_gone(patch: pytest.MonkeyPatch) -> None:
-    """Plant: values count that are not among those that are listed."""
-    first = completeness._first_events
+def counting_events(patch: pytest.MonkeyPatch) -> None:
+    """Plant: each event counts as a value of its own."""
     patch.setattr(
-        completeness,
-        "_first_events",
-        lambda rows, complete: first(rows, replace(complete, values=("1", "2", "x", "y"))),
+        completeness, "_first_events", lambda rows, _: {str(row.first_event): row.first_event for row in rows}
     )
 
 
@@ -472,7 +469,7 @@ def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:
 
 
 PARTITION_PLANTS = (
-    complete_with_what_is_gone,
+    counting_events,
     reopening,
     keeping_counts,
     dividing_complete_groups,
