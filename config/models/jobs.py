@@ -11,11 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from config.models.assets import PartName, check_parts
-<<<<<<< HEAD
 from config.models.completeness import CompleteField
-=======
 from config.models.deadlines import Deadline, DeadlineConfig
->>>>>>> main
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
 from config.models.spark import SparkConfig

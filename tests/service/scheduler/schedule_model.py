@@ -241,19 +241,16 @@ class ScheduleModel:
         dropped = 0
         for dag_id, job in self.jobs.items():
             job.now = configuration.get(dag_id)
-<<<<<<< HEAD
-            if job.now is not None:
-                if job.now.per_partition and job.now.by != job.last_by:
-                    job.closed.clear()
-                job.last_by = job.now.by
-=======
             if job.now is not None and dag_id not in self.seen:
                 self.seen.add(dag_id)
                 earlier = self.stored_for(job.now)
                 job.catchup = earlier if job.now.catchup and earlier else None
             elif job.now is None or not job.now.catchup or job.now.schedule is None:
                 job.catchup = None
->>>>>>> main
+            if job.now is not None:
+                if job.now.per_partition and job.now.by != job.last_by:
+                    job.closed.clear()
+                job.last_by = job.now.by
             if job.now is None:
                 dropped += len(job.queue)
                 self.drop(dag_id)

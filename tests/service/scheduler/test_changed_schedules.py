@@ -54,12 +54,8 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-<<<<<<< HEAD
-from watcher.scheduling import completeness, item_counts, partition_planner, partitions, planning
+from watcher.scheduling import catching_up, completeness, item_counts, partition_planner, partitions, planning
 from watcher.scheduling.partition_planner import run_partition
-=======
-from watcher.scheduling import catching_up, partitions, planning
->>>>>>> main
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
