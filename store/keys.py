@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
+from store.partition_keys import Completeness
+
 AssetId = NewType("AssetId", int)
 EventId = NewType("EventId", int)
 DagId = NewType("DagId", str)
@@ -128,34 +130,6 @@ class TryKey(TryRef):
     def json(self) -> dict[str, Any]:
         """The JSON object that tells a job which try it is."""
         return {"task_instance_id": self.task_instance_id, **self.bindings}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Completeness:
-    """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
-
-    Or, with `items`, so many different files or rows have come.
-    """
-
-    part: str = ""
-    values: tuple[str, ...] = ()
-    at_least: int | None = None
-    items: int | None = None
-
-    @property
-    def needed(self) -> int:
-        """How many of the values are needed."""
-        return len(self.values) if self.at_least is None else self.at_least
-
-    @classmethod
-    def of(cls, stored: Mapping[str, Any]) -> Completeness:
-        """Return what is stored as this JSON object."""
-        return cls(
-            part=stored.get("part", ""),
-            values=tuple(stored.get("values", ())),
-            at_least=stored.get("at_least"),
-            items=stored.get("items"),
-        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,8 @@ from config.models.deadlines import DeadlineConfig, ExpectByConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, ClockDeadline, Completeness, CronSchedule, JobDefinition, Role
+from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
+from store.partition_keys import Completeness
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class

@@ -6,8 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from store.keys import Completeness
-from store.partition_keys import QueuedKey, divided
+from store.partition_keys import Completeness, QueuedKey, divided
 
 
 def complete_references(rows: Sequence[QueuedKey], complete: Completeness | None) -> Mapping[str, int]:

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from store.catalog import catalog_sync
 from store.database import schema
-from store.keys import Batching, Completeness
+from store.keys import Batching
+from store.partition_keys import Completeness
 from tests.service.api.application import CONFIGURED, Api, Try
 from tests.service.scheduler.settings import HOME
 from watcher.host.leader_election import Leadership

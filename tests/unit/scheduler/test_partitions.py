@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.keys import Batching, Completeness
-from store.partition_keys import QueuedKey, divided, group_of, joined
+from store.keys import Batching
+from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
 from watcher.scheduling.completeness import DistinctItems, missing_values
 from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning import Waits
