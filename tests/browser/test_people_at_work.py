@@ -242,12 +242,18 @@ async def test_axe_finds_no_fault_on_any_page(
         *(f"/events/{event['id']}{query}" for event in events[:1] for query in ("", "?q=json", "?q=nothing")),
         entry["last_updated_by"]["log_url"],
         "/watchers/customers_rows",
+        "/watchers",
+        "/jobs",
         "/jobs/reconcile",
+        "/timeline",
+        "/timeline?zoom=week",
+        "/runs?job=load_orders",
         "/runs",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
         "/audit",
         "/search?q=orders",
         "/graph",
+        "/graph?fold=true&text=orders",
         "/nothing",
     ):
         await page.goto(path)

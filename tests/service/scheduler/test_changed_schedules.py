@@ -456,7 +456,7 @@ def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
     """Plant: what the schedule does not wait for never has a run of its own."""
-    patch.setattr(partitions, "is_awaited", lambda *_: True)
+    patch.setattr(planning, "is_awaited", lambda *_: True)
 
 
 def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
