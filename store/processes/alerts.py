@@ -98,6 +98,10 @@ class FailedRun:
 
 async def failed_runs(connection: AsyncConnection) -> Sequence[FailedRun]:
     """Return the failed runs of configured jobs, the newest `MOST_FAILED`: for a week, and for as long as their events wait."""
+    return await all_of(connection, _FAILED, FailedRun)
+
+
+def _failed() -> Select[Any]:
     r, e = run.c, run_asset_event.c
     has_events = exists().where(e.dag_id == r.dag_id, e.run_id == r.run_id)
     query = (
@@ -110,7 +114,10 @@ async def failed_runs(connection: AsyncConnection) -> Sequence[FailedRun]:
         )
         .where(r.reason.is_(None) | r.reason.not_in(("cancelled", "marked as failed")))
     )
-    return await all_of(connection, query.order_by(r.id.desc()).limit(MOST_FAILED), FailedRun)
+    return query.order_by(r.id.desc()).limit(MOST_FAILED)
+
+
+_FAILED: Final = _failed()
 
 
 async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefinition, timedelta]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
+from urllib.parse import quote
 
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -144,3 +145,13 @@ def _written(outlets: Sequence[OutletOfRun], key: tuple[str, str], target: str |
     extra = mine[0].extra
     commit = next((extra[name] for name in ("commit", "snapshot_id", "version") if name in extra), None)
     return str(extra.get("table") or target or mine[0].uri), None if commit is None else str(commit)
+
+
+def page_of(answer: WatcherAnswer) -> str:
+    """Return the address of the page with more: the deciding event's, else the watcher's."""
+    event = answer.verdict.event
+    return f"watchers/{quote(answer.watcher.name, safe='')}" if event is None else f"events/{event.id}"
+
+
+def url_of(context: ApiContext, answer: WatcherAnswer) -> str:
+    return f"{(context.links.base_url or '').rstrip('/')}/{page_of(answer)}"
