@@ -89,7 +89,8 @@ async def _decide(
 ) -> DuePartitions:
     """Decide on the groups, those first of which a part is decided already."""
     dag_id, batching = queue.dag_id, queue.definition.batch
-    others = [group for group in groups if (rest := rests.get(group.key)) is None or group.first_event > rest.to]
+    resting = {group.key for group in groups if group.key in rests and group.first_event <= rests[group.key].to}
+    others = [group for group in groups if group.key not in resting]
     known = await groups_of_now(connection, dag_id, batching, others, waits, counts)
     rest_of = [
         DueGroup(
@@ -100,7 +101,7 @@ async def _decide(
             late=batching.complete is not None,
         )
         for group in groups
-        if group not in others
+        if group.key in resting
     ]
     decided = due_partitions(known, waits, batching, queue.now)
     return replace(decided, due=[*rest_of, *decided.due])
