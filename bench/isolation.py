@@ -132,7 +132,7 @@ async def measure_witness(server: ForkServer, behaviours: tuple[str, ...]) -> tu
 
     async def neighbour(children: Children, behaviour: str) -> None:
         nonlocal starts
-        context = TriggerContext(watcher=behaviour, poll_timeout=timedelta(seconds=2))
+        context = TriggerContext(watcher=behaviour, poll_timeout=timedelta(seconds=5))
         while True:
             starts += 1
             try:
@@ -141,7 +141,7 @@ async def measure_witness(server: ForkServer, behaviours: tuple[str, ...]) -> tu
             except TriggerError:
                 await anyio.sleep(1)
 
-    settings = {"plugins": HOSTILE, "memory_mb": 128, "poll_timeout": timedelta(seconds=2), "answer_within": 5.0}
+    settings = {"plugins": HOSTILE, "memory_mb": 128, "poll_timeout": timedelta(seconds=5)}
     async with host(server, **settings) as children, anyio.create_task_group() as tasks:
         for behaviour in behaviours:
             tasks.start_soon(neighbour, children, behaviour)

@@ -138,16 +138,29 @@ class Batching:
     debounce: timedelta = timedelta(0)
     max_wait: timedelta = timedelta(minutes=5)
     max_events: int = 1000
+    by: tuple[str, ...] | None = None
+    """The parts of partition keys by which `per_partition` groups events; None: all."""
+
+    @property
+    def is_partitioned(self) -> bool:
+        return self.mode == "per_partition"
+
+    @property
+    def takes_no_ticks(self) -> bool:
+        """Whether a tick has a run of its own, without events."""
+        return self.mode in {"each", "per_partition"}
 
     @classmethod
     def of(cls, stored: Mapping[str, Any]) -> Batching:
         """Return the batching that is stored as this JSON object; durations are seconds."""
         debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
+        by = stored.get("by")
         return cls(
             mode=stored.get("mode", "coalesce"),
             debounce=timedelta(0) if debounce is None else debounce,
             max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
             max_events=stored.get("max_events", 1000),
+            by=None if by is None else tuple(by),
         )
 
 

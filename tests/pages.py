@@ -19,9 +19,20 @@ def shell_blocks(page: str) -> list[str]:
     return _BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
+def a_project(folder: Path) -> Path:
+    """Make a folder like the project's after `make setup`, without its files. Return it."""
+    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    return folder
+
+
+def not_activated(**more: str) -> dict[str, str]:
+    """Return the environment of a shell in which nobody has activated `.venv`."""
+    return {"PATH": "/usr/local/bin:/usr/bin:/bin", "VIRTUAL_ENV": "", "BROWSER": "true", **more}
+
+
 def a_clone(folder: Path, example: str) -> Path:
     """Make a folder like the project's after `make setup`, with one example in it. Return the example's folder."""
-    (folder / ".venv").symlink_to(Path(sys.executable).parents[1])
+    a_project(folder)
     ignored = shutil.ignore_patterns(".watcher", "__pycache__")
     return Path(shutil.copytree(ROOT / "examples" / example, folder / "examples" / example, ignore=ignored))
 

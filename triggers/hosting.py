@@ -56,6 +56,20 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         """
         return False
 
+    def reselects(self, stored: Any) -> bool:  # noqa: ARG002  for those who override it
+        """Whether `stored`, the identity of a position, means this source with another selection of its items.
+
+        Then `rewound` may be asked for `here`, with that position, by the same instance. Needs no `check`.
+        """
+        return False
+
+    async def decisions(self, position: PositionT) -> str:  # noqa: ARG002  for those who override it
+        """Say what people may decide about the position of another selection, after `check` and `reselects`; '' if it cannot.
+
+        Takes at most some seconds.
+        """
+        return ""
+
     def retold(self, kept: PositionT, batch: BatchT) -> bool:  # noqa: ARG002  for those who override it
         """Whether nothing that `batch` emits or rejects would come again from `kept`, the position before a rewind; pure.
 

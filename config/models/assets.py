@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Annotated, Any, TypeAlias
 
@@ -36,6 +37,14 @@ def _check_extra(extra: dict[str, Any]) -> dict[str, Any]:
     return extra
 
 
+def check_parts(parts: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of parts. Raises ValueError if there are none, or one twice."""
+    if not parts or len(parts) != len({*parts}):
+        raise ValueError("must name at least one part, and none twice")
+    return parts
+
+
+PartName: TypeAlias = Annotated[str, Field(min_length=1, max_length=250)]
 Group: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
 
 
@@ -54,6 +63,12 @@ class WatcherConfig(Section):
     options: SerializeAsAny[BaseModel]
     """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""
 
+    @property
+    def parts(self) -> tuple[str, ...] | None:
+        """The names of the parts of its events' partition keys; None: it names none."""
+        partition = getattr(self.options, "partition", None)
+        return tuple(partition) if isinstance(partition, Mapping) else None
+
 
 class AssetConfig(Section):
     uri: Annotated[str, AfterValidator(normalise)]
@@ -64,8 +79,17 @@ class AssetConfig(Section):
     """Anything worth knowing, as JSON. It is no part of the asset's identity, and must not hold credentials."""
     expect_every: Annotated[PositiveDuration, AfterValidator(_check_countable)] | None = None
     """Maximum time without an event; after that an alert is raised."""
+    partition: Annotated[tuple[PartName, ...], AfterValidator(check_parts)] | None = None
+    """Names of the parts of its events' partition keys, in order. Default: those that the `partition` of its watchers names."""
     watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
     """Watchers by name, which is unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
+
+    @property
+    def parts(self) -> tuple[str, ...] | None:
+        """The names of the parts of its events' partition keys; None: it names none."""
+        if self.partition is not None:
+            return self.partition
+        return next((parts for watcher in self.watchers.values() if (parts := watcher.parts)), None)
 
 
 class AliasConfig(Section):

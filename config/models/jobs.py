@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
+from config.models.assets import PartName, check_parts
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
 from config.models.spark import SparkConfig
@@ -19,9 +20,19 @@ from config.section import LARGEST_INT, Section
 from config.sentences import misplaced
 
 
+def _listed(parts: Any) -> Any:
+    return [parts] if isinstance(parts, str) else parts
+
+
+PartNames: TypeAlias = Annotated[tuple[PartName, ...], BeforeValidator(_listed), AfterValidator(check_parts)]
+
+
 class BatchConfig(Section):
-    mode: Literal["coalesce", "each"] = "coalesce"
-    """`coalesce` collects events into one run. `each` makes a run of each event, and needs a schedule without `all`."""
+    mode: Literal["coalesce", "each", "per_partition"] = "coalesce"
+    """`coalesce` collects events into one run. `each` makes a run of each event, and needs a schedule without `all`.
+    `per_partition` collects the events of each partition key by themselves."""
+    by: PartNames | None = None
+    """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)
@@ -70,6 +81,8 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
+        if batch.by is not None and batch.mode != "per_partition":
+            raise misplaced(batch, (("by",), "has no effect without `mode: per_partition`; remove it, or set the mode"))
         if batch.mode != "coalesce" and schedule and schedule.joint:
             hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
             raise misplaced(batch, (("mode",), hint))

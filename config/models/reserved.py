@@ -38,10 +38,6 @@ class ReservedValue:
     matches: Callable[[Any], bool]
 
 
-def _word(path: str, word: str) -> ReservedValue:
-    return ReservedValue(path=path, what=f"`{word}`", matches=lambda value: bool(value == word))
-
-
 def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
     return (ReservedKey(path=f"{path}.{name}", default=default) for name, default in defaults.items())
 
@@ -50,7 +46,6 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
-    _word("jobs.*.batch.mode", "per_partition"),
 )
 
 

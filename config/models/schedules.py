@@ -102,6 +102,16 @@ def needs_several(condition: Condition | None) -> bool:
     return False
 
 
+def needed_together(condition: Condition | None) -> Iterator[Reference]:
+    """Yield the assets and aliases in `condition` that need events of others beside their own."""
+    match condition:
+        case All(of=parts) if len(parts) > 1:
+            yield from references(condition)
+        case All(of=parts) | Any_(of=parts):
+            for part in parts:
+                yield from needed_together(part)
+
+
 def condition_to_json(condition: Condition) -> JsonCondition:
     """`condition` as the YAML writes it."""
     match condition:

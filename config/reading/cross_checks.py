@@ -15,6 +15,7 @@ from config.models.schedules import AssetCondition, Reference, references
 from config.models.settings import AirflowSettings, Settings
 from config.names import did_you_mean
 from config.reading.entries import Entries
+from config.reading.partition_checks import disagreeing_parts, partition_faults
 
 AIRFLOW: Final = "(Airflow)"
 """Stands among the jobs for whatever Airflow does between the events it is sent and the events it sends back."""
@@ -24,9 +25,14 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place and a sentence for each entry that does not go together with the others."""
     for name, job in entries.jobs.items():
         if job is not None:
-            faults = (*ingest_faults(job, entries.assets, entries.connections), *_warm_faults(job, entries.settings))
+            faults = (
+                *ingest_faults(job, entries.assets, entries.connections),
+                *_warm_faults(job, entries.settings),
+                *partition_faults(job, entries.assets),
+            )
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
+    yield from disagreeing_parts(entries.assets)
     for path, name in unknown_neighbours(entries.settings, entries.assets):
         yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
 

@@ -60,6 +60,7 @@ class AssetRow:
     origin: str
     active: bool
     expect_every_seconds: int | None
+    partition_parts: str | None
     created_at: datetime
     updated_at: datetime
     last_event_id: EventId | None

@@ -39,6 +39,7 @@ from store.database.schema import (
     job,
     job_schedule_alias,
     job_schedule_asset,
+    partition_group,
     watcher,
 )
 from store.errors import Conflict
@@ -55,6 +56,8 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
+    partition_parts: str | None = None
+    """The names of the parts of its events' partition keys, as the text of a JSON list; None: it names none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,7 @@ class DeclaredJob:
             "task_id": self.task_id,
             "definition": self.definition,
             "cron": None if cron is None else str(cron),
+            "partitioned": self.definition.batch.is_partitioned,
             "joint": self.definition.joint,
         }
 
@@ -222,6 +226,7 @@ async def _apply_watchers(
 
 
 async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    await _forget_groups(connection, declared)
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
     changed = update(job).values(updated_at=database_now())
@@ -230,6 +235,14 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+
+
+async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+    """Delete the groups of jobs that group by other parts of partition keys from now on."""
+    by = {j.dag_id: j.definition.batch.by for j in declared if j.definition.batch.is_partitioned}
+    rows = await connection.execute(select(job.c.dag_id, job.c.definition).where(job.c.dag_id.in_(by)))
+    if changed := [row.dag_id for row in rows if row.definition.batch.by != by[row.dag_id]]:
+        await connection.execute(delete(partition_group).where(partition_group.c.dag_id.in_(changed)))
 
 
 async def _mirror(

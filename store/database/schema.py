@@ -105,6 +105,7 @@ asset = _table(
     Column("origin", String(8), nullable=False),  # yaml | alias | api
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("expect_every_seconds", Integer),
+    Column("partition_parts", Text),  # the names of the parts of its events' partition keys, as JSON; null: none
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
     sqlite_autoincrement=True,
@@ -486,6 +487,7 @@ job = _table(
     Column("next_tick", UtcDateTime),  # the first tick that no run was made for
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
+    Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
     Column("replay_id", BigInteger),  # the replay that goes on
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -541,6 +543,19 @@ queued_event = _table(
     Column("partition_key", PARTITION_KEY),  # the event's
     Column("satisfies", String(2000), nullable=False, server_default=text("''")),  # see `store.references`
     Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
+)
+
+partition_group = _table(  # a group of events, by their partition keys, of which a job has had a run
+    "partition_group",
+    Lifecycle(
+        owner=RowOwner.JOB,
+        kept=(_APPLYING, KeptForEver(reason="What a job has had a run of stays complete.")),
+        names=_DAG_ID,
+    ),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("key", PARTITION_KEY, primary_key=True),  # the key of its runs; '': they have none
+    Column("rest_to", BigInteger),  # queued events of the group up to this one are decided: their runs follow at once
+    Column("rest_completed_by", BigInteger),
 )
 
 dropped_event = (

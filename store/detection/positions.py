@@ -224,11 +224,11 @@ async def unbegun(connection: AsyncConnection, watchers: Collection[str]) -> Map
     return owners
 
 
-async def unowned(connection: AsyncConnection, configured: Collection[str]) -> Sequence[str]:
-    """Return the watchers that have a position and are not among the `configured` ones, by name."""
+async def identities(connection: AsyncConnection) -> Mapping[str, str]:
+    """Return the source identities, as JSON, of the watchers that have a position, by name."""
     p = watcher_position.c
-    names = await connection.execute(select(p.watcher).where(p.state.is_not(None)).order_by(p.watcher))
-    return [name for name in names.scalars() if name not in configured]
+    query = select(p.watcher, p.source_identity).where(p.state.is_not(None)).order_by(p.watcher)
+    return {row.watcher: row.source_identity for row in await connection.execute(query)}
 
 
 async def read(connection: AsyncConnection, watcher: str) -> LoadedPosition | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -17,6 +17,7 @@ from store.errors import Conflict
 from store.keys import JobDefinition
 from store.references import is_awaited, keys
 from store.runs import jobs, queues
+from store.runs.partition_groups import KeyedEvent, keyed_events
 from store.runs.waiting import MOST_COUNTED
 
 _q, _j = queued_event.c, job.c
@@ -77,11 +78,11 @@ async def lock(connection: AsyncConnection, dag_id: str) -> KeptQueue:
     )
 
 
-async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: int) -> Mapping[int, str | None]:
-    """Return the first of these events up to the event `to`, in order, each with its partition key."""
+async def oldest(connection: AsyncConnection, dag_id: str, *, limit: int, to: int) -> Sequence[KeyedEvent]:
+    """Return the first of these events up to the event `to`, in order."""
     kept = await _kept(connection, dag_id)
-    first = select(_q.event_id, _q.partition_key).where(kept, _q.event_id <= to).order_by(_q.event_id).limit(limit)
-    return {row.event_id: row.partition_key for row in await connection.execute(first)}
+    first = keyed_events().where(kept, _q.event_id <= to).order_by(_q.event_id).limit(limit)
+    return [KeyedEvent.of(row) for row in await connection.execute(first)]
 
 
 async def take_off(connection: AsyncConnection, dag_id: str, *, actor: str) -> int:

@@ -79,13 +79,20 @@ def _jobs_with_queued_runs() -> CTE:
 
 
 def _first_queued() -> Select[Any]:
-    """Select the first queued run of each job that may have another one, without runs of which a try is alive."""
+    """Select the first queued run of each job that may have another one, without runs of which a try is alive.
+
+    With `per_partition`, runs of one partition key do not overlap.
+    """
     run_of_try = select(_r.id).where(_OF_RUN).correlate(task_instance).scalar_subquery()  # reads the open tries first
     alive = select(func.coalesce(run_of_try, 0)).join_from(task_try, task_instance, _t.id == _a.task_instance_id)
     alive = alive.where(_a.ended_at.is_(None), _a.try_number == _t.try_number)
     jobs = _jobs_with_queued_runs()
     mine = (_IS_QUEUED, _r.dag_id == _j.dag_id, _r.id.not_in(alive))
-    first = select(_r.id).where(*mine).order_by(_r.id).limit(1).correlate(job).scalar_subquery()
+    other = run.alias("other_run")
+    of_same_key = (other.c.dag_id == _r.dag_id, other.c.partition_key.is_not_distinct_from(_r.partition_key))
+    overlaps = select(other.c.id).where(*of_same_key, other.c.state == "running").correlate(run).exists()
+    queued = select(_r.id).where(*mine, or_(~_j.partitioned, ~overlaps)).order_by(_r.id)
+    first = queued.limit(1).correlate(job).scalar_subquery()
     running = running_of(_j.dag_id)
     has_room = or_(running == 0, running < most_running())
     return select(first.label("id")).join_from(jobs, job, _j.dag_id == jobs.c.dag_id).where(_IS_ON, has_room)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Any
 
 import anyio
@@ -14,6 +18,7 @@ import pytest
 
 from tests.e2e.watching import processes_that_mention
 from tests.effort import LONG, PATIENCE
+from tests.pages import not_activated, run_block
 from watcher.demo.command import World, correct, demo_world, result_of, settled
 from watcher.demo.counting import get
 from watcher.demo.daemon import Daemon, running_daemon
@@ -77,6 +82,7 @@ async def writers_with_their_lines(client: httpx.AsyncClient) -> dict[str, tuple
 @pytest.mark.parametrize("database", ["postgresql", "sqlite"])
 async def test_kill_minus_nine_in_the_middle_of_the_load_loses_repeats_and_duplicates_nothing(database):
     async with demo_world(database, load_seconds=PATIENCE) as world:
+        world.setting.environment["WATCHER_SETTINGS__API__AUTH"] = "none"
         applications = record_every_application(world)
         folder = world.setting.configuration.parent
         async with running_daemon(world.setting.configuration, world.setting.url, world.setting.environment) as daemon:
@@ -130,3 +136,34 @@ def test_the_demo_ends_with_a_line_of_json():
     assert last["runs"]["success"] >= 2
     assert last["runs"]["failed"] == 0
     assert all(last["store_writes"][kind] > 0 for kind in ("watcher", "task", "api"))
+
+
+def test_the_demo_stays_with_its_pages_a_link_and_two_commands_until_ctrl_c(tmp_path: Path) -> None:
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        demo = subprocess.Popen(
+            [sys.executable, "-m", "watcher", "demo", "--keep"],
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": "/tmp"},  # noqa: S108  everybody's
+        )
+    try:
+        until = monotonic() + 600
+        while "Ctrl-C ends it" not in output.read_text():
+            assert demo.poll() is None, output.read_text()
+            assert monotonic() < until, output.read_text()
+            sleep(0.5)
+        said = output.read_text()
+        [link] = re.findall(r"five minutes: (http://\S+/sign-in\?link=\S+)", said)
+        [pages] = re.findall(r"the pages: (http://\S+/)", said)
+        assert link.startswith(pages)
+        assert httpx.get(link).is_success
+        status, opened = re.findall(r"^  (\S*watcher (?:status|open) -c \S+)$", said, re.MULTILINE)
+        for command in (status, opened):
+            assert run_block(command, tmp_path, not_activated())
+        assert [line for line in said.splitlines() if "Warning" in line or "retry_scheduled" in line] == []
+    finally:
+        demo.send_signal(signal.SIGINT)
+        assert demo.wait(PATIENCE) == 0, output.read_text()

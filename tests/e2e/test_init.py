@@ -31,10 +31,15 @@ def said(folder: Path, *words: str) -> str:
 
 
 def test_the_tests_that_init_writes_pass_with_real_spark(tmp_path: Path) -> None:
-    """One pytest runs the tests for files and for rows, in one Spark session."""
-    for source, target in {"inbox": "orders", "postgres://me@db/shop/public/parcels": "parcels"}.items():
-        said(tmp_path, "watcher", "init", target, "--source", source, "--target", f"tables/{target}")
-    assert "2 passed" in said(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", "orders/tests", "parcels/tests")
+    """One pytest runs the tests for files and for rows, and for each format, in one Spark session."""
+    rows = "postgres://me@db/shop/public/parcels"
+    sources = {"orders": "inbox", "parcels": rows, "of_delta": "inbox", "of_iceberg": rows}
+    for name, source in sources.items():
+        form = name.removeprefix("of_") if name.startswith("of_") else "parquet"
+        words = ("--source", source, "--target", f"tables/{name}", "--format", form)
+        said(tmp_path, "watcher", "init", name, *words)
+    tests = [f"{name}/tests" for name in sources]
+    assert "4 passed" in said(tmp_path, "pytest", "-q", "-p", "no:cacheprovider", *tests)
 
 
 async def test_a_file_in_the_source_becomes_rows_in_the_target(tmp_path: Path) -> None:

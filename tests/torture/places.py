@@ -34,7 +34,7 @@ class Place(Protocol):
     def is_whole(self) -> bool:
         """Whether all that is there is listed."""
 
-    def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]: ...
+    def trigger(self, mode: str, match: str | None) -> BaseEventTrigger[Any, Any]: ...
     def happen(self, dice: Random) -> None: ...
     def heal(self) -> None: ...
     def listed(self) -> set[Hashable]: ...
@@ -62,8 +62,9 @@ class Mount:
     def is_whole(self) -> bool:
         return not self.is_lost
 
-    def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]:
-        options = {"path": str(self.path), "mode": mode, "start": "all", "interval": "1ms", "min_age": "0s"}
+    def trigger(self, mode: str, match: str | None) -> BaseEventTrigger[Any, Any]:
+        always = {"path": str(self.path), "start": "all", "interval": "1ms", "min_age": "0s"}
+        options = {**always, "mode": mode, "match": match}
         return FileNewFiles(FileNewFilesOptions.model_validate(options), None, TriggerContext(watcher="w"))
 
     def happen(self, dice: Random) -> None:
@@ -158,8 +159,8 @@ class Bucket:
     def is_whole(self) -> bool:
         return self.ends_before is None
 
-    def trigger(self, mode: str) -> BaseEventTrigger[Any, Any]:
-        options = {"bucket": self.name, "mode": mode, "start": "all", "interval": "1ms"}
+    def trigger(self, mode: str, match: str | None) -> BaseEventTrigger[Any, Any]:
+        options = {"bucket": self.name, "mode": mode, "match": match, "start": "all", "interval": "1ms"}
         context = TriggerContext(watcher="w", is_alone=True)
         return S3NewFiles(S3NewFilesOptions.model_validate(options), self.client, context)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,11 @@ class History:
     dice: Random
     host: DictHost = field(default_factory=DictHost)
     batches: AsyncGenerator[TriggerBatch, None] | None = None
+    match: str | None = None
+    """What the watcher selects now."""
+    patterns: Sequence[str | None] = ()
+    """What reloads make it select."""
+    reloads: int = 0
     kills: int = 0
     there: int = 0
     """The files that were there at the last whole poll of the whole place."""
@@ -54,9 +59,12 @@ class History:
     async def play(self) -> None:
         for _ in range(STEPS):
             self.place.happen(self.dice)
+            if self.patterns and self.dice.random() < 0.2:
+                await self.reload(self.dice.choice(self.patterns))
             for _ in range(100 if self.dice.random() < 0.02 else self.dice.choice([0, 1, 1, 2])):
                 await self.poll(kill=self.dice.random() < 0.1)
         self.place.heal()
+        await self.reload(None)
         for _ in range(3):
             await self.poll(kill=False)
         await self.kill()
@@ -66,7 +74,7 @@ class History:
         is_resumed = False
         if self.batches is None:
             is_resumed = self.host.stored is not None and self.host.stored.state["cursor"] is not None
-            self.batches = self.place.trigger(self.mode).events(self.host.stored)
+            self.batches = self.place.trigger(self.mode, self.match).events(self.host.stored)
         async for batch in self.batches:
             if kill and self.dice.random() < 0.3:
                 return await self.kill()
@@ -78,9 +86,26 @@ class History:
                 return await self.kill()
         raise AssertionError("the trigger ended")
 
+    async def reload(self, match: str | None) -> None:
+        """Change the pattern. A person decides for `here` after a while, or goes back to the one of before."""
+        if match == self.match:
+            return
+        await self.kill()
+        self.reloads += 1
+        trigger, before = self.place.trigger(self.mode, match), self.place.trigger(self.mode, self.match)
+        if (stored := self.host.stored) is None:
+            self.match = match
+            return
+        assert trigger.reselects(before.source_identity())
+        for _ in range(self.dice.choice([0, 1, 5])):
+            self.place.happen(self.dice)
+        if match is None or self.dice.random() < 0.8:
+            self.host.commit(trigger.rewound(stored, "here"))
+            self.match = match
+
     def _check_findings(self, batch: TriggerBatch, *, is_resumed: bool) -> None:
         """Compare the findings after a whole poll with what became of the place."""
-        if is_resumed:  # the next poll can tell
+        if is_resumed or self.patterns:  # the next poll can tell, or it depends on the pattern
             return
         is_shown = any(finding.check == "vanished" for finding in batch.findings or ())
         if self.place.is_lost:
@@ -141,6 +166,24 @@ async def test_a_bucket_whose_listings_lie(mode: str) -> None:
                 outcomes.update(history.outcome, kills=history.kills)
     log.info("%d histories of buckets: %s", BUCKETS, dict(outcomes))
     assert [outcomes[each] for each in ("lost", "repeated", "silent", "endless")] == [0] * 4, (SEED, dict(outcomes))
+
+
+PATTERNS: Sequence[str | None] = (None, "[0-7]*", "*[0-9a]*.csv", "*[02468]*", "none")
+
+
+@pytest.mark.usefixtures("_quiet_commits")
+@pytest.mark.parametrize("mode", ["strict", "window"])
+async def test_patterns_that_are_widened_and_narrowed(tmp_path: Path, mode: str) -> None:
+    """What was handled stays handled, and in the end all that is there is reported, whatever was selected meanwhile."""
+    outcomes = Counter[str]()
+    for number in range(FOLDERS):
+        place = Mount(root=tmp_path / str(number))
+        history = History(place=place, mode=mode, dice=Random(SEED + number), patterns=PATTERNS)
+        await history.play()
+        outcomes.update(history.outcome, kills=history.kills, reloads=history.reloads)
+    log.info("%d histories of patterns: %s", FOLDERS, dict(outcomes))
+    assert (outcomes["lost"], outcomes["repeated"]) == (0, 0), (SEED, dict(outcomes))
+    assert outcomes["reloads"] > FOLDERS
 
 
 @asynccontextmanager

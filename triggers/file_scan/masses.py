@@ -25,13 +25,13 @@ class ScanCount:
     """The versions that it listed and that were not handled before it, also those that were too young."""
 
     @property
-    def vanished(self) -> int:
-        """The files that vanished at least: a file that was overwritten did not."""
-        return max(0, self.missing - self.fresh)
+    def replaced(self) -> int:
+        """The missing versions that others may have replaced, at most: a file that was overwritten did not vanish."""
+        return min(self.missing, self.fresh)
 
     @property
     def is_mass(self) -> bool:
-        return self.known >= FEWEST and 2 * self.vanished >= self.known
+        return self.known >= FEWEST and 2 * (self.missing - self.replaced) >= self.known
 
 
 @dataclass(slots=True)
@@ -84,14 +84,19 @@ def vanished_after(
 
     `count` None: the scan shows nothing about what vanished in it. `absent` counts the versions absent since a moment, where that is known.
     """
-    since = began // SECOND * SECOND if before is None else before.since
-    gone = absent(since)
-    if gone is None:
-        return before
-    if before is None:
-        if count is None or not count.is_mass:
-            return None
-        before = Vanished(since=since, known=count.known, count=0, replaced=gone - count.missing)
-    replaced = before.replaced + (0 if count is None else min(count.missing, count.fresh))
-    after = replace(before, count=max(0, gone - replaced), replaced=replaced)
+    if before is not None:
+        gone = absent(before.since)
+        return before if gone is None else _counted(before, gone, 0 if count is None else count.replaced)
+    if count is None or not count.is_mass:
+        return None
+    since = began // SECOND * SECOND
+    gone = absent(since) or 0
+    mass = Vanished(since=since, known=count.known, count=0, replaced=gone - count.missing)
+    return _counted(mass, gone, count.replaced)
+
+
+def _counted(mass: Vanished, gone: int, replaced: int) -> Vanished | None:
+    """Return a mass when so many versions are absent since then, and so many more were replaced; None: it is over."""
+    replaced += mass.replaced
+    after = replace(mass, count=max(0, gone - replaced), replaced=replaced)
     return after if 2 * after.count >= after.known else None

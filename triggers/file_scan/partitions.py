@@ -7,18 +7,15 @@ by itself, and joined by `|` in this order.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from dataclasses import dataclass
 from typing import Annotated, Final, TypeAlias, TypeVar
 
 from pydantic import AfterValidator
 
 from triggers.base import Finding
+from triggers.partition_keys import LONGEST, KeyedItems, is_key, key_of_parts
 
-LONGEST: Final = 250
-"""The most characters of a key."""
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
 ItemT = TypeVar("ItemT")
 
@@ -74,68 +71,40 @@ Partition: TypeAlias = Annotated[str | dict[str, str], AfterValidator(_checked)]
 """What the YAML says of a watcher's partition keys."""
 
 
-@dataclass(kw_only=True)
 class FolderKeys:
     """Gives files their partition keys, and remembers those that have none since the watcher's start."""
 
-    partition: str | Mapping[str, str] | None
-    without: int = 0
-    first: str = ""
-    _templates: Sequence[FolderTemplate] = field(init=False)
+    __slots__ = ("_items", "_partition", "_templates")
 
-    def __post_init__(self) -> None:
-        texts = [self.partition] if isinstance(self.partition, str) else [*(self.partition or {}).values()]
+    def __init__(self, partition: str | Mapping[str, str] | None) -> None:
+        self._partition = partition
+        texts = [partition] if isinstance(partition, str) else [*(partition or {}).values()]
         self._templates = [FolderTemplate(text) for text in texts]
+        self._items = KeyedItems(
+            what="file",
+            remedy="correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
+            f"{LONGEST} characters",
+        )
 
     def grouped(
         self, items: Iterable[ItemT], name_of: Callable[[ItemT], str]
-    ) -> Iterable[tuple[str | None, Sequence[ItemT]]]:
+    ) -> Sequence[tuple[str | None, Sequence[ItemT]]]:
         """The items by their keys: in order of the keys, null last, and those of one key in the order given."""
-        if self.partition is None:
+        if self._partition is None:
             return [(None, [*items])]
-        keyed = [(self._noted_key(name_of(item)), item) for item in items]
-        keyed.sort(key=lambda pair: (pair[0] is None, pair[0] or ""))
-        return [(key, [item for _, item in pairs]) for key, pairs in groupby(keyed, key=lambda pair: pair[0])]
+        return self._items.divided(items, lambda item: self.key_of(name_of(item)), name_of)
 
     def key_of(self, name: str) -> str | None:
         """The key of a file by its name below the watched place; None if its folders give none that is valid."""
         folders = name.split("/")[:-1]
         each = [template.values(folders) for template in self._templates]
-        if isinstance(self.partition, str):
+        if isinstance(self._partition, str):
             key = "|".join(each[0] or ())
         else:
-            values = ["".join(part or ()).strip() and "".join(part or ()) for part in each]
-            key = "|".join(map(_escaped, values)) if any(values) else ""
+            key = key_of_parts(["".join(part or ()) for part in each]) or ""
         return key if is_key(key) else None
 
     @property
     def findings(self) -> Sequence[Finding]:
         """A warning if some files had no key."""
-        if not self.without:
-            return ()
-        number = f"{self.without:,} file{'s have' if self.without > 1 else ' has'} no partition key"
-        return [
-            Finding.warning(
-                "partition",
-                f"{number}; the first: {self.first}",
-                "correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
-                f"{LONGEST} characters",
-            )
-        ]
-
-    def _noted_key(self, name: str) -> str | None:
-        key = self.key_of(name)
-        if key is None:
-            self.first = self.first or name
-            self.without += 1
-        return key
-
-
-def is_key(key: str) -> bool:
-    """Whether an event can have this key."""
-    surrogates = any(unicodedata.category(character) == "Cs" for character in key)
-    return bool(key.strip()) and len(key) <= LONGEST and "\0" not in key and not surrogates
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace("|", "\\|")
+        return self._items.findings

@@ -83,8 +83,8 @@ class Scanner:
         self._vanished_written = self._state.vanished
         self._written_at = now
         self._nothing_stored = stored is None
-        self._unfinished = self._state.began is not None
-        """The stored position is in the middle of a scan: the end of that scan is written."""
+        self._unfinished = self._state.is_unfinished
+        """The stored position is in the middle of a scan, or waits for a whole one: the end of that scan is written."""
         self._holds_back = self._state.began is not None
         """The scan met a version that was too young, or may have met one before it was resumed."""
 
@@ -191,10 +191,7 @@ class Scanner:
         if state.horizon is not None and modified < state.horizon:
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        if self._handled.knows(version.fingerprint, modified, clock):
-            self._tally.met += 1
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, modified)
+        if self._is_handled(version, clock):
             return False
         self._tally.fresh += 1
         if not is_old:
@@ -207,11 +204,26 @@ class Scanner:
             self._handled.add(version.fingerprint, modified)
         return not is_old
 
+    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
+        is_met_again = self._state.meets_again(version.modified)
+        if self._handled.knows(version.fingerprint, version.modified, clock):
+            self._tally.met += 1
+            if is_met_again:
+                self._handled.take_back(version.fingerprint, version.modified)
+            return True
+        is_passed = self._state.is_passed(version)
+        if is_passed and is_met_again:
+            self._handled.add(version.fingerprint, version.modified)
+        return is_passed
+
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
         ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
+        if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
+            count = None
         self._tally = self._tally.next()
         absent = partial(self._algorithm.count_absent, self._handled)
         self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
@@ -223,7 +235,7 @@ class Scanner:
         self._written_at = now
         self._nothing_stored = False
         self._vanished_written = self._state.vanished
-        self._unfinished = self._state.began is not None
+        self._unfinished = self._state.is_unfinished
         return Position(
             watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),

@@ -3,16 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, JsonValue
 from triggers.file_scan.handled import accounts_for
 from triggers.file_scan.masses import Vanished
+from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
 """The beginning of a watcher: what comes from now on, everything, or versions modified at or after a moment."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PassedKeys:
+    """The keys that a scan with another selection had passed, up to `cursor`: what it selected there is handled.
+
+    It emitted the versions modified before `below` without recording them. Those that it recorded are in the set.
+    """
+
+    cursor: str
+    below: Moment
+    match: str | None
+    regex: str | None
+    min_size: int
+    prefix: str
+
+    def covers(self, version: FileVersion) -> bool:
+        key = version.key
+        if key > self.cursor or version.modified >= self.below or not key.startswith(self.prefix):
+            return False
+        matcher = Matcher.of(match=self.match, regex=self.regex)
+        return version.size >= self.min_size and matcher(key.removeprefix(self.prefix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +60,8 @@ class ScanState:
     """All versions are handled that were visible, and old enough, when the last whole scan began."""
     vanished: Vanished | None = None
     """The handled files that vanished together, while they are gone."""
+    reselected: tuple[PassedKeys, ...] | None = None
+    """What scans had passed before the selection changed; None once a whole scan has followed."""
 
     @classmethod
     def starting(cls, start: Start) -> ScanState:
@@ -53,6 +78,11 @@ class ScanState:
     def is_baseline(self) -> bool:
         return self.baseline is not None
 
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether the end of the next scan, or of the one under way, changes more than times."""
+        return self.began is not None or self.reselected is not None
+
     def is_in_baseline(self, modified: Moment) -> bool:
         """Whether a version modified then is recorded without an event."""
         return isinstance(self.baseline, int) and modified < self.baseline
@@ -61,9 +91,15 @@ class ScanState:
         """Whether later scans consider a version modified then, so that it must be recorded."""
         return self.next_horizon is None or modified >= self.next_horizon
 
+    def is_passed(self, version: FileVersion) -> bool:
+        """Whether a scan with another selection has emitted this version without recording it."""
+        return self.reselected is not None and any(passed.covers(version) for passed in self.reselected)
+
     def accounts_for(self, version: FileVersion, rows: Mapping[int, int]) -> bool:
         """Whether a watcher that goes on from here, with these `rows` of handled versions, will never emit this version."""
         if accounts_for(rows, version.fingerprint, version.modified):
+            return True
+        if self.is_passed(version):
             return True
         passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
         return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
@@ -79,10 +115,12 @@ class ScanState:
         document: dict[str, JsonValue] = {
             name: format_moment(value) if isinstance(value, int) else value
             for name, value in vars(self).items()
-            if name != "vanished"
+            if name not in {"vanished", "reselected"}
         }
         if self.vanished is not None:
             document["vanished"] = vars(self.vanished)
+        if self.reselected is not None:
+            document["reselected"] = [asdict(passed) for passed in self.reselected]
         return document
 
     @classmethod
@@ -99,6 +137,7 @@ class ScanState:
             cursor=None if cursor is None else str(cursor),
             up_to=_moment_from(document.get("up_to")),
             vanished=_vanished_from(document.get("vanished")),
+            reselected=_passed_from(document.get("reselected")),
         )
 
 
@@ -107,6 +146,22 @@ def _vanished_from(value: JsonValue) -> Vanished | None:
         return None
     since, known, count, replaced = (int(str(value[name])) for name in ("since", "known", "count", "replaced"))
     return Vanished(since=since, known=known, count=count, replaced=replaced)
+
+
+def _passed_from(value: Any) -> tuple[PassedKeys, ...] | None:
+    if value is None:
+        return None
+    return tuple(
+        PassedKeys(
+            cursor=str(each["cursor"]),
+            below=int(each["below"]),
+            match=each["match"],
+            regex=each["regex"],
+            min_size=int(each["min_size"]),
+            prefix=str(each["prefix"]),
+        )
+        for each in value
+    )
 
 
 def _moment_from(value: JsonValue) -> Moment | None:

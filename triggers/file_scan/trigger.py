@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 import anyio
 import structlog
@@ -30,6 +30,7 @@ from triggers.base import (
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.partitions import FolderKeys
+from triggers.file_scan.reselection import Look, is_reselection, reselected
 from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.survey import Unmatched
@@ -70,6 +71,8 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
     most_unnamed: ClassVar[int | None] = 100
     """The most rejected files of one page; more have a common cause. None: each is rejected by itself, however many."""
     _scanner: Scanner | None = None
+    _reselected: Mapping[str, Any] | None = None
+    """The identity of the position, if only its selection is another one."""
 
     def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
         super().__init__(options, client, context)
@@ -112,13 +115,11 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
 
     @property
     def findings(self) -> Sequence[Finding]:
-        return [*self._vanished(), *self._unmatched.findings, *self._keys.findings]
-
-    def _vanished(self) -> Sequence[Finding]:
-        vanished = None if self._scanner is None else self._scanner.vanished
-        if vanished is None:
-            return ()
-        return [vanished.finding(length_of(self.options.forget_after) if self.options.mode == "strict" else None)]
+        findings = [*self._unmatched.findings, *self._keys.findings]
+        if self._scanner is None or (vanished := self._scanner.vanished) is None:
+            return findings
+        forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
+        return [vanished.finding(forget_after), *findings]
 
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         scanner = self.scanner_from(position)
@@ -158,7 +159,25 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
         chosen = {"match": options.match, "regex": options.regex, "min_size": options.min_size}
         return {"trigger": trigger, **place, **chosen}
 
-    def rewound(self, position: StoredPosition | None, to: str) -> Position:  # noqa: ARG002 - the past does not matter
+    def reselects(self, stored: Any) -> bool:
+        self._reselected = stored if is_reselection(stored, self.source_identity()) else None
+        return self._reselected is not None
+
+    async def decisions(self, position: StoredPosition) -> str:
+        state, look = reselected(ScanState.from_json(position.state), self._reselected or {}), Look()
+        scanner = self._made(replace(position, state=state.to_json()))
+        await look.count(self.pages(None), scanner)
+        return look.sentence(self.context.watcher)
+
+    def rewound(self, position: StoredPosition | None, to: str) -> Position:
+        if to == "here":
+            if position is None or self._reselected is None:
+                raise ConfigurationError(
+                    "there is nothing to keep with `here`, which goes on where the watcher stood after its match, regex, min_size or"
+                    " prefix has changed; write now, start, or a time"
+                )
+            state = reselected(ScanState.from_json(position.state), self._reselected)
+            return Position(watermark=state.watermark(len(position.rows)), state=state.to_json())
         state = ScanState.starting(_start_of(to))
         return Position(watermark=state.watermark(seen=0), state=state.to_json(), rows=RowChanges(clear=True))
 
@@ -171,16 +190,20 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
     def scanner_from(self, position: StoredPosition | None) -> Scanner:
         """Return the scanner of this instance, which the first call makes from `position`."""
         if self._scanner is None:
-            self._scanner = Scanner(
-                self.options.algorithm(),
-                position,
-                start=self.options.start_from,
-                min_age=length_of(self.options.min_age),
-                now=anyio.current_time(),
-                stops=self.options.on_bad_row == "stop",
-                forget_after=length_of(self.options.forget_after),
-            )
+            self._scanner = self._made(position)
         return self._scanner
+
+    def _made(self, position: StoredPosition | None) -> Scanner:
+        options = self.options
+        return Scanner(
+            options.algorithm(),
+            position,
+            start=options.start_from,
+            min_age=length_of(options.min_age),
+            now=anyio.current_time(),
+            stops=options.on_bad_row == "stop",
+            forget_after=length_of(options.forget_after),
+        )
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:
         """Return the batch of a step. `tried`: an earlier event named those of its versions that are rejected."""
@@ -242,5 +265,5 @@ def _start_of(to: str) -> Start:
         return moment_of(parse_time(to))
     except ValueError:
         raise ConfigurationError(
-            f"{to!r} is no place to rewind to; write now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"
+            f"{to!r} is no place to rewind to; write here, now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"
         ) from None

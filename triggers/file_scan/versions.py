@@ -65,6 +65,10 @@ class FileVersion(Protocol):
         """The key under which the source lists it; bytes that are no text are shown in hexadecimal."""
 
     @property
+    def size(self) -> int:
+        """The number of bytes."""
+
+    @property
     def fault(self) -> str | None:
         """The reason why no event can name it; None: an event can."""
 

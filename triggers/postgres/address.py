@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from functools import cached_property
@@ -27,6 +28,9 @@ from triggers.hosting import ChangingSecrets, revealed
 from triggers.options import Duration
 from triggers.postgres.passwords import POSTGRES_PORT, PasswordSupply, password_supply, rds_tokens
 
+PERCENT_ENCODED: Final = (
+    "percent-encode special characters in a dsn's password (@ is %40, / is %2F, # is %23, ? is %3F, : is %3A, % is %25)"
+)
 ENCRYPTED: Final = frozenset({"require", "verify-ca", "verify-full"})
 
 
@@ -86,6 +90,8 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
     def _readable(cls, dsn: SecretStr | None) -> SecretStr | None:
         if dsn is not None and not dsn.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("write the dsn as postgresql://user:password@host:5432/database")
+        if dsn is not None and _is_cut_in_its_password(dsn.get_secret_value()):
+            raise ValueError(f"the dsn's password contains a character that ends the address; {PERCENT_ENCODED}")
         return dsn
 
     @model_validator(mode="after")
@@ -195,6 +201,13 @@ class PostgresAddress(BaseConnection, ChangingSecrets):
         """The mode in force; a token needs one that encrypts, which is its default."""
         of_dsn = {} if self.dsn is None else dict(parse_qsl(urlsplit(self.dsn.get_secret_value()).query))
         return self.sslmode or of_dsn.get("sslmode") or "require"
+
+
+def _is_cut_in_its_password(dsn: str) -> bool:
+    """Whether the host begins only behind a `/`, `?` or `#`, which belongs to the password then."""
+    network, *behind = re.split("[/?#]", dsn.partition("://")[2], maxsplit=1)
+    before, at, _ = "".join(behind).partition("@")
+    return bool(at) and ":" in network and "@" not in network and "=" not in before
 
 
 def _with_password(dsn: str, password: str) -> str:

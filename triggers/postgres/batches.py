@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from triggers.base import JsonObject, JsonValue, Position, RejectedItem, TriggerBatch, TriggerEvent
+from triggers.partition_keys import LONGEST, KeyedItems, key_of_parts
 from triggers.postgres.ledger import ranges_of
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.portions import length_of
@@ -82,6 +83,7 @@ def events_of(
     options: NewRowsOptions,
     watermark: JsonObject,
     types: Mapping[str, ValueType] = {},
+    partition_key: str | None = None,
 ) -> Iterator[TriggerEvent]:
     """Yield events as large as the options allow. Where columns are configured, a row's `row` is itself as JSON text."""
     batch = options.batch
@@ -90,18 +92,22 @@ def events_of(
         payload = {"table": options.table, "column": options.column, **names.members(part)}
         if options.columns:
             payload["rows"] = parse_rows([row["row"] for row in part], types)
-        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
+        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload, partition_key=partition_key)
 
 
 class BatchBuilder:
     """Builds the batches of one reader, and remembers which items are rejected so that it can settle them."""
 
-    __slots__ = ("_names", "_progress", "_rejected", "_table")
+    __slots__ = ("_names", "_progress", "_rejected", "_table", "keys")
 
     def __init__(self, table: WatchedTable, progress: ReadProgress[Any], names: type[RowNames]) -> None:
         self._table = table
         self._progress = progress
         self._names = names
+        self.keys = KeyedItems(
+            what="row", remedy=f"give the columns of `partition` values of which a key has at most {LONGEST} characters"
+        )
+        """The rows that had no partition key although one is configured."""
         self._rejected: dict[str, list[RejectedItem]] = {}
         """The rejected items by their keys as JSON text."""
 
@@ -124,14 +130,27 @@ class BatchBuilder:
         `rejected` are the rows that cannot be reported. `tried` are items that were rejected earlier and were tried again: those
         that are not among `rejected` are reported or gone, so they are settled. No event names those that are rejected again.
         """
-        options = self._table.options
-        events = [*events_of(self._names, rows, options, watermark, self._table.facts.types)] if rows else []
+        options, types = self._table.options, self._table.facts.types
+        events = [
+            event
+            for key, some in self._by_key(rows)
+            for event in events_of(self._names, some, options, watermark, types, key)
+        ]
         if rejected and not tried:
-            events = [*events[:-1], self._naming(rejected, events[-1:], watermark)]
+            last = [event for event in events[-1:] if event.partition_key is None]
+            events = [*events[: len(events) - len(last)], self._naming(rejected, last, watermark)]
         settled = self._settle(rows, rejected, tried)
         position = self._position(has_moved=bool(events or settled or rejected))
         return TriggerBatch(
             events=events, position=position, caught_up=caught_up, rejected=rejected, settled=[*settled.values()]
+        )
+
+    def _by_key(self, rows: Sequence[Any]) -> Sequence[tuple[str | None, Sequence[Any]]]:
+        """Return the rows by their partition keys, null last."""
+        if self._table.options.partition is None or not rows:
+            return [(None, rows)] if rows else []
+        return self.keys.divided(
+            rows, lambda row: key_of_parts(row["parts"]), lambda row: json.dumps(self._names.key_of(row))
         )
 
     def _settle(

@@ -23,7 +23,7 @@ from triggers.postgres.portions import Portion
 from triggers.postgres.probed_tables import Arguments
 from triggers.postgres.progress import ReadProgress
 from triggers.postgres.reader import Reader
-from triggers.postgres.sql import row_as_json
+from triggers.postgres.sql import parts_as_texts, row_as_json
 from triggers.postgres.watched_table import WatchedTable
 
 log = structlog.get_logger()
@@ -185,7 +185,8 @@ def _without_condition(table: WatchedTable) -> RowsById:
     options = table.options
     row = row_as_json(options.columns, table.facts.types) if options.columns else None
     drawn = table.facts.drawn(options)
-    return RowsById(table=options.source, column=options.column, where=None, row=row, drawn=drawn)
+    parts = None if options.partition is None else parts_as_texts(options.source, options.partition)
+    return RowsById(table=options.source, column=options.column, where=None, row=row, parts=parts, drawn=drawn)
 
 
 async def _ledger_of_now(table: WatchedTable) -> Ledger:

@@ -11,10 +11,10 @@ import anyio
 import asyncpg
 
 from triggers.errors import ConfigurationError, SourceUnavailable
+from triggers.postgres.address import PERCENT_ENCODED
 
-UNREADABLE_ADDRESS: Final = (
-    "the connection's address cannot be parsed: percent-encode special characters in the dsn's user and password"
-)
+UNREADABLE_ADDRESS: Final = f"the connection's address cannot be parsed: {PERCENT_ENCODED}"
+SIGN_IN_REFUSED: Final = "28P01"
 SHARED_SESSIONS: Final = (
     "a pooler gives each transaction another session of the server, so prepared statements, settings and notifications are lost;"
     " connect to the server itself, or let the pooler use session pooling (PgBouncer: pool_mode = session)"
@@ -86,7 +86,8 @@ def _translated(error: asyncpg.PostgresError) -> ConfigurationError | SourceUnav
     code = error.sqlstate or ""
     if code in FOREIGN_STATEMENT:
         return ConfigurationError(SHARED_SESSIONS)
-    sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code})"
+    remedy = f"; if it is right, {PERCENT_ENCODED}" if code == SIGN_IN_REFUSED else ""
+    sentence = f"PostgreSQL refused: {error.args[0]} (SQLSTATE {code}){remedy}"
     if code[:2] == DATA_EXCEPTION or code == TOO_COMPLEX:
         return UnreadableRows(sentence, code)
     lasting = code[:2] in {"0A", "28", "3D", "3F", "42"} or code == READ_ONLY_TRANSACTION

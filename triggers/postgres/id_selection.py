@@ -11,7 +11,7 @@ from triggers.errors import SourceChanged
 from triggers.postgres.id_statements import SET_BACK, DrawnIds, RowsById
 from triggers.postgres.ledger import Ledger
 from triggers.postgres.portions import Portion, size_of
-from triggers.postgres.sql import condition, quoted, row_as_json
+from triggers.postgres.sql import condition, parts_as_texts, quoted, row_as_json
 from triggers.postgres.watched_table import WatchedTable
 
 
@@ -37,7 +37,9 @@ class IdSelection:
 
     def _counting(self, where: str | None) -> RowsById:
         """Return the statements that read rows that count."""
-        return replace(self.statements(where, self.row), witness=self._table.facts.witness)
+        options = self._table.options
+        parts = None if options.partition is None else parts_as_texts(options.source, options.partition)
+        return replace(self.statements(where, self.row), parts=parts, witness=self._table.facts.witness)
 
     def only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:
         """Return statements that evaluate `where` and `row` for these ids only."""

@@ -49,7 +49,7 @@ class RowsById:
     """The statements that read rows in mode `id`.
 
     Their columns are the id, then `keep` if there is a `where`, then `row` as JSON text if columns are configured, then those
-    of `recognition`, then `note`.
+    of `further`, then `note`.
     `where` never filters: `keep` says which rows meet it, and `row` is null for the others. `note` is null for a row whose id
     was handed out, else `SET_BACK` or `AHEAD`. Only the texts in use are cached: thousands of tables may be idle.
     """
@@ -59,6 +59,8 @@ class RowsById:
     where: str | None
     row: str | None
     """An expression for the row as JSON text."""
+    parts: str | None = None
+    """An expression for the values of the parts of a row's partition key; None: keys have none."""
     witness: Witness | None = None
     """What is read of each row so that it is recognized later; None: nothing."""
     drawn: DrawnIds | None = None
@@ -93,11 +95,12 @@ class RowsById:
         return f"{self.table.sql}.{quoted(self.column)}"
 
     @property
-    def recognition(self) -> Mapping[str, str]:
-        """The columns by which a row is recognized later."""
+    def further(self) -> Mapping[str, str]:
+        """The columns for the partition key, and those by which a row is recognized later."""
+        parts = {} if self.parts is None else {"parts": self.parts}
         if self.witness is None:
-            return {}
-        columns = {"witness": self.witness.sql, "xid": f"{self.table.sql}.xmin"}
+            return parts
+        columns = {**parts, "witness": self.witness.sql, "xid": f"{self.table.sql}.xmin"}
         if self.witness.kind is WitnessKind.ROW:  # an update leaves the time of the insert as it is
             columns["snapshot_xmin"] = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
         return columns
@@ -106,7 +109,7 @@ class RowsById:
         """Return a query for the rows that satisfy `among`, the lowest first."""
         keep = f", {condition(self.where)} IS TRUE AS keep" if self.where else ""
         kept = f", CASE WHEN {condition(self.where)} THEN {self.row} END AS row" if self.row else ""
-        columns = "".join(f", {expression} AS {name}" for name, expression in self.recognition.items())
+        columns = "".join(f", {expression} AS {name}" for name, expression in self.further.items())
         select = f"SELECT {self.cursor}::int8 AS id{keep}{kept}{columns}, {note} AS note FROM {self.table.sql}"  # noqa: S608
         return f"{select} WHERE {among} ORDER BY {self.cursor} LIMIT {limit}::int8"
 
@@ -130,7 +133,7 @@ def _parts(statement: RowsById) -> list[str]:
     """Return queries for the ids that were handed out, for those that were not, and for a sequence that was set back."""
     cursor, last = statement.cursor, "(SELECT last FROM drawn)"
     nothing = ("NULL AS keep, " if statement.where else "") + ("NULL AS row, " if statement.row else "")
-    nothing += "".join(f"NULL AS {name}, " for name in statement.recognition)
+    nothing += "".join(f"NULL AS {name}, " for name in statement.further)
     set_back = f"SELECT last AS id, {nothing}{SET_BACK} AS note FROM drawn WHERE last < $1::int8"  # noqa: S608
     if not statement.free:
         return [set_back, statement.rows(f"{cursor} > $1::int8", note=f"CASE WHEN {cursor} > {last} THEN {AHEAD} END")]

@@ -68,7 +68,7 @@ def place_of_rewind(to: str, mode: str) -> Place:
 
 
 _OF_THE_LOG: Final = ("publication", "max_retained")
-_OF_ROWS: Final = ("column", "where", "unsafe_ids", "unsafe_where", "gap_alarm", "on_bad_row")
+_OF_ROWS: Final = ("column", "partition", "where", "unsafe_ids", "unsafe_where", "gap_alarm", "on_bad_row")
 """Options of modes that read rows."""
 
 
@@ -91,6 +91,7 @@ class NewRowsOptions(BaseOptions):
     time_zone: str | None = None
     witness: str | None = Field(default=None, min_length=1)
     columns: tuple[str, ...] = ()
+    partition: dict[Annotated[str, Field(min_length=1, max_length=250)], str] | None = Field(default=None, min_length=1)
     where: str | None = Field(default=None, min_length=1)
     soft_delete: str | None = None
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))
@@ -123,6 +124,15 @@ class NewRowsOptions(BaseOptions):
     def _names_columns(cls, value: str | tuple[str, ...]) -> str | tuple[str, ...]:
         for name in (value,) if isinstance(value, str) else value:
             quoted(name)
+        return value
+
+    @field_validator("partition", mode="before")
+    @classmethod
+    def _names_parts(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            raise ValueError("name the parts of the key and their columns, as in {day: order_day}")  # noqa: TRY004
+        for column in value.values() if isinstance(value, dict) else ():
+            quoted(str(column))
         return value
 
     @field_validator("soft_delete")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Final, Protocol
 
+from triggers.partition_keys import LONGEST
 from triggers.postgres.values import ValueType
 
 NOTIFY_CHANNEL: Final = "asset_watcher"
@@ -102,6 +103,17 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
         return "NULL::text"
     items = ", ".join(f"{_exact(name, types)} AS {quoted(name)}" for name in columns)
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
+
+
+def parts_as_texts(table: TableName, partition: Mapping[str, str] | None) -> str:
+    """Return an expression for the values of the parts of a row's partition key, as PostgreSQL writes them; null without parts.
+
+    Longer values than a key may have are cut: they make no key.
+    """
+    if partition is None:
+        return "NULL::text[]"
+    most = LONGEST + 1
+    return f"ARRAY[{', '.join(f'left({table.sql}.{quoted(name)}::text, {most})' for name in partition.values())}]"
 
 
 def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:

@@ -22,7 +22,7 @@ from triggers.postgres.bad_rows import (
 from triggers.postgres.failures import UnreadableRows
 from triggers.postgres.kept_rows import NO_WITNESS
 from triggers.postgres.portions import length_of, size_of
-from triggers.postgres.sql import primary_key_as_json, quoted, row_as_json
+from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.postgres.update_statements import RowsByUpdate
 from triggers.postgres.values import parse_all
 from triggers.postgres.watched_table import WatchedTable
@@ -45,10 +45,17 @@ class WaitingRow:
     witness: bytes = NO_WITNESS
     deleted: bool = False
     """Whether the column `soft_delete` says so."""
+    parts: tuple[str | None, ...] | None = None
+    """The values of the parts of its partition key."""
 
     @property
     def json_key(self) -> JsonValue:
         return parse_all([self.key])[0]  # type: ignore[no-any-return]
+
+    @property
+    def named(self) -> Mapping[str, Any]:
+        """What an event needs to know of it, beside its columns."""
+        return {"key": self.key, "deleted": self.deleted, "parts": self.parts}
 
     @property
     def version(self) -> str:
@@ -65,6 +72,7 @@ class WaitingRow:
             size=row["size"],
             witness=row["witness"] or NO_WITNESS,
             deleted=row["deleted"],
+            parts=row["parts"] and tuple(row["parts"]),
         )
 
 
@@ -95,9 +103,7 @@ class WaitingReader:
         """
         some = waiting[: self._fitting([row.size for row in waiting], self._table.max_batch_bytes // 4)]
         if not some or (not self._options.columns and self._options.where is None):
-            return HandledRows(
-                count=len(some), rows=[{"key": row.key, "deleted": row.deleted, "keep": True} for row in some]
-            )
+            return HandledRows(count=len(some), rows=[{**row.named, "keep": True} for row in some])
         return await (self._read_reporting(some) if reports else self._read_stopping(some))
 
     def keep(self, rows: Sequence[WaitingRow], handled: HandledRows, xmin: int, before: int = 0) -> None:
@@ -155,9 +161,7 @@ class WaitingReader:
         self._refuse_huge(rest[0], sizes[0])
         count = self._fitting(sizes, self._table.max_batch_bytes // 2)
         kept = zip(rest[:count], rows, strict=False)
-        return count, [
-            {**row, "key": waiting.key, "deleted": waiting.deleted} for waiting, row in kept if row is not None
-        ]
+        return count, [{**row, **waiting.named} for waiting, row in kept if row is not None]
 
     async def _before_bad_row(self, some: Sequence[WaitingRow], error: UnreadableRows) -> Sequence[WaitingRow]:
         """Return the rows before the first bad one. Raises `BadRow` if that is the next row."""
@@ -235,6 +239,7 @@ def statements(
         row=row_as_json(columns, facts.types),
         size=size or size_of(columns, facts.columns),
         deleted=_is_deleted(table),
+        parts=parts_as_texts(options.source, options.partition),
         time_zone=options.time_zone,
         witness=facts.witness.sql,
     )

@@ -10,12 +10,12 @@ from typing import Final
 
 import aiohttp
 import anyio
-import stamina
 import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import SourceUnavailable, TriggerError
 from triggers.file_scan.versions import Moment, moment_of
+from triggers.retries import AsyncRetryingCaller
 from triggers.s3.aws import CredentialSource, S3Settings
 from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed
 from triggers.s3.failures import S3Failure, S3Refused
@@ -32,9 +32,9 @@ _LOOK_UPS_AT_A_TIME: Final = 10
 _PATIENCE: Final = 0.5
 """Seconds before a shared poll that failed is retried."""
 log = structlog.get_logger()
-_retrying: Final = stamina.AsyncRetryingCaller(
-    attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5
-).on(SourceUnavailable)
+_retrying: Final = AsyncRetryingCaller(attempts=5, timeout=60.0, wait_initial=0.2, wait_max=10.0, wait_jitter=0.5).on(
+    SourceUnavailable
+)
 
 
 class S3Client:

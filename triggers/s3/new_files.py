@@ -65,6 +65,8 @@ _NO_ETAGS: Final = Finding.warning(
 )
 
 
+_SHARE_OF_SHARED_POLLS: Final = 0.2
+"""The share of `poll_timeout` that a shared poll may take before each watcher polls by itself."""
 _DOUBT: Final = (
     "the responses of {} disagree about the time, and a watcher that starts at now waits until three agree; set the clocks of the"
     " S3 server and of each gateway in front of it by NTP"
@@ -90,7 +92,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         )
         self._listed_prefix = options.prefix + self._matcher.literal
         """The longest prefix under which all objects lie that can match."""
-        self._place = ListedPlace(options.bucket, self._listed_prefix, self.interval.total_seconds())
+        patience = context.poll_timeout.total_seconds() * _SHARE_OF_SHARED_POLLS
+        self._place = ListedPlace(options.bucket, self._listed_prefix, self.interval.total_seconds(), patience)
         self._listing = client.listing(options.bucket, self._listed_prefix)
         self._queue: Queue | None = None
         self._is_first = True

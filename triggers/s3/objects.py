@@ -75,6 +75,10 @@ class S3Object:
         return shown_key(self._row[0], url_encoded=self._url_encoded)
 
     @property
+    def size(self) -> int:
+        return int(self._row[3])
+
+    @property
     def fault(self) -> str | None:
         return key_fault(self._row[0], url_encoded=self._url_encoded)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import Final, NamedTuple, TypeAlias
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
@@ -32,11 +33,15 @@ log = structlog.get_logger()
 
 
 class ListedPlace(NamedTuple):
-    """What is listed, and the seconds between two polls of it."""
+    """What is listed, the seconds between two polls of it, and how many seconds such a poll may take.
+
+    What takes longer is left to the watchers' own polls, which have a limit of their own and say what is wrong.
+    """
 
     bucket: str
     prefix: str
     interval: float
+    patience: float
 
 
 @dataclass(kw_only=True, eq=False)
@@ -82,14 +87,15 @@ class ListingProbes:
     async def poll(self, place: ListedPlace, resting: Collection[RestingWatcher]) -> None:
         """List the place once, for the watchers that rest from before the poll begins until it has ended."""
         watchers, began = tuple(resting), monotonic()
+        pages = None
         try:
-            pages = await self._pages(place)
+            with anyio.move_on_after(place.patience):
+                pages = await self._pages(place)
         except Exception as error:  # a bug here must not leave anybody resting
             unexpected = not isinstance(error, TriggerError)
             log.debug(
                 "s3.probe_failed", bucket=place.bucket, prefix=place.prefix, error=str(error), exc_info=unexpected
             )
-            pages = None
         for watcher in watchers:
             if watcher not in resting:
                 continue

@@ -21,6 +21,7 @@ from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
+from watcher.host.machine import program
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -74,7 +75,7 @@ def demo(
     """Show it at work with PostgreSQL, S3 and Spark on this machine, and count what was lost (nothing)."""
     from watcher.demo.command import demo_command  # noqa: PLC0415  see watcher.cli
 
-    raise typer.Exit(demo_command(json_output=as_json, keep=keep, database=database))
+    raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
 
 
 @command(top, "reload")
@@ -97,6 +98,7 @@ async def _reload(api: ApiClient, show: Show) -> None:
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
         lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
+    lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
     changed = {section: line for section, line in lines.items() if line}
     show(content, lambda: properties({"result": content["result"], **changed}))
     if content["processes"]:

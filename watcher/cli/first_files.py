@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
+from watcher.cli.first_job import TableFormat, job, text_of_test
+
 _PLACES: Final = "a folder, s3://bucket/prefix/ or postgres://user@host/database/schema/table"
 _TABLE: Final = 2
 """The number of parts that name a schema's table in a path, after the database."""
@@ -48,7 +50,7 @@ def source_of(text: str, working_folder: Path) -> Endpoint:
 def target_of(text: str, working_folder: Path) -> Endpoint:
     """Parse a target. Raises `PlaceInvalid`."""
     if text.startswith(("postgres:", "postgresql:")):
-        raise PlaceInvalid("the job writes Parquet; give a folder or s3://bucket/prefix as the target")
+        raise PlaceInvalid("the job writes files of a table; give a folder or s3://bucket/prefix as the target")
     target = source_of(text, working_folder)
     return Endpoint(kind=target.kind, uri=target.uri.rstrip("/"), name=target.name)
 
@@ -61,15 +63,35 @@ def check_apart(source: Endpoint, target: Endpoint) -> None:
         )
 
 
-def files(source: Endpoint, target: Endpoint, name: str, match: str | None) -> Mapping[str, str]:
-    """Return the texts of the files, by path."""
-    watched = f"new_{name}"
+@dataclass(frozen=True, kw_only=True)
+class Loading:
+    """How what is new is loaded: the `name` of the table, its `format`, and what the connections need.
+
+    `endpoint` is the address of an S3 server that is not AWS. `folder` is where the files are written: the catalog of an
+    Iceberg table lies there.
+    """
+
+    name: str
+    format: TableFormat = "parquet"
+    match: str | None = None
+    endpoint: str | None = None
+    folder: Path = Path()
+
+    @property
+    def watched(self) -> str:
+        return f"new_{self.name}"
+
+
+def files(source: Endpoint, target: Endpoint, loading: Loading) -> Mapping[str, str]:
+    """Return the texts of the files, by path. Raises `PlaceInvalid` for an endpoint that nothing uses."""
+    if loading.endpoint is not None and "s3" not in {source.kind, target.kind}:
+        raise PlaceInvalid("--endpoint is the address of an S3 server, and neither the source nor the target is s3://…")
+    name, watched = loading.name, loading.watched
+    of_rows = source.kind == "postgres"
     return {
-        "watchers.yaml": _configuration(source, target, name, watched, match),
-        f"jobs/load_{name}.py": _JOB.format(source=source.uri, target=target.uri, name=name, watched=watched),
-        f"tests/test_load_{name}.py": (_TEST_OF_ROWS if source.kind == "postgres" else _TEST_OF_FILES).format(
-            name=name, watched=watched
-        ),
+        "watchers.yaml": _configuration(source, target, loading),
+        f"jobs/load_{name}.py": job(source.uri, target.uri, name, watched, loading.format),
+        f"tests/test_load_{name}.py": text_of_test(name, watched, loading.format, of_rows=of_rows),
     }
 
 
@@ -96,19 +118,21 @@ def _table(text: str) -> Endpoint:
     )
 
 
-def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, match: str | None) -> str:
-    connections = _connections(source, target)
+def _configuration(source: Endpoint, target: Endpoint, loading: Loading) -> str:
+    connections = _connections(source, target, loading)
+    name, watched = loading.name, loading.watched
     of_source = {"postgres": "shop", "s3": "lake"}.get(source.kind)
     trigger = {"postgres": "postgres.new_rows", "s3": "s3.new_files", "folder": "file.new_files"}[source.kind]
     lines = [
-        f"# What is new in {source.uri} starts a Spark job that loads it into {target.uri}.",
-        "# Every key is in docs/configuration.md; `watcher check --connect` looks whether the source can be reached.",
+        "# What is new in the source starts a Spark job that loads it into the target.",
+        "# docs/configuration.md lists every key; `check --connect` tries the source.",
         "version: 1",
         "",
         "settings:",
-        "  scheduler: {cancel_jobs: true} # Ctrl-C leaves no Spark behind; without it jobs go on and are found again",
+        "  scheduler:",
+        "    cancel_jobs: true  # Ctrl-C leaves no Spark behind",
         "",
-        *(["connections:", *connections.values(), ""] if connections else []),
+        *(["connections:", *(line for lines in connections.values() for line in lines), ""] if connections else []),
         "assets:",
         f"  {watched}:",
         f"    uri: {json.dumps(source.uri)}",
@@ -117,8 +141,8 @@ def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, 
         f"        trigger: {trigger}",
         *([f"        connection: {of_source}"] if of_source else []),
         *([f"        table: {json.dumps(source.table)}"] if source.table else []),
-        *([f"        match: {json.dumps(match)}"] if match else []),
-        "        start: all # also what is there already; `now` begins with what comes",
+        *([f"        match: {json.dumps(loading.match)}"] if loading.match else []),
+        "        start: all  # also what is there already; `now`: what comes",
         f"  {name}:",
         f"    uri: {json.dumps(target.uri)}",
         "",
@@ -135,91 +159,20 @@ def _configuration(source: Endpoint, target: Endpoint, name: str, watched: str, 
     return "\n".join(lines) + "\n"
 
 
-def _connections(source: Endpoint, target: Endpoint) -> dict[str, str]:
+def _connections(source: Endpoint, target: Endpoint, loading: Loading) -> dict[str, list[str]]:
     """Return the connections by name, each as lines of YAML."""
     connections = {}
     if source.kind == "postgres":
-        dsn = f"${{SHOP_DSN:-{source.dsn}}}"
-        connections["shop"] = (
-            f"  shop: {{type: postgres, dsn: {json.dumps(dsn)}}} # with a password: in SHOP_DSN, not here"
-        )
+        dsn = json.dumps(f"${{SHOP_DSN:-{source.dsn}}}")
+        comment = "    # SHOP_DSN has the password, in which @ is %40, / %2F, # %23 and % %25."
+        connections["shop"] = ["  shop:", "    type: postgres", comment, f"    dsn: {dsn}"]
     if "s3" in {source.kind, target.kind}:
-        keys = "# credentials as AWS's own tools find them; another server: endpoint_url"
-        connections["lake"] = f"  lake: {{type: s3}} {keys}"
+        own = [] if loading.endpoint is None else [f"    endpoint_url: {json.dumps(loading.endpoint)}"]
+        comment = "    # Credentials are found as AWS's own tools find them."
+        connections["lake"] = ["  lake:", "    type: s3", comment, *own]
+    if loading.format == "iceberg":
+        catalog = f"sqlite:///{loading.folder.resolve() / 'catalog.db'}"
+        storage = ["    storage: lake"] if target.kind == "s3" else []
+        addresses = [f"    uri: {json.dumps(catalog)}", f"    warehouse: {json.dumps(target.uri)}"]
+        connections["ice"] = ["  ice:", "    type: iceberg", "    catalog: sql", *addresses, *storage]
     return connections
-
-
-_JOB: Final = '''\
-"""Loads what is new in {source} into {target}."""
-
-from asset_job import run
-
-
-def load(r, new):
-    """`new` is a DataFrame of exactly what this run's events name; a repetition replaces what an earlier try has written."""
-    out = r.append(new, "{name}")
-    with r.asset_store["{name}"].transaction() as t:
-        t.increment("total_rows", out.rows)
-    r.outlet_events["{name}"].extra = {{"row_count": out.rows}}
-
-
-def main():
-    with run() as r:
-        if "{watched}" not in r.triggering_asset_events:
-            r.skip("started by hand: there is nothing new")
-        load(r, r.read(r.triggering_asset_events["{watched}"]))
-
-
-if __name__ == "__main__":
-    main()
-'''
-
-_TEST_BEGINS: Final = '''\
-"""Runs the job with Spark and a folder, without a daemon: `python -m pytest tests`, by the Python that has Asset Watcher."""
-
-import json
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "jobs"))
-
-import load_{name}
-from asset_job import run
-
-
-def test_what_is_new_is_loaded(tmp_path):
-    outlet = {{"name": "{name}", "uri": (tmp_path / "{name}").as_uri()}}
-    (tmp_path / "job.json").write_text(json.dumps({{"outlets": [outlet]}}))
-'''
-_TEST_ENDS: Final = """\
-        written = r.spark.read.parquet(str(tmp_path / "{name}"))
-        assert sorted(row.id for row in written.collect()) == [1, 2]
-
-    finish = json.loads((tmp_path / "finish.json").read_text())
-    assert finish["outlet_events"] == [{{"asset": "{name}", "extra": {{"row_count": 2}}}}]
-    entries = json.loads((tmp_path / "asset_store.json").read_text())["{name}"]
-    assert entries["total_rows"]["value"] == 2
-"""
-_TEST_OF_FILES: Final = (
-    _TEST_BEGINS
-    + """\
-    new = tmp_path / "new.json"
-    new.write_text('{{"id": 1, "amount": 2.5}}\\n{{"id": 2, "amount": 3}}\\n')
-    events = {{"{watched}": [{{"extra": {{"files": [{{"path": str(new)}}]}}}}]}}
-    (tmp_path / "events.json").write_text(json.dumps(events))
-
-    with run(local=tmp_path) as r:
-        load_{name}.load(r, r.read(r.triggering_asset_events["{watched}"]))
-"""
-    + _TEST_ENDS
-)
-_TEST_OF_ROWS: Final = (
-    _TEST_BEGINS
-    + """\
-
-    with run(local=tmp_path) as r:
-        new = r.spark.createDataFrame([(1, 2.5), (2, 3.0)], "id long, amount double")  # as the table has them
-        load_{name}.load(r, new)
-"""
-    + _TEST_ENDS
-)

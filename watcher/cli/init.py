@@ -12,12 +12,14 @@ import typer
 from config.errors import ConfigurationInvalid
 from watcher.cli.commands import load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
-from watcher.cli.first_files import PlaceInvalid, check_apart, files, source_of, target_of
+from watcher.cli.first_files import Loading, PlaceInvalid, check_apart, files, source_of, target_of
+from watcher.cli.first_job import TableFormat
 from watcher.cli.output import Show
+from watcher.host.machine import program
 
 top = typer.Typer()
 _SOURCE = "Where does new data appear? A folder, s3://bucket/prefix/ or postgres://user@host/database/schema/table"
-_TARGET = "Where shall it go, as Parquet? A folder or s3://bucket/prefix"
+_TARGET = "Where shall it go? A folder or s3://bucket/prefix"
 
 
 @local_command(top, "init")
@@ -25,7 +27,9 @@ def init(
     show: Show,
     folder: Annotated[Path, typer.Argument(help="Where to write; it is made.")] = Path(),
     source: Annotated[str | None, typer.Option(help="Where new data appears; asked for on a terminal.")] = None,
-    target: Annotated[str | None, typer.Option(help="Where it goes, as Parquet; likewise.")] = None,
+    target: Annotated[str | None, typer.Option(help="Where it goes; likewise.")] = None,
+    table_format: Annotated[TableFormat, typer.Option("--format", help="What the target is.")] = "parquet",
+    endpoint: Annotated[str | None, typer.Option(metavar="URL", help="Of an S3 server that is not AWS.")] = None,
     name: Annotated[str | None, typer.Option(help="What it is, as `orders`; else the target's last word.")] = None,
     match: Annotated[str | None, typer.Option(help='Which files, as "*.csv"; else all.')] = None,
 ) -> None:
@@ -39,7 +43,12 @@ def init(
     name = name or loaded.name
     if not name.isidentifier() or not name.isascii():
         raise CommandFailed(f"{name} cannot be a module's name: use letters, digits and _", ExitCode.USAGE)
-    texts = files(watched, loaded, name, None if watched.kind == "postgres" else match)
+    match = None if watched.kind == "postgres" else match
+    loading = Loading(name=name, format=table_format, match=match, endpoint=endpoint, folder=folder)
+    try:
+        texts = files(watched, loaded, loading)
+    except PlaceInvalid as error:
+        raise CommandFailed(str(error), ExitCode.USAGE) from None
     _write(folder, texts)
     show(
         {"folder": str(folder), "files": sorted(texts)},
@@ -75,7 +84,7 @@ def _next_steps(folder: Path) -> list[str]:
     return [
         "next:",
         *there,
-        "  python -m pytest tests     # the job's test, with Spark and no daemon",
-        "  watcher check --connect    # can the source be reached, and does a run have what it needs?",
-        "  watcher run",
+        f"  {sys.executable} -m pytest tests  # the job's test, with Spark and no daemon",
+        f"  {program()} check --connect  # can the source be reached, and does a run have what it needs?",
+        f"  {program()} run",
     ]

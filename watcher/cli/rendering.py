@@ -28,7 +28,7 @@ _GOOD, _BAD, _PENDING = "green", "red", "yellow"
 STYLES: Final = {
     **dict.fromkeys(("success", "running", "healthy", "ok"), _GOOD),
     **dict.fromkeys(("failed", "failing", "blocked", "unhealthy", "error", "late"), _BAD),
-    **dict.fromkeys(("queued", "paused", "waiting", "stopped", "up_for_retry", "warning"), _PENDING),
+    **dict.fromkeys(("queued", "paused", "unstable", "waiting", "stopped", "up_for_retry", "warning"), _PENDING),
 }
 
 

@@ -211,7 +211,9 @@ async def _rewind(
     api: ApiClient,
     show: Show,
     name: Name,
-    to: Annotated[str | None, typer.Option(help="A time, an id, `start` or `now`.")] = None,
+    to: Annotated[
+        str | None, typer.Option(help="A time, an id, `start`, `now`, or `here` after a changed selection.")
+    ] = None,
     preview: Annotated[bool, typer.Option("--preview", help="Only count what would follow.")] = False,
     undo: Annotated[
         bool, typer.Option("--undo", help="Undo the last rewind; possible until something else is emitted.")

@@ -40,6 +40,7 @@ def declared(configuration: Configuration) -> Declared:
                 group=asset.group,
                 extra=json.dumps(asset.extra),
                 expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
+                partition_parts=None if asset.parts is None else json.dumps(asset.parts),
             )
             for name, asset in configuration.assets.items()
         ],
@@ -75,6 +76,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             debounce=job.batch.debounce,
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
+            by=job.batch.by,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         joint=job.schedule is not None and job.schedule.joint,

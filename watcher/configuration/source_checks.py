@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
@@ -13,13 +12,13 @@ import anyio
 from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
-from config.models.settings import AirflowSettings
+from config.models.settings import AirflowSettings, Settings
 from store.catalog import aliases
 from store.database import migrations
 from store.detection import positions
 from store.errors import StoreError
 from store.runs import queues
-from triggers.base import Finding
+from triggers.base import BaseEventTrigger, Finding
 from triggers.errors import SourceUnavailable
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.left_slots import slot_findings, slots_of
@@ -31,6 +30,8 @@ from watcher.host.metadata import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.committing import identity_json, identity_of
+from watcher.triggerer.source_change import what_changed
 
 PATIENCE: Final = 60.0
 """Seconds for the check of one source."""
@@ -50,8 +51,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     by_name = submitters(configuration, workspace(configuration, configuration.settings.home))
 
     async def judge_watcher(hosted: Hosted, clients: Clients) -> None:
-        known = hosted.name in stored.positions
-        check = partial(_of_source, hosted, clients, configuration.settings.triggerer.poll_timeout, has_position=known)
+        check = partial(_of_source, hosted, clients, configuration.settings, stored.positions.get(hosted.name))
         silence = "the source did not answer"
         of_watchers[hosted.name] = await _judged(check, silence, "check address and network")
 
@@ -88,22 +88,39 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
     return [{**whose, **asdict(finding)} for whose, findings in judged for finding in findings]
 
 
-async def _of_source(
-    hosted: Hosted, clients: Clients, poll_timeout: timedelta, *, has_position: bool
-) -> Sequence[Finding]:
-    """Return the findings of the trigger's check, and how much there is to report if it found no error."""
-    async with open_trigger(hosted, clients, poll_timeout, has_position=has_position, dry_run=True) as trigger:
+async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, identity: str | None) -> Sequence[Finding]:
+    """Return the findings of the trigger's check, and how much there is to report if it found no error.
+
+    `identity` is the source of the watcher's position. If that is another one now, people must decide, and the findings say so.
+    """
+    timeout, known = settings.triggerer.poll_timeout, identity is not None
+    async with open_trigger(hosted, clients, timeout, has_position=known, dry_run=True) as trigger:
         findings = await trigger.check()
-        is_reached = all(finding.level != "error" for finding in findings)
-        selected = await trigger.survey() if is_reached else None
-    return findings if selected is None else [*findings, selected]
+        if any(finding.level == "error" for finding in findings):
+            return findings
+        selected = await trigger.survey()
+        is_changed = known and identity_json(trigger.source_identity()) != identity
+        undecided = await _undecided(trigger, settings) if is_changed else None
+    return [*findings, *(each for each in (selected, undecided) if each is not None)]
+
+
+async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) -> Finding | None:
+    """Return what people must decide before a watcher goes on with its position; None: nothing."""
+    async with connections_to_database(settings) as database, database.reading() as connection:
+        loaded = await positions.read(connection, trigger.context.watcher)
+    change = None if loaded is None else await what_changed(trigger, loaded, await identity_of(trigger, loaded))
+    if change is None:
+        return None
+    message, _, remedy = change.partition("; ")
+    return Finding.warning("source", f"{message}; the watcher will be blocked until somebody decides", remedy)
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
     """What the metadata database has: watchers with a position, slots of those not configured, findings about jobs' queues."""
 
-    positions: Sequence[str] = ()
+    positions: Mapping[str, str] = field(default_factory=dict)
+    """The source identities of the watchers that have a position, by name."""
     slots: Mapping[str, str] = field(default_factory=dict)
     queues: Mapping[str, Sequence[Finding]] = field(default_factory=dict)
 
@@ -119,7 +136,7 @@ async def _stored(configuration: Configuration) -> _Stored:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
                 queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
-                known = await positions.unowned(connection, ())
+                known = await positions.identities(connection)
                 slots = await slots_of(connection, [name for name in known if name not in configuration.watchers])
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):
         return _Stored()

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from signal import SIGINT, SIGTERM
 from typing import Final
 
 import anyio
@@ -47,11 +48,11 @@ class DemoResult:
         return not any(c.lost or c.repeated for c in counts) and not self.runs["failed"] and self.runs["success"] > 0
 
 
-def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
-    """Run `watcher demo`. Return the exit code: 0 when nothing was lost or repeated."""
+def demo_command(program: str, *, json_output: bool, keep: bool, database: str) -> int:
+    """Run `watcher demo`; `program` is what a shell calls it by. Return the exit code: 0 when nothing was lost or repeated."""
     console = Console(stderr=json_output)
     try:
-        result = anyio.run(_demo, console, keep, database)
+        result = anyio.run(_demo, program, console, keep, database)
     except KeyboardInterrupt:
         console.print("stopped; nothing that the demo started is left")
         return 130
@@ -60,17 +61,21 @@ def demo_command(*, json_output: bool, keep: bool, database: str) -> int:
     return 0 if result.clean else 1
 
 
-async def _demo(console: Console, keep: bool, database: str) -> DemoResult:
+async def _demo(program: str, console: Console, keep: bool, database: str) -> DemoResult:
     started = time.monotonic()
     async with demo_world(database) as world:
         setting = world.setting
         async with running_daemon(setting.configuration, setting.url, setting.environment) as daemon:
             result = await _played(world, daemon, console, started)
             console.print(view.final(result.files, result.rows, result.runs, result.store_writes, result.seconds))
-            if keep:
-                folder = setting.configuration.parent
-                console.print(f"still running at {daemon.url}/docs, files in {folder}; Ctrl-C ends it")
-                await anyio.sleep_forever()
+            if keep or console.is_terminal:
+                link = await daemon.said("sign-in-link")
+                console.print(view.invitation(setting, program, link), soft_wrap=True, markup=False, highlight=False)
+                with anyio.open_signal_receiver(SIGINT, SIGTERM) as signals:
+                    async for _ in signals:
+                        break
+            else:
+                console.print(view.farewell(program), soft_wrap=True, markup=False, highlight=False)
     return result
 
 
@@ -113,7 +118,9 @@ async def _new_database(address: str, name: str) -> str:
 
 async def _played(world: World, daemon: Daemon, console: Console, started: float) -> DemoResult:
     state = view.State(url=daemon.url)
-    async with httpx.AsyncClient(base_url=daemon.url, timeout=30) as client:
+    token = await daemon.said("token", "create", "--subject", "the demo", "--role", "admin")
+    headers = {"Authorization": f"Bearer {token}"}
+    async with httpx.AsyncClient(base_url=daemon.url, headers=headers, timeout=30) as client:
         with _screen(console, state) as show:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_keep_showing, client, world, state, show, started)

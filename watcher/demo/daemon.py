@@ -54,6 +54,12 @@ class Daemon:
         except httpx.TransportError:
             return False
 
+    async def said(self, *words: str) -> str:
+        """Run a command of the program on this daemon's configuration, and return what it prints."""
+        command = [sys.executable, "-m", "watcher", *words, "-c", str(self._configuration)]
+        done = await anyio.run_process(command, env=dict(self._environment))
+        return done.stdout.decode().strip()
+
     async def kill(self) -> None:
         """Kill the daemon with SIGKILL, as a power failure would."""
         await self.stop(signal.SIGKILL)

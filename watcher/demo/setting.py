@@ -19,7 +19,7 @@ version: 1
 settings:
   home: home
   database: {url: $database}
-  api: {port: $port, auth: none}
+  api: {port: $port}
   triggerer: {heartbeat: 1s, lease: 5s}
   scheduler: {parallelism: 2}
 

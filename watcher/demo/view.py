@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from watcher.demo.counting import Count
+from watcher.demo.setting import Setting
 
 NOTHING_YET: Final = Count(written=0, seen=0, lost=0, repeated=0)
 LONGEST_CELL: Final = 60
@@ -88,3 +89,22 @@ def final(files: Count, rows: Count, runs: dict[str, int], writes: dict[str, int
         f"Store writes: {writes['watcher']} by watchers, {writes['task']} by jobs, {writes['api']} through the API."
     )
     return table
+
+
+def invitation(setting: Setting, program: str, link: str) -> str:
+    """Return what people may do while the demo stays."""
+    return f"""
+the pages: {setting.url}/
+sign in there, once and within five minutes: {link}
+try in a second terminal:
+  {program} status -c {setting.configuration}
+  {program} open -c {setting.configuration}
+Ctrl-C ends it, and nothing is left"""
+
+
+def farewell(program: str) -> str:
+    """Return what people may do after a demo that has ended."""
+    return f"""
+it has stopped, and nothing is left; try next:
+  {program} demo --keep  # stays, with its pages and a link that signs you in
+  {program} init mine --source inbox --target tables/orders"""

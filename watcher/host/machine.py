@@ -7,6 +7,8 @@ import gc
 import getpass
 import os
 import resource
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -93,6 +95,13 @@ def program_version() -> str:
         return version("asset-watcher")
     except PackageNotFoundError:
         return "unknown"
+
+
+def program() -> str:
+    """Return what a shell calls this program by: its name where that is found, else its path beside the interpreter."""
+    here, on_path = Path(sys.executable).with_name("watcher"), shutil.which("watcher")
+    is_found = on_path is not None and (not here.exists() or Path(on_path).samefile(here))
+    return "watcher" if is_found or not here.exists() else str(here)
 
 
 def account() -> str:

@@ -34,13 +34,20 @@ class PlannedRun:
 class RunPlan:
     """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
 
-    `replays`: a step of a replay was carried out instead.
+    `replays`: a step of a replay was carried out instead. `is_partial`: the time to check again is that of a part of the
+    queue, and what comes may be due earlier.
     """
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
     replays: bool = False
+    is_partial: bool = False
     check_again_in: timedelta | None = None
+
+    @property
+    def collects(self) -> bool:
+        """Whether nothing of the queue is due before the time to check again, whatever comes."""
+        return self.check_again_in is not None and not self.is_partial
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,8 +156,8 @@ def _common(keys: set[str | None]) -> str | None:
 
 
 def with_ticks(runs: Sequence[PlannedRun], ticks: Sequence[datetime], batching: Batching) -> Sequence[PlannedRun]:
-    """Add a run for each due tick. Unless the mode is `each`, the first tick's run takes the events of the first run."""
-    if batching.mode == "each" or not ticks:
+    """Add a run for each due tick. The first one takes the events of the first run, unless the mode takes no ticks."""
+    if batching.takes_no_ticks or not ticks:
         return [*runs, *(PlannedRun(tick=tick) for tick in ticks)]
     first, *rest = runs or [PlannedRun()]
     return [replace(first, tick=ticks[0]), *rest, *(PlannedRun(tick=tick) for tick in ticks[1:])]

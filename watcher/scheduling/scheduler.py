@@ -21,6 +21,7 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
 from watcher.scheduling.conditions import names_alias
+from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning import (
     MOST_EVENTS,
     MOST_RUNS,
@@ -110,15 +111,15 @@ class Scheduler:
                 return [more for dag_id in dag_ids for more in await self._have_more([dag_id])]
             async with keep_going("scheduler.job_failed"):
                 raise
-        for dag_id, made in plans.items():
-            if (
-                made.check_again_in is not None
-            ):  # all jobs are checked then; events that come meanwhile make it no earlier
-                self._check_in(made.check_again_in)
-                self._collecting.add(dag_id)
+        self._note_times(plans)
         if any(made.runs or made.replays for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]
+
+    def _note_times(self, plans: Mapping[str, RunPlan]) -> None:
+        """Note when the clock alone requires a check. Until then, nothing that comes makes the jobs that collect due."""
+        self._check_in(min((made.check_again_in or CHECK_EVERY for made in plans.values()), default=CHECK_EVERY))
+        self._collecting.update(dag_id for dag_id, made in plans.items() if made.collects)
 
     def _log_late(self, late: set[str]) -> None:
         """Log once when an asset becomes late, and once when it is late no more."""
@@ -161,7 +162,7 @@ def _is_full(new: Sequence[TriggeredRun]) -> bool:
 
 async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
     """Plan the runs of a rest that is decided already; None if there is none."""
-    if queue.rest is None:
+    if queue.rest is None or queue.definition.batch.is_partitioned:
         return None
     rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
     # Events that came meanwhile are checked afterwards.
@@ -181,6 +182,11 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
     takes_each = batching.mode == "each" and queue.definition.has_schedule
     waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
+    if batching.is_partitioned:
+        if queue.rest is not None:  # decided when the job took all its events together
+            await queues.set_rest(connection, queue.dag_id, None)
+        plan = await plan_partitions(connection, queue, waits) if queue.first_events else RunPlan()
+        return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
     joint = queue.definition.joint
     if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):

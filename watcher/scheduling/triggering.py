@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.partition_keys import group_of
 from store.runs import kept_events, runs
 from store.runs.kept_events import KeptQueue
 from store.runs.runs import TriggeredRun
@@ -43,9 +45,17 @@ def run_id_of_tick(tick: datetime) -> str:
 
 
 async def run_kept(connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
-    """Make runs of the first kept events up to the event `to`, as many as fit a transaction; return how many events they take."""
+    """Make runs of the first kept events up to the event `to`, as many as fit a transaction; return how many events they take.
+
+    With `per_partition`, each has a run of its own.
+    """
     batching = queue.definition.batch
-    keys = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(batching), to=to)
-    planned = with_keys(runs_of(list(keys), None, batching), keys)
+    own = replace(batching, max_events=1) if batching.is_partitioned else batching
+    events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(own), to=to)
+    keys = {
+        event.event_id: group_of(event.key, event.parts, batching.by) if batching.is_partitioned else event.key
+        for event in events
+    }
+    planned = with_keys(runs_of(list(keys), None, own), keys)
     await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(planned)])
-    return len(keys)
+    return len(events)

@@ -255,6 +255,13 @@ async def recognizes(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> 
     return trigger.recognizes(stored)
 
 
+async def reselects(trigger: BaseEventTrigger[Any, Any], stored: JsonValue) -> bool:
+    """Return whether the stored identity of a position means a trigger's source with another selection of its items."""
+    if isinstance(trigger, IsolatedTrigger):
+        return await trigger.ask_reselects(stored)
+    return trigger.reselects(stored)
+
+
 def one_poll(
     trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None
 ) -> AsyncGenerator[TriggerBatch, None]:

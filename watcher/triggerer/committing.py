@@ -191,17 +191,6 @@ def identity_json(identity: JsonValue) -> str:
     return json.dumps(identity, sort_keys=True)
 
 
-def what_changed(watcher: str, stored: str, configured: str) -> str:
-    """Return a sentence that names what changed in the source, with the remedy."""
-    before, now = json.loads(stored), json.loads(configured)
-    if isinstance(before, dict) and isinstance(now, dict):
-        names = sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
-        what = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
-    else:
-        what = f"it was {before!r} and is {now!r}"
-    return f"the source changed: {what}; configure it as it was, or decide with `watcher rewind {watcher} --to …`"
-
-
 def end_of_undo(trigger: BaseEventTrigger[Any, Any], kept: StoredPosition | None, batch: TriggerBatch) -> str | None:
     """Return why the last rewind cannot be undone any more once this batch is committed, or None.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,12 +33,16 @@ from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
 from triggers.hosting import UNRESOLVED
 from watcher.host.loops import Hint
-from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, rewound
+from watcher.triggerer.clients import Clients, Hosted, one_poll, open_trigger, reselects, rewound
 from watcher.triggerer.committing import identity_of, new_position, stored
 from watcher.triggerer.explaining import explain, name_item
+from watcher.triggerer.source_change import undecided
 
 MOST_SHOWN: Final = 100
 """The largest number of events that a dry run shows. The rest is only counted."""
+
+HERE: Final = "here"
+"""Where a person rewinds a watcher to that goes on where it stood, with another selection."""
 
 NO_UNDO: Final = "the source forgets what lies before the new position"
 """Why a rewind to a final position cannot be undone."""
@@ -113,10 +117,14 @@ class Control:
         """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
         return await explain(self._known(name), item, self.clients, self.database)
 
+    async def undecided(self, names: Iterable[str]) -> Mapping[str, str]:
+        """Return what people must decide about those of the watchers whose selection changed, by name; takes some seconds."""
+        return await undecided([self.hosted[name] for name in names], self.clients, self.database, self.poll_timeout)
+
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""
         async with self._checked(name) as (trigger, loaded, identity):
-            position = await rewound(trigger, _same_source(loaded, identity), to)
+            position = await rewound(trigger, await _continued(trigger, loaded, identity, to), to)
             return await self._preview(trigger, _applied(position, loaded))
 
     async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
@@ -124,7 +132,7 @@ class Control:
         async with self._checked(name) as (trigger, loaded, identity):
             if loaded is None:
                 raise Conflict(f"{name} has no position yet; let it start once, or change its `start`")
-            place = await rewound(trigger, _same_source(loaded, identity), to)
+            place = await rewound(trigger, await _continued(trigger, loaded, identity, to), to)
             position = new_position(identity, place, self.hosted[name].trigger.format)
         move = _Move(action="watcher.rewind", watcher=name, actor=actor, detail={"to": to})
         async with self.database.transaction() as connection:
@@ -248,8 +256,17 @@ def _expected(batch: Batching, events: int) -> int:
     return events if batch.mode == "each" else math.ceil(events / batch.max_events)
 
 
-def _same_source(loaded: LoadedPosition | None, identity: str) -> StoredPosition | None:
-    return None if loaded is None or loaded.source_identity != identity else stored(loaded)
+async def _continued(
+    trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition | None, identity: str, to: str
+) -> StoredPosition | None:
+    """Return the position if it is the source's, or for `here` if only the selection is another one."""
+    if loaded is None or loaded.source_identity is None:
+        return None
+    if loaded.source_identity != identity and not (
+        to == HERE and await reselects(trigger, json.loads(loaded.source_identity))
+    ):
+        return None
+    return stored(loaded)
 
 
 def _applied(position: Position, loaded: LoadedPosition | None) -> StoredPosition:

@@ -1,10 +1,15 @@
-"""What follows a watcher's failure: its state, the pause before the next attempt, and giving up."""
+"""What follows a watcher's failure: its state, the pause before the next attempt, and giving up.
+
+A watcher that works again after it began to fail twice within the hour is `unstable`, not `running`.
+"""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Final
 
@@ -21,6 +26,11 @@ from watcher.host.containment import sentence
 from watcher.triggerer.status import WatcherStatus
 
 LONGEST_PAUSE: Final = timedelta(minutes=5)
+OFTEN: Final = 2
+"""How often a watcher must begin to fail within `LOOKING_BACK` to be unstable while it works."""
+LOOKING_BACK: Final = timedelta(hours=1)
+MOST_REMEMBERED: Final = 3600
+"""The most failures that are remembered: after each there is a pause."""
 LONGEST_WAIT: Final = timedelta(seconds=2)
 """The pause between two attempts at a source that another client keeps for itself."""
 
@@ -41,6 +51,10 @@ class WatcherFailures:
     _count: int = 0
     _polls: int = 0
     """The failures without those of our own database, and without those that wait for a person's decision."""
+    _failed_at: deque[tuple[float, bool]] = field(default_factory=partial(deque, maxlen=MOST_REMEMBERED))
+    """When polls have failed within the hour, by `time.monotonic`, and whether the watcher worked before."""
+    _last: str = ""
+    """What the last of them failed with."""
 
     @property
     def is_clear(self) -> bool:
@@ -48,8 +62,31 @@ class WatcherFailures:
         return not self._count
 
     def clear(self) -> None:
-        """Note that the watcher works."""
+        """Note that the watcher works, and show it."""
         self._count = self._polls = 0
+        report = self.status.report
+        if report.state != "running":
+            self.has_given_up = False
+        elif not self._failed_at:
+            return
+        self._show_what_works()
+
+    def look_back(self) -> None:
+        """Show that an unstable watcher is stable by now."""
+        if self.status.report.state == "unstable":
+            self._show_what_works()
+
+    def _show_what_works(self) -> None:
+        report, since = self.status.report, monotonic() - LOOKING_BACK.total_seconds()
+        while self._failed_at and self._failed_at[0][0] < since:
+            self._failed_at.popleft()
+        if sum(worked_before for _, worked_before in self._failed_at) < OFTEN:
+            if report.state != "running":
+                self.status.show("running")
+            return
+        error = f"it works now, but {len(self._failed_at)} of its polls failed within the hour; the last: {self._last}"
+        if (report.state, report.error) != ("unstable", error):
+            self.status.show("unstable", error, failures=len(self._failed_at))
 
     async def take(self, error: BaseException) -> timedelta:
         """Show a failure, whatever was raised. Return the pause before the next attempt."""
@@ -73,7 +110,10 @@ class WatcherFailures:
         )
         self.status.report.retry_at = monotonic() + pause.total_seconds()
         self.status.show("blocked" if blocked else "failing", words, failures=self._count)
-        self._polls += not blocked and not isinstance(error, StoreError)
+        if not blocked and not isinstance(error, StoreError):
+            self._failed_at.append((monotonic(), self._polls == 0))
+            self._last = words
+            self._polls += 1
         if self.pause_after is not None and self._polls >= self.pause_after:
             await self._give_up(words)
         return pause

@@ -9,6 +9,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from store.catalog.watchers import Polled
 from triggers.hosting import RestingTrigger
 from watcher.host.loops import keep_going
 from watcher.host.watchdog import WATCHER_TASK
@@ -57,6 +58,11 @@ class RunningWatcher:
             if not self.is_woken:
                 break
         self.task = None
+
+    def look_back(self) -> Polled | None:
+        """Return when the watcher last polled. If it is unstable, show when it is stable by now: it may rest for an hour."""
+        self.supervisor.failures.look_back()
+        return self.supervisor.report.polled
 
     def cancel(self) -> None:
         if self.task is not None:

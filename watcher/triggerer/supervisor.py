@@ -1,8 +1,9 @@
 """The life of one watcher: claim the position, check the source, commit batch after batch, retry after every failure.
 
 starting -> running            the first batch came; its position, if any, is committed
+failing -> unstable            the same, and it has begun to fail at least twice within the hour; running when it has not any more
 starting, running -> waiting   another client keeps the source for itself; retried every 2 s, and not a failure
-starting, running -> failing   something raised; retried with backoff, 1 s to 5 min, failing until it runs again
+any of these -> failing        something raised; retried with backoff, 1 s to 5 min, failing until it runs again
 starting -> blocked            the source is not the one that the position was made from; `watcher rewind` decides
 failing -> paused              `pause_after_failures` polls failed in a row; a person resumes it
 any -> stopped                 the triggerer released the watcher
@@ -35,17 +36,17 @@ from watcher.host.containment import is_cancelled, sentence
 from watcher.host.health import WatcherReport
 from watcher.triggerer.claims import Claims
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
-from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored, what_changed
+from watcher.triggerer.committing import Committer, end_of_undo, identity_of, kept, stored
 from watcher.triggerer.failures import WatcherFailures
+from watcher.triggerer.isolation.child_handle import LATER
 from watcher.triggerer.isolation.trigger import ForeignTrigger, IsolatedTrigger
 from watcher.triggerer.rejected_items import RejectedItems
+from watcher.triggerer.source_change import what_changed
 from watcher.triggerer.states import States
 from watcher.triggerer.status import WatcherStatus
 
 RECLAIM_AFTER: Final = 1.0
 """Seconds before a position is claimed again that another triggerer holds."""
-LATER: Final = 1.2
-"""The factor of `poll_timeout` after which an attempt ends: a trigger's own limit comes first."""
 WORTH_PARKING: Final = 10.0
 """The shortest rest, in seconds, for which a trigger is parked. A shorter one keeps its task."""
 _END: Final[Any] = object()
@@ -212,12 +213,11 @@ class Supervisor:
 
     async def _checked(self, trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition) -> str:
         """Check the source and return its identity, which is the position's. Raises `SourceChanged` if it is another."""
-        findings = await trigger.check()
-        self._status.note(findings)
+        self._status.note(findings := await trigger.check())
         refuse_errors(findings)
         identity = await identity_of(trigger, loaded)
-        if loaded.source_identity is not None and loaded.source_identity != identity:
-            raise SourceChanged(what_changed(self.hosted.name, loaded.source_identity, identity))
+        if (change := await what_changed(trigger, loaded, identity)) is not None:
+            raise SourceChanged(change)
         return identity
 
     async def _claim(self) -> LoadedPosition | None:
@@ -241,9 +241,6 @@ class Supervisor:
             while batch is not _END:
                 held = await self._commit(trigger, held, identity, batch)
                 is_whole, batch = batch.whole_since is not None, None  # it may be large
-                if self.report.state != "running":
-                    self.failures.has_given_up = False
-                    self._status.show("running")
                 self.failures.clear()
                 await checkpoint()  # other watchers get their turn also beside a trigger that never waits
                 if is_whole and self._park(trigger, identity, release):

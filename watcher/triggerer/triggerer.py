@@ -214,7 +214,7 @@ class Triggerer:
         return len(claimed)
 
     def _polled(self) -> dict[str, Polled]:
-        polled = {name: running.supervisor.report.polled for name, running in self._running.items()}
+        polled = {name: running.look_back() for name, running in self._running.items()}
         return {name: poll for name, poll in polled.items() if poll is not None}
 
     def _histories(self) -> dict[str, str]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Final
 
 import anyio
-import stamina
 import structlog
 from anyio.abc import TaskStatus
 
@@ -18,6 +17,7 @@ from store.catalog import assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
+from triggers.retries import retry_context
 from watcher.host.loops import Wakeup, keep_going
 
 RETRY_AFTER: Final = 60.0
@@ -77,7 +77,7 @@ class WatermarkCopies:
             except NotFound:
                 return None
         if entry.version != known:
-            async for attempt in stamina.retry_context(on=BackendFailed, attempts=5, timeout=None, wait_max=30):
+            async for attempt in retry_context(on=BackendFailed, attempts=5, timeout=None, wait_max=30):
                 with attempt:
                     await self._entries.copy(asset, key, entry.value)
             log.info("watermark.copied", key=key, version=entry.version)

@@ -3,11 +3,11 @@
 WITH RECURSIVE queued_job(dag_id) AS (SELECT (SELECT run.dag_id
     FROM run
     WHERE run.state = $1::VARCHAR
-    ORDER BY run.dag_id LIMIT $5::INTEGER) AS dag_id
+    ORDER BY run.dag_id LIMIT $6::INTEGER) AS dag_id
   UNION ALL SELECT (SELECT run.dag_id
     FROM run
     WHERE run.state = $1::VARCHAR AND run.dag_id > queued_job.dag_id
-    ORDER BY run.dag_id LIMIT $6::INTEGER) AS anon_1
+    ORDER BY run.dag_id LIMIT $7::INTEGER) AS anon_1
   FROM queued_job
   WHERE queued_job.dag_id IS NOT NULL), head AS MATERIALIZED (SELECT (SELECT run.id
     FROM run
@@ -17,17 +17,21 @@ WITH RECURSIVE queued_job(dag_id) AS (SELECT (SELECT run.dag_id
                 $2::VARCHAR), $3::INTEGER) AS coalesce_1
         FROM task_try
         JOIN task_instance ON task_instance.id = task_try.task_instance_id
-        WHERE task_try.ended_at IS NULL AND task_try.try_number = task_instance.try_number))
-    ORDER BY run.id LIMIT $4::INTEGER) AS id
+        WHERE task_try.ended_at IS NULL AND task_try.try_number = task_instance.try_number)) AND (NOT job.partitioned OR
+            NOT (EXISTS (SELECT other_run.id
+          FROM run AS other_run
+          WHERE other_run.dag_id = run.dag_id AND other_run.partition_key IS NOT DISTINCT
+          FROM run.partition_key AND other_run.state = $4::VARCHAR)))
+    ORDER BY run.id LIMIT $5::INTEGER) AS id
   FROM queued_job
   JOIN job ON job.dag_id = queued_job.dag_id
   WHERE job.active AND NOT job.paused AND ((SELECT count(running_run.id) AS count_1
       FROM run AS running_run
-      WHERE running_run.dag_id = job.dag_id AND running_run.state = $7::VARCHAR) = $8::INTEGER OR (SELECT
+      WHERE running_run.dag_id = job.dag_id AND running_run.state = $8::VARCHAR) = $9::INTEGER OR (SELECT
           count(running_run.id) AS count_1
       FROM run AS running_run
-      WHERE running_run.dag_id = job.dag_id AND running_run.state = $7::VARCHAR) < coalesce((job.definition::json ->>
-          $9::VARCHAR)::integer, $10::INTEGER)))
+      WHERE running_run.dag_id = job.dag_id AND running_run.state = $8::VARCHAR) < coalesce((job.definition::json ->>
+          $10::VARCHAR)::integer, $11::INTEGER)))
 SELECT run.id AS number, task_instance.id, task_instance.dag_id, task_instance.run_id, task_instance.task_id,
     task_instance.map_index, task_instance.try_number, run.state AS run_state, run.trace_id, job.definition
 FROM (SELECT candidate.id AS id
@@ -38,22 +42,22 @@ FROM (SELECT candidate.id AS id
     JOIN task_instance ON task_instance.dag_id = run.dag_id AND task_instance.run_id = run.run_id AND
         task_instance.origin = $2::VARCHAR
     JOIN job ON job.dag_id = run.dag_id
-    WHERE run.state = $11::VARCHAR AND job.active AND NOT job.paused AND (task_instance.state = $12::VARCHAR OR
-        task_instance.state = $13::VARCHAR AND task_instance.not_before <= clock_timestamp()) AND NOT (EXISTS (SELECT *
+    WHERE run.state = $12::VARCHAR AND job.active AND NOT job.paused AND (task_instance.state = $13::VARCHAR OR
+        task_instance.state = $14::VARCHAR AND task_instance.not_before <= clock_timestamp()) AND NOT (EXISTS (SELECT *
         FROM task_try
         WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
             task_try.ended_at IS NULL))) AS candidate
-  WHERE candidate.id > $14::BIGINT
-  ORDER BY candidate.id LIMIT $15::INTEGER) AS page
+  WHERE candidate.id > $15::BIGINT
+  ORDER BY candidate.id LIMIT $16::INTEGER) AS page
 JOIN run ON run.id = page.id
 JOIN task_instance ON task_instance.dag_id = run.dag_id AND task_instance.run_id = run.run_id AND task_instance.origin =
     $2::VARCHAR
 JOIN job ON job.dag_id = run.dag_id
-WHERE CASE WHEN ((task_instance.state = $16::VARCHAR OR task_instance.state = $17::VARCHAR AND task_instance.not_before
+WHERE CASE WHEN ((task_instance.state = $17::VARCHAR OR task_instance.state = $18::VARCHAR AND task_instance.not_before
     <= clock_timestamp()) AND NOT (EXISTS (SELECT *
       FROM task_try
       WHERE task_try.task_instance_id = task_instance.id AND task_try.try_number = task_instance.try_number AND
-          task_try.ended_at IS NULL))) THEN $18::INTEGER ELSE $19::INTEGER END = $20::INTEGER
+          task_try.ended_at IS NULL))) THEN $19::INTEGER ELSE $20::INTEGER END = $21::INTEGER
 ORDER BY run.id;
 
 -- Plan:
@@ -72,12 +76,13 @@ ORDER BY run.id;
 --         Aggregate (SubPlan)
 --           Index Only Scan using ix_run_state_dag_id_id on run
 --     Limit (SubPlan)
---       Index Only Scan using ix_run_state_dag_id_id on run
+--       Index Scan using ix_run_state_dag_id_id on run
 --         Nested Loop (SubPlan)
 --           Index Scan using ix_task_try_open on task_try
 --           Index Scan using pk_task_instance on task_instance
 --           Result (SubPlan)
 --             Index Scan using uq_run_dag_id_run_id on run
+--         Index Scan using ix_run_state_dag_id_id on run (SubPlan)
 --   Nested Loop
 --     Nested Loop
 --       Limit

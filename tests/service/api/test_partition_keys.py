@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any, Final
 
+from store.catalog import catalog_sync
 from store.database import schema
-from tests.service.api.application import Api, Try
+from store.keys import Batching
+from tests.service.api.application import CONFIGURED, Api, Try
 from tests.service.scheduler.settings import HOME
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.scheduler import Scheduler
@@ -94,3 +97,38 @@ async def test_runs_are_filtered_by_their_keys_as_in_airflow(api: Api) -> None:
     assert await listed(partition_key_pattern="%12%", partition_key_prefix_pattern="2026-11") == set()
     body = {"dag_ids": ["load_orders"]}
     assert len((await posted(api, "/api/v2/dags/~/dagRuns/list", **body))["dag_runs"]) == 4
+
+
+async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) -> None:
+    (load, report) = CONFIGURED.jobs
+    batch = Batching(mode="per_partition", by=("day",))
+    both = {"all": ["landing", "customers"]}
+    definition = replace(load.definition, schedule=both, batch=batch, deadline=timedelta(0))
+    keyed = [replace(each, partition_parts='["day", "region"]') for each in CONFIGURED.assets]
+    async with api.database.transaction() as connection:
+        new = replace(CONFIGURED, assets=keyed, jobs=[replace(load, definition=definition), report])
+        await catalog_sync.apply(connection, new, api.database.dialect)
+    for asset, key in (("landing", "2026|eu"), ("landing", "2026|us"), ("customers", "2027|eu"), ("landing", None)):
+        await told(api, asset, key)
+    assert await scheduled(api) == []
+
+    assert (await api.get("/api/v2/dags/load_orders"))["timetable_partitioned"]
+    listed = await api.get("/api/v2/dags/load_orders/queue")
+    shown = [(each["partition_key"], each["events"], each["lacks"]) for each in listed["partitions"]]
+    assert shown == [("2026", 2, "`customers`"), ("2027", 1, "`landing`"), (None, 1, "`customers`")]
+    assert listed["reason"] == "3 partitions wait for the rest of their conditions"
+    [problem] = [each for each in (await api.get("/api/v2/problems")) if each["kind"] == "waiting_too_long"]
+    assert "`customers` has not come since" in problem["message"]
+    assert "for the partition 2026 and 2 more" in problem["message"]
+
+    await told(api, "customers", "2026|us")
+    assert [key for _, key in await scheduled(api)] == ["2026"]
+    await told(api, "landing", "2026|eu")
+    await told(api, "customers", "2026|eu")
+    assert [key for _, key in await scheduled(api)] == ["2026"], "runs of one key do not overlap"
+    left = await api.get("/api/v2/dags/load_orders/queue")
+    assert [(each["partition_key"], each["lacks"]) for each in left["partitions"]] == [
+        ("2027", "`landing`"),
+        (None, "`customers`"),
+        ("2026", None),
+    ]

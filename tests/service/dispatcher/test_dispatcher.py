@@ -537,6 +537,35 @@ async def test_a_run_of_a_job_that_the_leading_process_does_not_know_yet_waits_a
     )
 
 
+async def test_runs_of_one_partition_never_run_at_the_same_time(database, jobs):
+    """Those of other keys do, as far as `max_active_runs` lets them; nor do others wait behind them."""
+    jobs.add("parts", "", max_active_runs=3, batch={"mode": "per_partition"})
+    jobs.add("usual", "", max_active_runs=3)
+    await queue(database, jobs)
+    async with database.transaction() as session:
+        for dag_id in ("parts", "usual"):
+            for number, key in enumerate(("a", "a", None, None, "b")):
+                more = {"triggered_by": "test", "conf": "{}", "note": None, "partition_key": key}
+                await runs.create_run(session, dag_id, f"manual__{number}", dag_id, **more)
+    started = []
+    async with database.transaction() as session:
+        while tasks := await startable.next_startable(session):
+            await intend(session, tasks[0])
+            started.append((tasks[0].key.dag_id, tasks[0].key.run_id[-1]))
+        ended = (run.c.dag_id == "parts", run.c.run_id == "manual__0")
+        await session.execute(update(run).where(*ended).values(state="success"))
+        (next_one,) = await startable.next_startable(session)
+    assert sorted(started) == [
+        ("parts", "0"),
+        ("parts", "2"),
+        ("parts", "4"),
+        ("usual", "0"),
+        ("usual", "1"),
+        ("usual", "2"),
+    ]
+    assert (next_one.key.dag_id, next_one.key.run_id) == ("parts", "manual__1")
+
+
 async def test_an_intent_without_a_start_is_submitted_as_the_same_try(database, jobs):
     """The daemon died between the commit of the intent and the start."""
     jobs.add("good", "")

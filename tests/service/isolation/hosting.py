@@ -37,8 +37,6 @@ from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
-BUSY = 120.0
-"""Seconds in which a healthy child answers on a machine that has much else to do."""
 
 
 def configured(
@@ -112,7 +110,7 @@ async def hosting(
         applied = await catalog_sync.apply(connection, declared(configuration), database.dialect)
     process = ProcessInfo(id=str(uuid.uuid4()), host="here", pid=1)
     committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
-    limits: ChildSettings = replace(child_settings(configuration), **{"answer_within": BUSY, **settings})
+    limits: ChildSettings = replace(child_settings(configuration), **settings)
     poll_timeout = configuration.settings.triggerer.poll_timeout
     async with anyio.create_task_group() as tasks:
         children = Children(server, tasks, limits)

@@ -99,8 +99,8 @@ async def test_a_trigger_that_never_answers_is_reported_and_its_process_is_ended
     database: Database, server: ForkServer, tmp_path: Path, at: str
 ) -> None:
     watchers = {"witness": WITNESS, **{name: hostile(name, at=at) for name in HANGS}}
-    configuration = configured(tmp_path, watchers, server, poll_timeout="1s")
-    async with hosting(database, configuration, server, answer_within=4.0, grace=0.5) as host:
+    configuration = configured(tmp_path, watchers, server, poll_timeout="4s")
+    async with hosting(database, configuration, server, grace=0.5) as host:
         for name in HANGS:
             await host.failing(
                 name, "the source did not answer" if (name, at) == ("hang", "poll") else "took longer than"
@@ -116,8 +116,8 @@ async def test_a_trigger_that_blocks_after_its_first_batch_is_ended(
     good = tmp_path / "good"
     good.touch()
     watchers = {name: hostile(name, until=str(good)) for name in ("spin", "spin_in_c")}
-    configuration = configured(tmp_path, watchers, server, poll_timeout="1s")
-    async with hosting(database, configuration, server, grace=0.5, answer_within=8.0) as host:
+    configuration = configured(tmp_path, watchers, server, poll_timeout="8s")
+    async with hosting(database, configuration, server, grace=0.5) as host:
         for name in watchers:
             await host.counted(name, 2)
         good.unlink()

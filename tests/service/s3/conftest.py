@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import timedelta
 from email.utils import formatdate
 from typing import Any, TypeAlias
 
 import aiohttp
+import anyio
 import pytest
 import stamina
 from aiohttp import web
@@ -34,6 +36,8 @@ class Front:
     endpoint: str
     script: list[Answerer] = field(default_factory=list)
     requests: list[web.Request] = field(default_factory=list)
+    hangs: bool = False
+    """Accept requests, and answer none of them until this is over."""
 
 
 def error(status: int, code: str, message: str = "no", headers: dict[str, str] | None = None) -> Answerer:
@@ -60,6 +64,8 @@ async def front(s3_server: S3Server) -> AsyncIterator[Front]:
 def _application(state: Front, http: aiohttp.ClientSession, behind: S3Server) -> web.Application:
     async def handle(request: web.Request) -> web.StreamResponse:
         state.requests.append(request)
+        while state.hangs:
+            await anyio.sleep(0.01)
         url = URL(behind.endpoint + request.raw_path, encoded=True)
         headers = {name: value for name, value in request.headers.items() if name in PASSED_ON}
         async with http.request(request.method, url, data=await request.read(), headers=headers) as answer:
@@ -110,11 +116,18 @@ async def through_front(connect: Callable[..., S3Connection], front: Front) -> A
 
 
 def new_files(
-    client: S3Client, bucket: str, *, dry_run: bool = False, is_alone: bool = True, **options: Any
+    client: S3Client,
+    bucket: str,
+    *,
+    dry_run: bool = False,
+    is_alone: bool = True,
+    poll_timeout: timedelta = timedelta(minutes=5),
+    **options: Any,
 ) -> S3NewFiles:
     """Make a trigger. `is_alone`: it polls by itself even if nothing changes."""
     wanted = S3NewFilesOptions.model_validate({"bucket": bucket, "interval": "1ms", **options})
-    return S3NewFiles(wanted, client, TriggerContext(watcher="w", dry_run=dry_run, is_alone=is_alone))
+    context = TriggerContext(watcher="w", dry_run=dry_run, is_alone=is_alone, poll_timeout=poll_timeout)
+    return S3NewFiles(wanted, client, context)
 
 
 Put: TypeAlias = Callable[..., None]

@@ -36,6 +36,27 @@ async def test_each_object_comes_once_over_restarts(client: S3Client, bucket: st
     assert keys(host) == ["orders/a.json", "orders/x/b.json", "orders/e.json"]
 
 
+@pytest.mark.parametrize("mode", ["window", "strict"])
+async def test_another_prefix_and_pattern_keep_what_was_handled(
+    client: S3Client, bucket: str, put: Put, mode: str
+) -> None:
+    host = DictHost()
+    put("orders/a.json", "orders/b.csv", "other/a.json")
+    options = {"start": "all", "mode": mode, "min_age": "0s"}
+    before = new_files(client, bucket, **options, prefix="orders/", match="*.json")
+    await host.run(before)
+    put("orders/meanwhile.json")
+    trigger = new_files(client, bucket, **options)
+    assert trigger.reselects(before.source_identity())
+    assert host.stored is not None
+    assert "(3 now)" in await trigger.decisions(host.stored)
+    host.commit(trigger.rewound(host.stored, "here"))
+    await host.run(new_files(client, bucket, **options), polls=2)
+    assert keys(host) == ["orders/a.json", "orders/b.csv", "orders/meanwhile.json", "other/a.json"]
+    elsewhere = new_files(client, "another-bucket", **options)
+    assert not elsewhere.reselects(before.source_identity())
+
+
 async def test_the_shape_of_an_event_is_fixed(client: S3Client, bucket: str, put: Put, s3_server: S3Server) -> None:
     put("a", body=b"hello")
     host = DictHost()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -182,3 +183,19 @@ async def test_each_watcher_of_a_large_listing_scans_alone(
         put("c")
         await until(lambda: watcher.keys == ["a", "b", "c"] and watcher.host.polls > 4)
         assert watcher.trigger._known is None
+
+
+async def test_a_server_that_accepts_and_never_answers_fails_all_watchers_that_rest(
+    through_front: S3Client, front: Front, bucket: str, put: Put
+) -> None:
+    put("a")
+    async with crowd(through_front, bucket) as many:
+        watchers = [many.watch(poll_timeout=timedelta(seconds=1)) for _ in range(3)]
+        await polled_quietly(*watchers)
+        front.hangs = True
+        with anyio.fail_after(50):  # a request alone would wait for 60 s
+            await until(lambda: all(watcher.error is not None for watcher in watchers))
+        front.hangs = False
+        assert {str(watcher.error) for watcher in watchers} == {
+            "the source did not answer within 1 s; find out why it is slow, or raise settings.triggerer.poll_timeout"
+        }

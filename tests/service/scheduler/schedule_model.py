@@ -41,6 +41,21 @@ SCHEDULES: tuple[Any, ...] = (
 WITH_EACH = (*SCHEDULES[:3], *SCHEDULES[5:7], {"any": ["a", "d"]}, {"any": ["c", {"alias": "alias"}]})
 
 
+PARTS = {"a": ("day", "region"), "b": ("day", "region"), "d": ("day",)}
+"""The parts of the assets' partition keys."""
+DIVIDED: dict[str, tuple[str, ...]] = {
+    "1|x": ("1", "x"),
+    "1|y": ("1", "y"),
+    "1|": ("1", ""),
+    "2|x": ("2", "x"),
+    "1": ("1",),
+    "1\\|x": ("1|x",),
+    "1\\|x|y": ("1|x", "y"),
+}
+"""Keys, and the values that each of them joins."""
+JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",): "y", ("2",): "2"}
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelJob:
     """A job as one configuration has it. `month`: it has a tick a year, in that month; None: no cron."""
@@ -50,6 +65,8 @@ class ModelJob:
     each: bool
     max_events: int
     max_active_runs: int
+    per_partition: bool = False
+    by: tuple[str, ...] | None = None
     joint: bool = False
     """A run needs a tick and the condition."""
 
@@ -76,10 +93,11 @@ def names(condition: Any) -> Iterator[tuple[str, str, int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEvent:
-    """An event: its asset, and the number of what it says."""
+    """An event: its asset, the number of what it says, and its partition key."""
 
     asset: str
     says: int
+    key: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,6 +117,10 @@ class JobState:
     queue: dict[int, QueuedModelEvent] = field(default_factory=dict)
     runs: list[tuple[int, ...]] = field(default_factory=list)
     """The events of each run, in the order of the runs."""
+    keys: list[str | None] = field(default_factory=list)
+    """The partition key of each run."""
+    old: set[int] = field(default_factory=set)
+    """Queued events that have waited for longer than `max_wait`."""
     states: list[str] = field(default_factory=list)
     """What became of each run: queued, over or deleted."""
     forgotten: set[int] = field(default_factory=set)
@@ -124,7 +146,9 @@ class JobState:
 class ScheduleModel:
     """Predicts the queue and the runs of every job."""
 
-    def __init__(self) -> None:
+    def __init__(self, alone_at_once: int) -> None:
+        self.alone_at_once = alone_at_once
+        """The most events of a partition that have runs of their own at a time."""
         self.jobs = {dag_id: JobState() for dag_id in JOBS}
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
@@ -193,12 +217,10 @@ class ScheduleModel:
     def run_left(self, dag_id: str) -> None:
         job, events = self.jobs[dag_id], self.left(dag_id)
         assert job.now is not None
-        size = 1 if job.now.each else job.now.max_events
-        runs = [tuple(events[at : at + size]) for at in range(0, len(events), size)]
-        job.runs += runs
-        job.states += ["queued"] * len(runs)
-        for event in events:
-            del job.queue[event]
+        now = job.now
+        for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
+            keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
+            self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
     def drop_left(self, dag_id: str) -> None:
         job = self.jobs[dag_id]
@@ -230,6 +252,7 @@ class ScheduleModel:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
+                job.old.discard(event)
                 job.queue[event] = queued
                 job.owed.add(event)
             elif kind == "over" and number is not None:
@@ -273,20 +296,54 @@ class ScheduleModel:
         waits_for_events = now.joint and not self.is_met(now.schedule, job.queue.values())
         ticks = self._tick(job, now, is_used=is_used, waits_for_events=waits_for_events)
         events = sorted(job.queue)
-        if now.each:
-            has_schedule = now.schedule is not None or now.month is not None
+        has_schedule = now.schedule is not None or now.month is not None
+        runs: list[tuple[int, ...]] = []
+        if now.per_partition:
+            self._check_partitions(job, now) if has_schedule else None
+            runs = [()] * ticks
+        elif now.each:
             runs = [(event,) for event in events] if has_schedule else []
             runs += [()] * ticks
         elif ticks or (not now.joint and not is_used and self.is_met(now.schedule, job.queue.values())):
-            pieces = [tuple(events[at : at + now.max_events]) for at in range(0, len(events), now.max_events)]
-            runs = pieces or [()]
-        else:
-            return
+            runs = pieces(events, now.max_events) or [()]
         for run in runs:
-            for event in run:
-                del job.queue[event]
-        job.runs += runs
-        job.states += ["queued"] * len(runs)
+            keys = {self.events[event].key for event in run}
+            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+
+    def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
+        for event in run:
+            del job.queue[event]
+        job.runs.append(run)
+        job.keys.append(key)
+        job.states.append("queued")
+
+    def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
+        """Return the key of the run that the event belongs to."""
+        key, parts = self.events[event].key, PARTS.get(self.events[event].asset)
+        if key is None or (parts is None and by is None):
+            return key
+        values = DIVIDED[key]
+        if parts is None or len(values) != len(parts):
+            return None
+        of_part = dict(zip(parts, values, strict=True))
+        chosen = tuple(of_part.get(part, "") for part in by or parts)
+        return JOINED[chosen] if all(chosen) else None
+
+    def _check_partitions(self, job: JobState, now: ModelJob) -> None:
+        groups: dict[str | None, list[int]] = {}
+        for event in sorted(job.queue):
+            groups.setdefault(self.group_of(event, now.by), []).append(event)
+        busy = {key for key, state in zip(job.keys, job.states, strict=True) if state == "queued"}
+        for key, events in groups.items():
+            if key in busy:
+                continue
+            if self.is_met(now.schedule, [job.queue[event] for event in events]):
+                for run in pieces(events, now.max_events):
+                    self._make(job, run, key)
+                continue
+            stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
+            for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
+                self._make(job, (event,), key)
 
     def _tick(self, job: JobState, now: ModelJob, *, is_used: bool, waits_for_events: bool) -> int:
         if now.month is None:
@@ -304,17 +361,24 @@ class ScheduleModel:
         return int(is_new)
 
 
+def pieces(events: list[int], most: int) -> list[tuple[int, ...]]:
+    return [tuple(events[at : at + most]) for at in range(0, len(events), most)]
+
+
 def random_job(random: Random) -> ModelJob:
-    each = random.random() < 0.25
+    kind = random.random()
+    each, per_partition = kind < 0.2, kind > 0.6
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
     month = random.randint(1, 12) if random.random() < 0.4 else None
     return ModelJob(
         schedule=schedule,
         month=month,
-        joint=month is not None and schedule is not None and not each and random.random() < 0.5,
+        joint=month is not None and schedule is not None and not (each or per_partition) and random.random() < 0.5,
         each=each,
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),
+        per_partition=per_partition,
+        by=random.choice((None, None, ("day",), ("region",))) if per_partition else None,
     )
 
 
@@ -343,11 +407,13 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "forget",
             "run left",
             "drop left",
+            "age",
         )
-        kind = random.choices(kinds, (30, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6))[0]
         match kind:
             case "event":
-                yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)))
+                key = random.choice((None, *DIVIDED))
+                yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)), key=key)
             case "resolve":
                 yield kind, random.choice(ASSETS)
             case "reload":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -60,10 +60,16 @@ def job_on(
     )
 
 
-def configuration(jobs: Iterable[DeclaredJob], names: str = "abc") -> Declared:
+def configuration(
+    jobs: Iterable[DeclaredJob], names: str = "abc", parts: Mapping[str, Sequence[str]] | None = None
+) -> Declared:
+    of = {name: json.dumps(each) for name, each in (parts or {}).items()}
     return Declared(
         hash="",
-        assets=[DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}") for name in names],
+        assets=[
+            DeclaredAsset(name=name, uri=f"x-test:{name}", group="", extra="{}", partition_parts=of.get(name))
+            for name in names
+        ],
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
@@ -83,8 +89,8 @@ async def leading_scheduler(database: Database) -> Scheduler:
     return Scheduler(database, leadership, on_runs=lambda: None)
 
 
-async def tell(database: Database, *asset_ids: int, extra: str = "{}") -> list[int]:
-    new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex) for asset_id in asset_ids]
+async def tell(database: Database, *asset_ids: int, extra: str = "{}", key: str | None = None) -> list[int]:
+    new = [NewEvent(asset_id=asset_id, extra=extra, trace_id=uuid4().hex, partition_key=key) for asset_id in asset_ids]
     async with database.transaction() as session:
         return [event_id for event_id, _ in (await events.append(session, new)).rows]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from random import Random
@@ -16,6 +16,7 @@ from sqlalchemy import and_, bindparam, delete, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store import partition_keys
 from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
@@ -24,7 +25,8 @@ from store.database.schema import asset, asset_alias, asset_event, job, queued_e
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.references import satisfied
-from store.runs import kept_events, queues, replays
+from store.runs import kept_events, partition_groups, queues, replays
+from store.runs.partition_groups import GroupRest
 from store.runs.queues import QueueFilter
 from store.runs.replay_selections import ReplayRange
 from store.runs.replays import ReplayCounts
@@ -33,6 +35,7 @@ from tests.effort import SEED, effort
 from tests.service.scheduler.schedule_model import (
     ASSETS,
     EVENTS,
+    PARTS,
     Action,
     ModelJob,
     ScheduleModel,
@@ -48,6 +51,8 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
+from watcher.scheduling import partitions, planning
+from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
 
@@ -69,8 +74,9 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         dag_id,
         model.schedule,
         cron=None if model.month is None else f"0 0 1 {model.month} *",
+        mode="per_partition" if model.per_partition else "each" if model.each else "coalesce",
+        by=model.by,
         joint=model.joint,
-        mode="each" if model.each else "coalesce",
         max_events=model.max_events,
         max_active_runs=model.max_active_runs,
     )
@@ -78,13 +84,13 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model = ScheduleModel()
-    ids = dict((await apply(database, configuration([], ASSETS))).asset_ids)
+    model = ScheduleModel(planning.MOST_RUNS)
+    ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
     scheduler = await leading_scheduler(database)
     for kind, what in history:
         match kind:
             case "event":
-                [event_id] = await tell(database, ids[what.asset], extra=EVENTS[what.says])
+                [event_id] = await tell(database, ids[what.asset], extra=EVENTS[what.says], key=what.key)
                 model.add_event(event_id, what)
             case "check":
                 await scheduler.check()
@@ -93,7 +99,7 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
                 scheduler = await leading_scheduler(database)
             case "reload":
                 jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
-                applied = await apply(database, configuration(jobs, ASSETS))
+                applied = await apply(database, configuration(jobs, ASSETS, PARTS))
                 assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
             case "replay":
                 await _replay(database, model, scheduler, *what)
@@ -124,22 +130,20 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 tick = (await connection.execute(select(job.c.next_tick).where(job.c.dag_id == dag_id))).scalar_one()
                 now = (await connection.execute(select(asset.c.created_at).limit(1))).scalar_one()
                 await connection.execute(this.values(next_tick=tick if tick < now else tick - A_YEAR))
+        case "age":
+            async with database.transaction() as connection:
+                q = queued_event.c
+                times = select(q.event_id, q.created_at).where(q.dag_id == dag_id)
+                for row in (await connection.execute(times)).all():
+                    this = update(queued_event).where(q.dag_id == dag_id, q.event_id == row.event_id)
+                    await connection.execute(this.values(created_at=row.created_at - timedelta(minutes=10)))
+            state.old.update(state.queue)
         case "drop":
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
-        case "run left" if model.left(dag_id):
-            async with database.transaction() as connection:
-                left = await kept_events.lock(connection, dag_id)
-                assert left.events == len(model.left(dag_id))
-                assert await run_kept(connection, left, to=left.newest) == left.events
-            model.run_left(dag_id)
-        case "drop left" if model.left(dag_id):
-            async with database.transaction() as connection:
-                await kept_events.lock(connection, dag_id)
-                dropped = await kept_events.take_off(connection, dag_id, actor="a person")
-            assert dropped == len(model.left(dag_id))
-            model.drop_left(dag_id)
+        case "run left" | "drop left" if model.left(dag_id):
+            await _decide_on_what_is_left(database, model, kind, dag_id)
         case "forget":
             async with database.transaction() as connection:
                 over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
@@ -147,6 +151,19 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 await dropped_events.record_of_runs(connection, ids)
                 await delete_whole(connection, run, run.c.id.in_(ids))
             model.forget(dag_id)
+
+
+async def _decide_on_what_is_left(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+    done, left = 0, len(model.left(dag_id))
+    while done < left:
+        async with database.transaction() as connection:
+            queue = await kept_events.lock(connection, dag_id)
+            assert queue.events == left - done
+            if kind == "run left":
+                done += await run_kept(connection, queue, to=queue.newest)
+            else:
+                done += await kept_events.take_off(connection, dag_id, actor="a person")
+    (model.run_left if kind == "run left" else model.drop_left)(dag_id)
 
 
 async def _replay(
@@ -200,16 +217,20 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     waiting: dict[str, list[int]] = {dag_id: [] for dag_id in model.jobs}
     runs: dict[str, dict[str, list[int]]] = {dag_id: {} for dag_id in model.jobs}
     of_run = and_(r.dag_id == run.c.dag_id, r.run_id == run.c.run_id)
-    of_runs = select(run.c.dag_id, run.c.run_id, r.event_id).outerjoin(run_asset_event, of_run)
+    keys: dict[str, dict[str, str | None]] = {dag_id: {} for dag_id in model.jobs}
+    of_runs = select(run.c.dag_id, run.c.run_id, run.c.partition_key, r.event_id).outerjoin(run_asset_event, of_run)
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, event in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+        for dag_id, run_id, key, event in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            keys[dag_id][run_id] = key
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
         there = [events for number, events in enumerate(state.runs) if number not in state.forgotten]
         assert [tuple(events) for events in runs[dag_id].values()] == there, dag_id
+        of_there = [key for number, key in enumerate(state.keys) if number not in state.forgotten]
+        assert list(keys[dag_id].values()) == of_there, dag_id
         used = [event for events in state.runs for event in events]
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
@@ -353,3 +374,109 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
     assert (counts.waiting, counts.queued) == (1, 0)
     await scheduler.check()
     assert [len(events) for events in (await consumed(database, "one")).values()] == [1]
+
+
+def judging_together(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition is complete once all partitions together are."""
+    decide = planning.completing
+
+    def anywhere(first_events: Mapping[str, int], waits: Waits) -> int | None:
+        completed_by = decide({name: min(first_events.values()) for name in ASSETS}, waits)
+        return completed_by if len(first_events) == 1 else decide(first_events, waits)
+
+    patch.setattr(partitions, "completing", anywhere)
+
+
+def overlapping(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a run of a key is made while another one is unfinished."""
+
+    async def none(connection: AsyncConnection, dag_ids: Sequence[str]) -> Mapping[str, frozenset[str]]:  # noqa: ARG001
+        return {dag_id: frozenset() for dag_id in dag_ids}
+
+    patch.setattr(partition_groups, "unfinished", none)
+
+
+def splitting_values(patch: pytest.MonkeyPatch) -> None:
+    """Plant: an escaped `|` ends a value."""
+    patch.setattr(partition_keys, "divided", lambda key: key.split("|"))
+
+
+def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a key that lacks a part is a group of its own, beside those without a key."""
+    group_of = partition_keys.group_of
+    patch.setattr(partitions, "group_of", lambda key, *more: group_of(key, *more) or key)
+
+
+def stranding(patch: pytest.MonkeyPatch) -> None:
+    """Plant: what the schedule does not wait for never has a run of its own."""
+    patch.setattr(partitions, "is_awaited", lambda *_: True)
+
+
+def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: what is left of a large group is judged anew."""
+
+    async def none(*_: Any) -> Mapping[str | None, GroupRest]:
+        return {}
+
+    patch.setattr(partition_groups, "rests", none)
+
+
+PARTITION_PLANTS = (
+    judging_together,
+    overlapping,
+    splitting_values,
+    without_parts_in_the_group_of_its_text,
+    stranding,
+    forgetting_the_rest,
+)
+
+
+def partitioned_history(number: int) -> list[Action]:
+    """Return a history in which every job takes partitions, and none has a clock."""
+    random = Random(f"{SEED}/partitions/{number}")
+    return [
+        (
+            kind,
+            {
+                name: replace(each, per_partition=True, each=False, month=None, joint=False)
+                for name, each in what.items()
+            },
+        )
+        if kind == "reload"
+        else (kind, what)
+        for kind, what in random_history(random, 60)
+    ]
+
+
+def _tiny_transactions(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(planning, "MOST_EVENTS", 3)
+    patch.setattr(planning, "MOST_RUNS", 2)
+
+
+@on_both
+async def test_histories_of_partitions_agree_with_the_model_in_transactions_of_any_size(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tiny_transactions(monkeypatch)
+    for number in range(HISTORIES):
+        await emptied(database)
+        try:
+            await play(database, partitioned_history(number))
+        except AssertionError as error:
+            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {partitioned_history(number)}")
+            raise
+
+
+@pytest.mark.parametrize("plant", PARTITION_PLANTS, ids=lambda plant: str(plant.__name__))
+async def test_the_model_finds_what_is_wrong_with_partitions(
+    database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _tiny_transactions(monkeypatch)
+    plant(monkeypatch)
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, partitioned_history(number))
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")

@@ -316,6 +316,34 @@ async def test_a_failing_trigger_is_started_again_and_repeats_nothing(database, 
     assert Counter(await items(database)) == Counter(source.items)
 
 
+async def test_a_watcher_that_fails_again_and_again_is_unstable_while_it_works(database, source, monkeypatch):
+    source.items = [str(n) for n in range(4)]
+    source.break_after = 3
+    async with triggerer(database, {"tape": source.name}):
+        await seen(database, 4)
+        await in_state(database, "tape_items", "running")
+        source.break_after = 5
+        source.items += ["4", "5"]
+        await in_state(database, "tape_items", "unstable")
+        await seen(database, 6)
+        async with database.reading() as session:
+            [row] = [row for row in await watchers.listed(session) if row.name == "tape_items"]
+        assert row.error == "it works now, but 2 of its polls failed within the hour; the last: the tape broke"
+        assert row.error_count == 2
+        [problem] = of_watcher(row)
+        assert (problem.kind, problem.level) == ("watcher_failing", "warning")
+        assert problem.since is not None
+
+        source.park_for = 3600.0
+        while not source.parked:
+            await anyio.sleep(0.005)
+        monkeypatch.setattr(failures, "LOOKING_BACK", timedelta(0))
+        await in_state(database, "tape_items", "running")
+        async with database.reading() as session:
+            row = await watchers.get(session, "tape_items")
+        assert (row.error, row.failing_since) == (None, None)
+
+
 async def test_a_failing_constructor_is_only_its_own_watchers_error(database, source):
     source.items = ["a"]
     tapes = {"good": source.name, "bad": source.name}
@@ -496,17 +524,17 @@ async def test_failures_with_a_success_between_them_do_not_pause_the_watcher(dat
     source.items, source.break_after = ["a"], 1
     async with triggerer(database, {"tape": source.name}, pause_after=2):
         for count in (2, 3):
-            await until(lambda: is_running(database))
+            await until(lambda: works(database))
             source.break_after = count
             source.items.append("b")
             await seen(database, count)
-        await until(lambda: is_running(database))
+        await until(lambda: works(database))
     assert (await rows(database, select(audit.c.action))) == []
 
 
-async def is_running(database):
+async def works(database):
     async with database.reading() as session:
-        return (await watchers.get(session, "tape_items")).state == "running"
+        return (await watchers.get(session, "tape_items")).state in {"running", "unstable"}
 
 
 @on_both

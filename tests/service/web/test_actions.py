@@ -7,7 +7,9 @@ from time import monotonic
 from urllib.parse import urlencode
 
 import pytest
+from sqlalchemy import delete
 
+from store.database.schema import api_session
 from store.detection import positions
 from store.processes import audit
 from store.runs import bad_records, runs
@@ -135,6 +137,45 @@ async def test_no_page_shows_a_button_that_would_be_refused(stranger: Browser, r
     assert {form for form in forms if form in {undo, "/jobs/report/start", "/watchers/landing_files/pause"}} == expected
     for path in {undo, "/jobs/report/start", "/watchers/landing_files/pause"} - expected:
         assert "this needs the role" in (await stranger.send(path, 403)).text
+
+
+async def test_a_form_that_was_sent_after_the_session_had_ended_is_sent_again_after_a_click(stranger: Browser) -> None:
+    await stranger.sign_in("operator")
+    stranger.client.headers["Referer"] = f"{HOME}/jobs/report?x=1"
+    async with stranger.api.database.transaction() as connection:
+        await connection.execute(delete(api_session))
+    page = await stranger.send("/jobs/report/start", 401, conf='{"day": "<1>"}')
+    assert "The session has ended" in page.text
+    hidden = {a["name"]: a["value"] for a in page.all("input") if a.get("type") == "hidden"}
+    wrong = await stranger.send("/sign-in", 403, token="wrong", **hidden)
+    assert hidden == {a["name"]: a["value"] for a in wrong.all("input") if a.get("type") == "hidden"}
+    page = await stranger.sign_in("operator", **hidden)
+    assert (page.forms, {a["href"] for a in page.all("a") if "jobs" in a["href"]}) == (
+        ["/jobs/report/start"],
+        {"./jobs/report?x=1"},
+    )
+    async with stranger.api.database.reading() as connection:
+        assert await runs.latest(connection, limit=10) == []
+    fields = {a["name"]: a["value"] for a in page.all("input") if a.get("type") == "hidden" and a["name"] != "q"}
+    assert fields == {"conf": '{"day": "<1>"}'}
+    started = await stranger.send("/jobs/report/start", **fields)
+    assert started.path.startswith("/runs/report/manual__")
+
+
+async def test_a_form_of_another_site_is_not_kept(stranger: Browser) -> None:
+    answer = await stranger.client.post("/watchers/landing_files/pause", headers={"Origin": "https://evil.example"})
+    assert (answer.status_code, answer.url.path, "landing_files" in answer.text) == (200, "/sign-in", False)
+
+
+async def test_an_error_stands_in_a_page_with_navigation(browser: Browser, stranger: Browser) -> None:
+    for page in (await browser.open("/jobs/nobody", 404), await browser.open("/nowhere", 404)):
+        assert {"/watchers", "/jobs", "/runs"} <= set(page.links)
+    await stranger.sign_in("viewer")
+    stranger.client.headers["Referer"] = f"{HOME}/jobs/report"
+    refused = await stranger.send("/jobs/report/start", 403)
+    assert {"/watchers", "/jobs/report"} <= set(refused.links)
+    stranger.client.cookies.clear()
+    assert "/watchers" not in (await stranger.open("/nowhere", 404)).links
 
 
 async def test_a_stranger_signs_in_and_comes_to_the_requested_page(stranger: Browser) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy import delete, insert, update
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog import catalog_sync
 from store.database.schema import asset_event, database_now, run, task_instance, task_try
-from store.keys import AssetRef
+from store.keys import AssetRef, Batching
 from store.runs import runs
 from store.state.entries import EntryChange
 from tests.databases import on_both
@@ -176,6 +176,22 @@ async def test_the_page_of_a_job_shows_queued_events_that_its_schedule_no_longer
         assert queue in page.text
     await api.client.delete(f"/api/v2/dags/load_orders/assets/{asset_id}/queuedEvents")
     assert "nothing is queued" in (await browser.open("/jobs/load_orders")).text
+
+
+async def test_the_page_of_a_job_shows_the_partitions_that_wait(browser: Browser) -> None:
+    api = browser.api
+    (load, report) = CONFIGURED.jobs
+    changed = replace(load, definition=replace(load.definition, batch=Batching(mode="per_partition")))
+    async with api.database.transaction() as connection:
+        await catalog_sync.apply(connection, replace(CONFIGURED, jobs=[changed, report]), api.database.dialect)
+    for key in ("<2026>", None):
+        body = {"asset_id": api.asset_ids["landing"], "partition_key": key}
+        (await api.client.post("/api/v2/assets/events", json=body)).raise_for_status()
+    page = await browser.open("/jobs/load_orders")
+    assert "2 partitions wait for the rest of their conditions" in page.text
+    assert "<2026> 1" in page.text
+    assert "none 1" in page.text
+    assert page.text.count("customers") >= 2
 
 
 async def test_errors_are_pages_too(browser: Browser) -> None:

@@ -56,7 +56,7 @@ def test_a_place_that_no_trigger_watches_is_refused_as_a_source(text: str) -> No
 
 def test_a_target_is_a_place_for_parquet_outside_of_the_source() -> None:
     assert target_of("s3://lake/orders/", HERE).uri == "s3://lake/orders"
-    with pytest.raises(PlaceInvalid, match="writes Parquet"):
+    with pytest.raises(PlaceInvalid, match="writes files of a table"):
         target_of("postgres://db/shop/public/t", HERE)
     for source, target in (("in", "in"), ("in", "in/out"), ("s3://b", "s3://b/out")):
         with pytest.raises(PlaceInvalid, match="each load would start the next"):

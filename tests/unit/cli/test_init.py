@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,42 @@ def test_a_project_is_a_valid_configuration_a_job_and_its_test(
     assert configuration.jobs["load_orders"].spark.connections == tuple(configuration.connections)
     for path in said["files"][:2]:
         compile((tmp_path / "mine" / path).read_text(), path, "exec")
+
+
+@pytest.mark.parametrize("source", ["inbox", "s3://lake/raw/orders", "postgres://me@db/shop/public/orders"])
+@pytest.mark.parametrize("table_format", ["parquet", "delta", "iceberg"])
+def test_each_format_is_a_valid_project_in_lines_of_at_most_80_columns(
+    init: Init, tmp_path: Path, source: str, table_format: str
+) -> None:
+    target = "s3://lake/tables/orders"
+    init(".", "--source", source, "--target", target, "--format", table_format, "--endpoint", "http://minio:9000")
+    text = (tmp_path / "watchers.yaml").read_text()
+    lines = text.replace(str(tmp_path), "/here").splitlines()
+    assert [line for line in lines if len(line) > 80 or "{" in line.replace("${", "")] == []
+    configuration = load(tmp_path / "watchers.yaml", vocabulary(), {}, with_files=True)
+    assert "endpoint_url='http://minio:9000" in repr(configuration.connections["lake"])
+    spark = configuration.jobs["load_orders"].spark
+    assert ("ice" in spark.connections) == (table_format == "iceberg")
+    job = (tmp_path / "jobs" / "load_orders.py").read_text()
+    assert (f'format="{table_format}"' in job) == (table_format != "parquet")
+    for path in ("jobs/load_orders.py", "tests/test_load_orders.py"):
+        compile((tmp_path / path).read_text(), path, "exec")
+
+
+def test_an_endpoint_that_nothing_uses_is_refused(init: Init, tmp_path: Path) -> None:
+    words = ("--source", "in", "--target", "out", "--endpoint", "http://minio:9000")
+    assert "neither the source nor the target" in init(*words, exits=2).stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_steps_are_typed_as_they_stand_without_an_activated_environment(
+    init: Init, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    said = init("mine", "--source", "in", "--target", "out").stdout
+    program = Path(sys.executable).with_name("watcher")
+    assert f"  {program} check --connect" in said
+    assert f"  {sys.executable} -m pytest tests" in said
 
 
 def test_existing_files_are_not_overwritten(init: Init, tmp_path: Path) -> None:

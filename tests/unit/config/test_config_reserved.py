@@ -96,20 +96,6 @@ def test_anything_else_is_refused_with_line_and_path(
     assert not validator.is_valid(document)
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "sentence"),
-    [
-        ("jobs.*.batch.mode", "per_partition", "`per_partition` is not built; must be `coalesce` or `each`"),
-    ],
-)
-def test_a_reserved_value_of_a_key_that_is_known(
-    loaded: Callable[..., list[str]], validator: Draft202012Validator, path: str, value: Any, sentence: str
-) -> None:
-    document = written(path, value)
-    assert sentence in loaded(document)[0]
-    assert not validator.is_valid(document)
-
-
 def test_a_default_may_come_from_the_environment(
     loaded: Callable[..., list[str]], validator: Draft202012Validator
 ) -> None:

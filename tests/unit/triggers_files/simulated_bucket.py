@@ -17,6 +17,7 @@ class SimulatedVersion:
     number: int
     modified: Moment
     visible: Moment
+    size: int = 1
 
     @property
     def fingerprint(self) -> int:

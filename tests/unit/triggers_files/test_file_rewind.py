@@ -92,7 +92,7 @@ def test_the_watermark_shows_where_a_scan_goes_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", ["yesterday", "", "17", "all", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
 def test_a_wrong_place_is_answered_by_how_to_write_one(to: str) -> None:
     trigger = FileNewFiles(FileNewFilesOptions(path="/"), None, TriggerContext(watcher="w"))
-    with pytest.raises(ConfigurationError, match="write now, start, or an ISO timestamp"):
+    with pytest.raises(ConfigurationError, match="write here, now, start, or an ISO timestamp"):
         trigger.rewound(None, to)
 
 

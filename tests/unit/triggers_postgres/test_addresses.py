@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import boto3
 import pytest
@@ -40,6 +41,20 @@ def connection(**given: Any) -> PostgresConnection:
 def test_what_contradicts_itself_is_refused(given: dict[str, Any], sentence: str) -> None:
     with pytest.raises(ValidationError, match=sentence):
         connection(**given)
+
+
+@pytest.mark.parametrize("password", ["p/ss", "12#4", "12?4", "7/@x"])
+def test_a_password_that_ends_the_address_is_to_be_percent_encoded(password: str) -> None:
+    with pytest.raises(ValidationError, match="password contains a character that ends the address; percent-encode"):
+        connection(dsn=f"postgresql://reader:{password}@db.example.com/shop")
+    assert connection(dsn=f"postgresql://reader:{quote(password, safe='')}@db.example.com/shop")
+
+
+@pytest.mark.parametrize(
+    "rest", ["db:5432/shop?user=me@example.com", "/shop?host=/run&user=a@b", "a:1,b:2/shop", "u:p@h/d?x=@"]
+)
+def test_an_address_with_signs_elsewhere_is_accepted(rest: str) -> None:
+    assert connection(dsn=f"postgresql://{rest}")
 
 
 def test_equal_connections_stay_equal_after_use() -> None:

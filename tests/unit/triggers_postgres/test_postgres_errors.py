@@ -39,7 +39,7 @@ def test_refusals_are_configuration_errors_and_other_errors_may_pass(error: Exce
     assert type(raised.value) is told
 
 
-@pytest.mark.parametrize("dsn", ["postgresql://user:hush/hush@host/d", "postgresql://user@host:hush/d"])
+@pytest.mark.parametrize("dsn", ["postgresql://user:hush@host:hush/d", "postgresql://user@host:hush/d"])
 async def test_an_address_that_cannot_be_parsed_is_never_repeated(dsn: str) -> None:
     async with PostgresConnection.model_validate({"dsn": dsn}).open() as client:
         with pytest.raises(ConfigurationError, match="percent-encode special characters") as raised:

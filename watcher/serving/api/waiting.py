@@ -17,6 +17,7 @@ from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
 from watcher.scheduling.conditions import Resolved, asks, is_met, where_text
+from watcher.scheduling.waiting_partitions import WaitingPartition, waiting_partitions
 from watcher.serving.api.shapes.dags import schedule_text
 
 _NONE: Final[Resolved] = {}
@@ -30,6 +31,8 @@ class WaitingJob:
     schedule: str | None
     queues: Sequence[QueueOfAsset]
     reason: str
+    partitions: Sequence[WaitingPartition]
+    """The partitions that have queued events, if the job takes them by themselves."""
     resolved: Resolved = field(default_factory=dict)
 
     def is_awaited(self, queue: QueueOfAsset) -> bool:
@@ -52,23 +55,46 @@ async def waiting_jobs(connection: AsyncConnection, jobs: Sequence[JobRow]) -> S
     queues = await waiting.queues_of(connection, names)
     resolved = await waiting.resolved(connection, names)
     active = await waiting.active_runs(connection, names)
-    return [_waiting_job(job, queues, resolved.get(job.dag_id, _NONE), active.get(job.dag_id, 0)) for job in jobs]
+    partitions = await waiting_partitions(connection, {job.dag_id: job.definition for job in jobs})
+    return [
+        _waiting_job(
+            job,
+            queues,
+            resolved.get(job.dag_id, _NONE),
+            active.get(job.dag_id, 0),
+            partitions.get(job.dag_id, []),
+        )
+        for job in jobs
+    ]
 
 
-def _waiting_job(job: JobRow, queues: Sequence[QueueOfAsset], resolved: Resolved, active: int) -> WaitingJob:
+def _waiting_job(
+    job: JobRow,
+    queues: Sequence[QueueOfAsset],
+    resolved: Resolved,
+    active: int,
+    partitions: Sequence[WaitingPartition],
+) -> WaitingJob:
     own = [queue for queue in queues if queue.dag_id == job.dag_id]
     queued = {key for queue in own for key in queue.keys}
     return WaitingJob(
         job=job,
         schedule=schedule_text(job.definition.schedule),
         queues=own,
-        reason=reason(job, queued, resolved, active),
+        reason=reason(job, queued, resolved, active, partitions),
+        partitions=partitions,
         resolved=resolved,
     )
 
 
-def reason(job: JobRow, queued: AbstractSet[str], resolved: Resolved, active: int) -> str:
-    """Return the reason as one sentence. `queued` are the keys of the references that the job's queued events satisfy."""
+def reason(
+    job: JobRow,
+    queued: AbstractSet[str],
+    resolved: Resolved,
+    active: int,
+    partitions: Sequence[WaitingPartition] = (),
+) -> str:
+    """Return the reason as one sentence. `queued` are the keys of the references that queued events satisfy."""
     definition = job.definition
     if not queued:
         return "nothing is queued"
@@ -78,8 +104,29 @@ def reason(job: JobRow, queued: AbstractSet[str], resolved: Resolved, active: in
         )
     if job.paused:
         return "the job is paused; resume it"
+    if definition.batch.is_partitioned:
+        return _of_partitions(definition, partitions)
     return (
         "a run is about to start" if definition.batch.mode == "each" else _lacking(definition, queued, resolved, active)
+    )
+
+
+def _of_partitions(definition: JobDefinition, partitions: Sequence[WaitingPartition]) -> str:
+    """Return what the partitions wait for, by number."""
+    lacking = sum(bool(each.lacks) for each in partitions)
+    busy = sum(each.has_run and not each.lacks for each in partitions)
+    others = len(partitions) - lacking - busy
+    waits = (
+        (lacking, "waits for the rest of its condition", "wait for the rest of their conditions"),
+        (busy, "waits until its run ends", "wait until their runs end"),
+        (others, "is about to have a run", "are about to have runs")
+        if definition.schedule is not None and not definition.batch.debounce
+        else (others, "collects events", "collect events"),
+    )
+    return "; ".join(
+        f"{number:,} partition{'s' * (number > 1)} {many if number > 1 else one}"
+        for number, one, many in waits
+        if number
     )
 
 

@@ -60,10 +60,10 @@ def _for_people(handler: Any) -> Handler:
         if not addresses.is_for_people(request):
             return response
         if response.status_code == _NOT_AUTHENTICATED:
-            return RedirectResponse(addresses.sign_in(request), 303)
+            return await signing_in.ask_to_sign_in(request)
         if request.scope["path"].startswith(_FOR_PROGRAMS):
             return response
-        return error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
+        return await error_page(request, response.status_code, json.loads(bytes(response.body))["detail"])
 
     return answer
 

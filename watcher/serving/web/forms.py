@@ -23,6 +23,15 @@ class FormFields:
 
     fields: Mapping[str, str]
 
+    @classmethod
+    def parsed(cls, body: bytes) -> FormFields:
+        """Parse the body of a form. Raise 422 for anything else."""
+        try:
+            pairs = parse_qsl(body.decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
+        except ValueError as error:
+            raise HTTPException(422, f"the body is not a form ({error}); send it URL-encoded") from None
+        return cls(fields=dict(pairs))
+
     def text(self, name: str, default: str | None = None) -> str:
         """Return a text field. Without a `default` it is required."""
         value = self.fields.get(name, default)
@@ -41,11 +50,7 @@ class FormFields:
 
 
 async def _form(request: Request) -> FormFields:
-    try:
-        pairs = parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS)
-    except ValueError as error:
-        raise HTTPException(422, f"the body is not a form ({error}); send it URL-encoded") from None
-    return FormFields(fields=dict(pairs))
+    return FormFields.parsed(await request.body())
 
 
 Form = Annotated[FormFields, Depends(_form)]

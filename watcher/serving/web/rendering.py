@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
@@ -14,8 +15,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from store.processes.tokens import ROLES
 from watcher.host.page_paths import path
-from watcher.serving.api.context import ApiContext, Context
-from watcher.serving.api.sign_in.auth import Actor, Viewer
+from watcher.serving.api.context import ApiContext, Context, of_app
+from watcher.serving.api.sign_in.auth import Actor, Viewer, known_actor
 from watcher.serving.web import addresses, static, words
 
 _HEADERS: Final = {
@@ -76,10 +77,17 @@ Pages = Annotated[View, Depends(_view)]
 """The dependency of pages for people who may read. It refuses others like the API."""
 
 
-def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
-    """Return the page of a refusal or a failure, in the API's words."""
+async def error_page(request: Request, status: int, detail: Any) -> HTMLResponse:
+    """Return the page of a refusal or a failure, in the API's words, with the navigation of whoever is signed in."""
     sentence = detail if isinstance(detail, str) else "; ".join(_fault(fault) for fault in detail)
-    return plain_page(request, "error.html", status=status, code=status, sentence=sentence)
+    left = request.headers.get("referer", "")
+    is_ours = urlsplit(left).netloc == request.headers.get("host") and urlsplit(left).path != request.url.path
+    values = {"code": status, "sentence": sentence, "back": left if is_ours else None}
+    actor = await known_actor(request)
+    if actor is None:
+        return plain_page(request, "error.html", status=status, **values)
+    view = View(request=request, context=await of_app(request), actor=actor)
+    return view.page("error.html", status=status, **values)
 
 
 def plain_page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

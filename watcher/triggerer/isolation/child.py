@@ -125,7 +125,9 @@ class Conversation:
             "rewound": self._rewound,
             "explain": self._explain,
             "keep": self._keep,
+            "decisions": self._explain,
             "recognizes": self._recognizes,
+            "reselects": self._recognizes,
             "events": self._events,
             "poll": self._poll,
             "next": self._next,
@@ -230,7 +232,9 @@ class Conversation:
         return {"findings": [asdict(finding) for finding in findings], "identity": identity}
 
     async def _recognizes(self, request: Frame) -> Frame:
-        return {"recognizes": self._trigger.recognizes(request["identity"])}
+        """Answer whether the trigger `recognizes` a stored identity, or `reselects` it."""
+        judge = self._trigger.reselects if request["do"] == "reselects" else self._trigger.recognizes
+        return {request["do"]: judge(request["identity"])}
 
     async def _rewound(self, request: Frame) -> Iterator[bytes]:
         position = self._trigger.rewound(self._stored_position(request), request["to"])
@@ -238,7 +242,11 @@ class Conversation:
         return rewound_contents(position)
 
     async def _explain(self, request: Frame) -> Frame:
-        explanation = await self._trigger.explain(request["item"], self._stored_position(request))
+        """Answer what the trigger says about a position: its `decisions`, or by `explain` about one item."""
+        position = self._stored_position(request)
+        if request["do"] == "decisions":
+            return {"decisions": await self._trigger.decisions(position)}
+        explanation = await self._trigger.explain(request["item"], position)
         check_type(explanation, Explanation, "what `explain` returns")
         return {"explanation": vars(explanation)}
 

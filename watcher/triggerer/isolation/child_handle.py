@@ -22,6 +22,8 @@ from watcher.triggerer.isolation.fork_server import ChildProcess
 from watcher.triggerer.isolation.inquiries import begin_frame, ending
 from watcher.triggerer.isolation.wire import BrokenFrame, Decoder, Frame, encode, framed
 
+LATER: Final = 1.2
+"""The factor of `poll_timeout` after which a host stops waiting: a trigger's own limit comes first, with a better message."""
 _LONGEST_LINE: Final = 8_000
 _HOST_FIELDS: Final = frozenset(
     [
@@ -54,20 +56,16 @@ class ChildSettings:
     plugins: Path | None = None
     log_level: str = "info"
     poll_timeout: timedelta = timedelta(minutes=5)
-    answer_within: float = 60.0
-    """The limit for making the trigger, for `check`, and for every answer that is not a batch."""
     grace: float = 2.0
     """Between `stop` and SIGTERM, and between SIGTERM and SIGKILL."""
 
     @property
-    def batch_within(self) -> float:
-        """The limit for the first batch. The trigger's own limit comes first, with a better message."""
-        return self.poll_timeout.total_seconds() + self.answer_within
+    def answer_within(self) -> float:
+        """The limit for making the trigger, for `check`, for the first batch, and for every other answer.
 
-    @property
-    def silence(self) -> float:
-        """How long the child's event loop may be blocked: as long as one batch may take."""
-        return self.batch_within
+        The child's event loop may be blocked for so long, too.
+        """
+        return self.poll_timeout.total_seconds() * LATER
 
     @property
     def alive_every(self) -> float:
@@ -275,7 +273,7 @@ class Child:
 
     async def _wait_for_answer(self, what: str, deadline: float, within: float | None) -> None:
         """Wait until there is an answer, or until the child has ended and the reason is known."""
-        silence = self._settings.silence
+        silence = self._settings.answer_within
         while self._answer is None and not self.finished.is_set():
             self._changed = anyio.Event()
             quiet = self._heard_at + silence

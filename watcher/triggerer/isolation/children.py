@@ -24,6 +24,8 @@ from watcher.triggerer.isolation.child_handle import Child, ChildSettings
 from watcher.triggerer.isolation.fork_server import ForkServer
 
 MEMORY_CHECK_SECONDS: Final = 1.0
+KILLED_WITHIN: Final = 60.0
+"""Seconds in which a process that was killed is gone; one that remains is named in the log."""
 _MB: Final = 1_000_000
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -100,7 +102,7 @@ class Children:
             if await child.is_gone(within=grace):
                 break
             child.process.signal_group(number)
-        if not await child.is_gone(within=self.settings.answer_within):
+        if not await child.is_gone(within=KILLED_WITHIN):
             log.error("watcher.process_remains", pid=child.process.id)
         self._living.discard(child)
         status = await anyio.to_thread.run_sync(self._server.status_of, child.process, limiter=self._one_thread)

@@ -72,7 +72,6 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
     def __init__(self, child: Child, children: Children, context: TriggerContext) -> None:
         super().__init__(BaseOptions(), child, context)
         self._within = children.settings.answer_within
-        self._batch_within = children.settings.batch_within
         self._identity: JsonValue = None
         self._retold: bool | None = None
         """What the child's trigger said of the last batch; None if it said nothing."""
@@ -121,6 +120,16 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
         answer, _ = await self.client.ask({"do": "recognizes", "identity": stored}, "`recognizes`", within=self._within)
         return answer.get("recognizes") is True
 
+    async def ask_reselects(self, stored: JsonValue) -> bool:
+        """Ask the child for `reselects`."""
+        answer, _ = await self.client.ask({"do": "reselects", "identity": stored}, "`reselects`", within=self._within)
+        return answer.get("reselects") is True
+
+    async def decisions(self, position: StoredPosition) -> str:
+        contents = stored_contents({"do": "decisions"}, position)
+        answer, _ = await self.client.ask_in_parts(contents, "`decisions`", within=self._within)
+        return str(answer.get("decisions", ""))
+
     async def keep(self, position: StoredPosition) -> None:
         """Give the child the position before a rewind that can be undone. Each batch then comes with what `retold` says of it.
 
@@ -141,7 +150,7 @@ class IsolatedTrigger(BaseEventTrigger[BaseOptions, Child]):
 
     async def _batches(self, what: str, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         await self.client.ask_in_parts(stored_contents({"do": what}, position), f"`{what}`", within=self._within)
-        within: float | None = self._batch_within
+        within: float | None = self._within
         while True:
             answer, parts = await self.client.ask({"do": "next"}, "the first batch", within=within)
             if "end" in answer:

@@ -40,8 +40,20 @@ class QueuedAssetResponse(Shape):
     where: Sequence[str]
 
 
+class WaitingPartitionResponse(Shape):
+    """A partition with queued events. `lacks` names what it waits for; null: nothing but its turn."""
+
+    partition_key: str | None
+    events: int
+    oldest: datetime
+    lacks: str | None
+
+
 class JobQueueResponse(Shape):
-    """A job's queue. `reason` says what it waits for; `kept` counts the queued events that its schedule does not wait for."""
+    """A job's queue. `reason` says what it waits for; `kept` counts the queued events that its schedule does not wait for.
+
+    `partitions` has what is queued by partition, the oldest first, if the job takes each partition by itself.
+    """
 
     dag_id: str
     schedule: str | None
@@ -49,6 +61,7 @@ class JobQueueResponse(Shape):
     oldest: datetime | None
     kept: int
     assets: Sequence[QueuedAssetResponse]
+    partitions: Sequence[WaitingPartitionResponse]
 
 
 class QueueDecisionBody(Body):
@@ -84,6 +97,7 @@ async def get_queue(context: Context, _: Viewer, dag_id: str) -> JobQueueRespons
             QueuedAssetResponse.of(queue, is_scheduled=waiting.is_awaited(queue), where=waiting.filters(queue))
             for queue in waiting.queues
         ],
+        partitions=[WaitingPartitionResponse.of(each, lacks=each.lacks or None) for each in waiting.partitions],
     )
 
 

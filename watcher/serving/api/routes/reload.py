@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import anyio
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 
 from config.errors import Problem
+from config.models.changes import ConfigurationChanges
 from store.errors import Conflict
 from store.processes import triggerers
 from store.processes.triggerers import RunningConfiguration
 from watcher.configuration.reload_outcome import FOLLOWED_WITHIN, ReloadRefused, Result
-from watcher.serving.api.context import ApiContext, Context
+from watcher.serving.api.context import ApiContext, Context, of_app
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.errors import ErrorResponse
 from watcher.serving.api.shapes.base import Shape
@@ -42,6 +43,7 @@ class RunningProcess(Shape):
 class ReloadResponse(Shape):
     """The changes of this reload, which are none if another reload was faster.
 
+    `decisions` says what people must decide about a watcher whose selection changed: until then it is blocked.
     `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
     schedule does not wait for: they go with its next run.
     """
@@ -55,11 +57,12 @@ class ReloadResponse(Shape):
     jobs: Names
     dequeued: int
     kept: Mapping[str, int]
+    decisions: Mapping[str, str]
     processes: Sequence[RunningProcess]
 
 
 @router.post("/reload", response_model=ReloadResponse, responses=MAY_CONFLICT)
-async def reload(context: Context, actor: Admin) -> Any:
+async def reload(request: Request, context: Context, actor: Admin) -> Any:
     """Read the configuration again and apply it. 422 lists everything that is wrong with it, and then nothing has changed."""
     if context.process.reload is None:
         raise Conflict("this process has no configuration to reload; start it with `watcher run`")
@@ -72,7 +75,8 @@ async def reload(context: Context, actor: Admin) -> Any:
         for each in await _processes(context, outcome.hash)
     ]
     counts = {"dequeued": outcome.dequeued, "kept": outcome.kept}
-    content = {"result": outcome.result, "hash": outcome.hash, **counts}
+    decisions = await _decisions(await of_app(request), outcome.changes)  # the context of now knows the new watchers
+    content = {"result": outcome.result, "hash": outcome.hash, "decisions": decisions, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
 
 
@@ -80,6 +84,11 @@ def _problem_json(problem: Problem) -> Mapping[str, Any]:
     where = {"file": problem.file, "line": problem.line}
     loc = [problem.file, *(problem.path.split(".") if problem.path else ())]
     return {"type": "configuration", "loc": loc, "msg": problem.message, **where}
+
+
+async def _decisions(context: ApiContext, changes: ConfigurationChanges) -> Mapping[str, str]:
+    control = context.watchers.control
+    return {} if control is None else await control.undecided(changes.watchers.changed | changes.watchers.added)
 
 
 async def _processes(context: ApiContext, hash_: str) -> Sequence[RunningConfiguration]:

@@ -171,6 +171,7 @@ def dag_response(job: JobRow, unprocessed: Mapping[str, int]) -> DAGResponse:
         fileloc=definition.application,
         timetable_summary=schedule,
         timetable_description=_description(events, cron, word),
+        timetable_partitioned=definition.batch.is_partitioned,
         timetable_periodic=cron is not None,
         max_active_runs=definition.max_active_runs,
         unprocessed=unprocessed.get(job.dag_id, 0),

@@ -17,6 +17,7 @@ from store.processes.tokens import Identity
 from watcher.host.loops import keep_going
 from watcher.serving import owner_tokens, try_tokens
 from watcher.serving.api.context import ApiContext, Context, of_app
+from watcher.serving.api.errors import UNAVAILABLE
 from watcher.serving.api.sign_in.sign_ins import REFUSED, optional_write, refused_token
 from watcher.serving.api.streams.open_streams import MayListen
 from watcher.serving.try_tokens import ImpossibleClaims, InvalidTryToken, TryIdentity
@@ -76,6 +77,14 @@ async def _actor(request: Request, bearer: HTTPAuthorizationCredentials | None) 
     if isinstance(known, HTTPException):
         raise known
     return known
+
+
+async def known_actor(request: Request) -> Actor | None:
+    """Return the request's actor; None if nobody is signed in, or nobody knows because the database does not answer."""
+    try:
+        return await _actor(request, await _bearer(request))
+    except (HTTPException, *UNAVAILABLE):
+        return None
 
 
 async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> Actor:

@@ -1,0 +1,74 @@
+"""Parts of partition keys: the watchers of an asset agree on them, and jobs name those that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from config.errors import KeyPath
+from config.models.assets import AssetConfig
+from config.models.jobs import JobConfig
+from config.models.schedules import AssetCondition, Condition, needed_together, references
+from config.names import did_you_mean
+
+
+def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the place of each watcher that names other parts than its asset, and a sentence."""
+    for name, asset in assets.items():
+        for watcher in () if asset is None else asset.watchers.values():
+            if asset is not None and watcher.parts not in {None, asset.parts}:
+                others = ", ".join(asset.parts or ())
+                sentence = (
+                    f"names other parts than the asset, which has {others}: name the same ones in the same order, "
+                    "because keys of one asset are divided in one way"
+                )
+                yield ("assets", name, "watchers", watcher.name, "partition"), sentence
+
+
+def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a place in the job and a sentence for each part that no asset has, and for assets that cannot be joined."""
+    condition = None if job.schedule is None else job.schedule.condition
+    if job.batch.mode != "per_partition" or condition is None:
+        return
+    known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
+    for part in job.batch.by or ():
+        if part not in known and all(assets.values()):
+            hint = did_you_mean(part, known) if known else "name parts in `partition` of the asset or its watchers"
+            yield ("batch", "by"), f"unknown part `{part}`; {hint}"
+            return
+    yield from _unjoinable(job, condition, assets)
+
+
+def _scheduled(condition: Condition, assets: Mapping[str, AssetConfig | None]) -> Iterator[str]:
+    """Yield the assets that the schedule may wait for; an alias may stand for any."""
+    named = list(references(condition))
+    if all(isinstance(reference, AssetCondition) for reference in named):
+        yield from (reference.name for reference in named if reference.name in assets)
+    else:
+        yield from assets
+
+
+def _unjoinable(
+    job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
+) -> Iterator[tuple[KeyPath, str]]:
+    names = dict.fromkeys(each.name for each in needed_together(condition) if isinstance(each, AssetCondition))
+    parts = {name: asset.parts for name in names if (asset := assets.get(name)) is not None}
+    if job.batch.by is None:
+        if len({*parts.values()}) > 1:
+            described = ", ".join(f"{name}: {' and '.join(own or ('none',))}" for name, own in parts.items())
+            yield (
+                ("batch", "mode"),
+                (
+                    f"the assets that `all` joins have different parts of partition keys ({described}): group `by` parts that "
+                    "all of them have, or give them the same `partition`"
+                ),
+            )
+        return
+    for name, own in parts.items():
+        if missing := [part for part in job.batch.by if part not in (own or ())]:
+            yield (
+                ("batch", "by"),
+                (
+                    f"the asset `{name}` has no part `{missing[0]}`, so its events never join others by it: give it a "
+                    "`partition`, read it as an inlet, or use `any`"
+                ),
+            )

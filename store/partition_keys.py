@@ -1,0 +1,61 @@
+"""Partition keys and their parts: pure functions of texts.
+
+A key with several parts is their values joined by `|`. In a value, a backslash stands before each `|` and each backslash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueuedKey:
+    """The queued events of one job, asset and partition key that satisfy the same `references`, which are keys.
+
+    `parts` are the names of the asset's parts; (): it has none.
+    """
+
+    asset: str
+    references: AbstractSet[str]
+    parts: Sequence[str]
+    key: str | None
+    events: int
+    first_event: int
+    last_event: int
+    oldest: datetime
+    newest: datetime
+
+
+def divided(key: str) -> Sequence[str]:
+    """Return the values that a key joins."""
+    values, escaped = [""], False
+    for character in key:
+        if escaped or character not in "\\|":
+            values[-1] += character
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        else:
+            values.append("")
+    return values
+
+
+def joined(values: Sequence[str]) -> str:
+    """Return the key of these values."""
+    return "|".join(value.replace("\\", "\\\\").replace("|", "\\|") for value in values)
+
+
+def group_of(key: str | None, parts: Sequence[str], by: Sequence[str] | None) -> str | None:
+    """Return the key of the group that an event belongs to: the values of the parts `by`, all of them by default.
+
+    An event whose key lacks one of them has no key. Without named parts, a key is taken as it is.
+    """
+    if key is None or (not parts and by is None):
+        return key
+    values = divided(key)
+    named = dict(zip(parts, values, strict=True)) if len(parts) == len(values) else {}
+    chosen = [named.get(name, "") for name in (parts if by is None else by)]
+    return joined(chosen) if all(each.strip() for each in chosen) else None

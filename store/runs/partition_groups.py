@@ -1,0 +1,139 @@
+"""What is queued for a job by asset and partition key, and the groups of which it has had runs.
+
+The scheduler reads and writes them under the job's lock, for jobs with `batch: per_partition`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Self
+
+from sqlalchemy import Select, func, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.dialects import chunks, upsert
+from store.database.schema import asset, partition_group, queued_event, run
+from store.partition_keys import QueuedKey
+from store.references import keys
+from store.runs.queues import ACTIVE
+
+_q, _g = queued_event.c, partition_group.c
+WITHOUT_KEY = ""
+"""What the table has for runs without a key: no key is blank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupRest:
+    """The part of a large group, up to the event `to`, that is already decided. `completed_by` completed the condition."""
+
+    to: int
+    completed_by: int | None
+
+
+async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[QueuedKey]]:
+    """Return what is queued for jobs, by asset and partition key. It reads their queues in the database."""
+    times = (func.min(_q.created_at, type_=_q.created_at.type), func.max(_q.created_at, type_=_q.created_at.type))
+    columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
+    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key)
+    query = select(*by, *columns, times[0].label("oldest"), times[1].label("newest"))
+    query = query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id.in_(dag_ids)).group_by(*by)
+    queued: defaultdict[str, list[QueuedKey]] = defaultdict(list)
+    for row in await connection.execute(query):
+        queued[row.dag_id].append(
+            QueuedKey(
+                asset=row.name,
+                references=keys(row.name, row.satisfies),
+                parts=_names(row.partition_parts),
+                key=row.partition_key,
+                events=row.events,
+                first_event=row.first,
+                last_event=row.last,
+                oldest=row.oldest,
+                newest=row.newest,
+            )
+        )
+    return queued
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyedEvent:
+    """A queued event with the references that it satisfies, its asset's parts, its partition key, and when it came."""
+
+    event_id: int
+    references: AbstractSet[str]
+    parts: Sequence[str]
+    key: str | None
+    came: datetime
+
+    @classmethod
+    def of(cls, row: Any) -> Self:
+        """Return the event of a row of `keyed_events`."""
+        parts = _names(row.partition_parts)
+        references = keys(row.name, row.satisfies)
+        return cls(
+            event_id=row.event_id, references=references, parts=parts, key=row.partition_key, came=row.created_at
+        )
+
+
+def keyed_events() -> Select[Any]:
+    """Select the columns that `KeyedEvent.of` needs, of queued events."""
+    columns = (_q.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key, _q.created_at)
+    return select(*columns).join(asset, asset.c.id == _q.asset_id)
+
+
+async def events_of(
+    connection: AsyncConnection, dag_id: str, partition_keys: Collection[str | None], *, to: int
+) -> Sequence[KeyedEvent]:
+    """Return the queued events with these partition keys, in order, up to the event `to`."""
+    texts = sorted(key for key in partition_keys if key is not None)
+    conditions = [_q.partition_key.in_(some) for some in chunks(texts)]
+    conditions += [_q.partition_key.is_(None)] if None in partition_keys else []
+    events: list[KeyedEvent] = []
+    for among in conditions:
+        query = keyed_events().where(_q.dag_id == dag_id, _q.event_id <= to, among)
+        events += map(KeyedEvent.of, await connection.execute(query))
+    return sorted(events, key=lambda event: event.event_id)
+
+
+def _names(parts: str | None) -> Sequence[str]:
+    return () if parts is None else tuple(json.loads(parts))
+
+
+async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:
+    """Return, by job, the partition keys of its runs that are queued or running."""
+    these = (run.c.dag_id.in_(dag_ids), run.c.state.in_(ACTIVE))
+    unfinished: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
+    for row in await connection.execute(select(run.c.dag_id, run.c.partition_key).where(*these).distinct()):
+        unfinished[row.dag_id].add(row.partition_key)
+    return unfinished
+
+
+async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None, GroupRest]:
+    """Return the groups of which a part is decided and has no runs yet, by their keys."""
+    query = select(_g.key, _g.rest_to, _g.rest_completed_by).where(_g.dag_id == dag_id, _g.rest_to.is_not(None))
+    return {
+        row.key or None: GroupRest(to=row.rest_to, completed_by=row.rest_completed_by)
+        for row in await connection.execute(query)
+    }
+
+
+async def keep(connection: AsyncConnection, dag_id: str, groups: Mapping[str | None, GroupRest | None]) -> None:
+    """Record that these groups have had runs, and what is left of each."""
+    rows = [
+        {
+            "dag_id": dag_id,
+            "key": key or WITHOUT_KEY,
+            "rest_to": rest and rest.to,
+            "rest_completed_by": rest and rest.completed_by,
+        }
+        for key, rest in groups.items()
+    ]
+    if rows:
+        new = upsert(partition_group, connection.dialect.name)
+        changed = {name: new.excluded[name] for name in ("rest_to", "rest_completed_by")}
+        await connection.execute(new.on_conflict_do_update(index_elements=["dag_id", "key"], set_=changed), rows)

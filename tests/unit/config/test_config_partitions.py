@@ -1,0 +1,107 @@
+"""Parts of partition keys in the configuration: on assets, of watchers, and as jobs name them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from config.errors import ConfigurationInvalid
+from config.models import Configuration
+from config.reading.loader import load
+from watcher.configuration.vocabulary import vocabulary
+
+ASSETS = """
+assets:
+  orders: {partition: [day, region]}
+  returns: {partition: [day]}
+  plain:
+"""
+
+
+def job(schedule: str, batch: str) -> str:
+    return f"{ASSETS}jobs:\n  load: {{schedule: {schedule}, batch: {batch}, spark: {{application: load.py}}}}\n"
+
+
+def test_parts_are_read(load_text: Callable[..., Configuration]) -> None:
+    configuration = load_text(job("{all: [orders, returns]}", "{mode: per_partition, by: day}"))
+    assert configuration.assets["orders"].parts == ("day", "region")
+    assert configuration.assets["plain"].parts is None
+    assert configuration.jobs["load"].batch.by == ("day",)
+
+
+@pytest.mark.parametrize(
+    ("schedule", "batch"),
+    [
+        ("{any: [orders, plain]}", "{mode: per_partition, by: [region, day]}"),
+        ("{any: [orders, plain]}", "{mode: per_partition}"),
+        ("plain", "{mode: per_partition}"),
+        ("[plain, plain]", "{mode: per_partition}"),
+        ("{cron: '0 6 * * *'}", "{mode: per_partition}"),
+    ],
+)
+def test_what_goes_together(load_text: Callable[..., Configuration], schedule: str, batch: str) -> None:
+    load_text(job(schedule, batch))
+
+
+@pytest.mark.parametrize(
+    ("schedule", "batch", "sentence"),
+    [
+        ("orders", "{by: day}", "has no effect without `mode: per_partition`; remove it, or set the mode"),
+        ("orders", "{mode: per_partition, by: dya}", "unknown part `dya`; did you mean `day`?"),
+        (
+            "plain",
+            "{mode: per_partition, by: day}",
+            "unknown part `day`; name parts in `partition` of the asset or its watchers",
+        ),
+        ("orders", "{mode: per_partition, by: []}", "must name at least one part, and none twice"),
+        ("orders", "{mode: per_partition, by: [day, day]}", "must name at least one part, and none twice"),
+        ("[orders, plain]", "{mode: per_partition, by: day}", "the asset `plain` has no part `day`"),
+        (
+            "[orders, returns]",
+            "{mode: per_partition}",
+            "have different parts of partition keys (orders: day and region, returns: day)",
+        ),
+        ("{any: [plain, [orders, plain]]}", "{mode: per_partition}", "(orders: day and region, plain: none)"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    problems: Callable[..., list[str]], schedule: str, batch: str, sentence: str
+) -> None:
+    (problem,) = problems(job(schedule, batch))
+    assert sentence in problem
+
+
+WATCHED = """
+assets:
+  orders:
+    uri: file:///tmp/orders
+    {own}
+    watchers:
+      one: {{trigger: file.new_files, partition: {one}}}
+      two: {{trigger: file.new_files, partition: {two}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("own", "one", "two"),
+    [
+        ("", '{day: "dt={}", region: "r={}"}', '{region: "r={}", day: "dt={}"}'),
+        ("partition: [day]", '{day: "dt={}"}', '{date: "dt={}"}'),
+    ],
+)
+def test_the_watchers_of_an_asset_agree_on_its_parts(
+    write: Callable[[str], Path], own: str, one: str, two: str
+) -> None:
+    with pytest.raises(ConfigurationInvalid) as refused:
+        load(write(WATCHED.format(own=own, one=one, two=two)), vocabulary(), {})
+    (problem,) = refused.value.problems
+    assert problem.path == "assets.orders.watchers.two.partition"
+    assert "names other parts than the asset, which has day" in str(problem)
+
+
+def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) -> None:
+    text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
+    configuration = load(write(text), vocabulary(), {})
+    assert configuration.assets["orders"].parts == ("day", "region")

@@ -1,0 +1,117 @@
+"""Which partitions become runs: the rules for one group, and how keys are divided into parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from store.keys import Batching
+from store.partition_keys import QueuedKey, divided, group_of, joined
+from watcher.scheduling.partitions import DuePartitions, due_partitions, grouped
+from watcher.scheduling.planning import Waits
+
+NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
+BOTH = {"all": ["a", "b"]}
+MINUTE = timedelta(minutes=1)
+
+
+def queued(asset: str, key: str | None, event: int, *, parts: Sequence[str] = (), ago: timedelta = MINUTE) -> QueuedKey:
+    return QueuedKey(
+        asset=asset,
+        references={asset},
+        parts=parts,
+        key=key,
+        events=1,
+        first_event=event,
+        last_event=event,
+        oldest=NOW - ago,
+        newest=NOW - ago,
+    )
+
+
+def decided(
+    rows: Sequence[QueuedKey], schedule: Any = "a", *, unfinished: Sequence[str] = (), **more: Any
+) -> DuePartitions:
+    batching = Batching(mode="per_partition", **more)
+    waits = Waits(condition=schedule)
+    return due_partitions(grouped(rows, batching), waits, batching, unfinished=unfinished, now=NOW)
+
+
+def due_keys(*arguments: Any, **more: Any) -> list[str | None]:
+    return [each.group.key for each in decided(*arguments, **more).due]
+
+
+@pytest.mark.parametrize(
+    ("key", "parts", "by", "group"),
+    [
+        ("2026|eu", (), None, "2026|eu"),
+        (None, (), None, None),
+        (None, ("day",), ("day",), None),
+        ("2026|eu", ("day", "region"), None, "2026|eu"),
+        ("2026|eu", ("day", "region"), ("day",), "2026"),
+        ("2026|eu", ("day", "region"), ("region", "day"), "eu|2026"),
+        ("2026|", ("day", "region"), ("day",), "2026"),
+        ("2026|", ("day", "region"), None, None),
+        ("| ", ("day", "region"), ("region",), None),
+        ("2026", ("day", "region"), ("day",), None),
+        ("2026|eu", (), ("day",), None),
+        (r"a\|b|eu", ("day", "region"), ("day",), r"a\|b"),
+        (r"a|b|eu", ("day", "region"), ("day",), None),
+        (r"a\\|eu", ("day", "region"), ("day",), r"a\\"),
+    ],
+)
+def test_the_group_of_an_event_has_the_values_of_the_parts(
+    key: str | None, parts: Sequence[str], by: Sequence[str] | None, group: str | None
+) -> None:
+    assert group_of(key, parts, by) == group
+
+
+@given(st.lists(st.text("a|\\ "), min_size=1, max_size=4))
+def test_a_key_is_divided_into_the_values_that_it_joins(values: list[str]) -> None:
+    assert divided(joined(values)) == values
+
+
+def test_a_condition_is_judged_within_each_key() -> None:
+    rows = [queued("a", "x", 1), queued("b", "y", 2), queued("a", None, 3), queued("b", None, 4), queued("a", "y", 5)]
+    assert due_keys(rows, BOTH) == ["y", None]
+    assert due_keys(rows[:1], BOTH) == []
+
+
+def test_the_completing_event_is_that_of_the_group() -> None:
+    rows = [queued("a", "x", 1), queued("b", "x", 4), queued("b", "y", 2), queued("a", "y", 3)]
+    assert [(each.group.key, each.completed_by, each.to) for each in decided(rows, BOTH).due] == [
+        ("x", 4, 4),
+        ("y", 3, 3),
+    ]
+
+
+def test_a_group_waits_for_the_end_of_its_run() -> None:
+    rows = [queued("a", "x", 1), queued("a", "y", 2)]
+    assert due_keys(rows, unfinished=["x"]) == ["y"]
+
+
+def test_each_group_collects_by_itself() -> None:
+    rows = [queued("a", "x", 1, ago=MINUTE), queued("a", "y", 2, ago=3 * MINUTE), queued("a", "y", 3, ago=2 * MINUTE)]
+    at_once = decided(rows, debounce=2 * MINUTE, max_wait=10 * MINUTE)
+    assert [each.group.key for each in at_once.due] == ["y"]
+    assert at_once.check_again_in == MINUTE
+    rows.append(queued("a", "y", 4, ago=timedelta(0)))
+    assert due_keys(rows, debounce=2 * MINUTE, max_wait=10 * MINUTE) == []
+    assert due_keys(rows, debounce=2 * MINUTE, max_wait=3 * MINUTE) == ["y"]
+
+
+def test_what_the_schedule_does_not_wait_for_goes_with_its_group_or_after_max_wait_by_itself() -> None:
+    kept = queued("z", "x", 1, ago=4 * MINUTE)
+    (with_group,) = decided([kept, queued("a", "x", 2)]).due
+    assert (with_group.completed_by, with_group.came_before, len(with_group.group.rows)) == (2, None, 2)
+    waiting = decided([kept, queued("a", "y", 2)], BOTH, max_wait=5 * MINUTE)
+    assert (waiting.due, waiting.check_again_in) == ([], MINUTE)
+    (alone,) = decided([kept, queued("a", "x", 2)], BOTH, max_wait=3 * MINUTE).due
+    assert (alone.came_before, alone.group.rows) == (NOW - 3 * MINUTE, [kept])
+    assert due_keys([kept], None, max_wait=3 * MINUTE) == ["x"], "by the clock alone"
+    assert due_keys([kept], unfinished=["x"], max_wait=3 * MINUTE) == []
