@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -91,6 +91,10 @@ class ServerMarks:
     complete: bool = True
 
 
+_MARKS: Final = tuple(each.name for each in fields(ServerMarks))
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Milestone:
     """How far the watcher was: the highest id, or the highest transaction, that was handled; and until when.
@@ -101,6 +105,9 @@ class Milestone:
     highest: int
     until: str = ""
     xmax: int = 0
+
+    def to_json(self) -> Mapping[str, object]:
+        return {"highest": self.highest, "until": self.until, "xmax": self.xmax}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,10 +144,10 @@ class Chunk:
         keys = self.keys
         ids = struct.pack(f"<{len(keys)}q", *keys) if keys and isinstance(keys[0], int) else b""
         header = {
-            "marks": asdict(self.marks),
+            "marks": {name: getattr(self.marks, name) for name in _MARKS},
             "at": self.at,
-            "after": asdict(self.after),
-            "before": None if self.before is None else asdict(self.before),
+            "after": self.after.to_json(),
+            "before": None if self.before is None else self.before.to_json(),
             "xmin": self.xmin,
             "gave_up": self.gave_up,
             "witness": self.witness,
@@ -149,7 +156,7 @@ class Chunk:
             "handled": self.handled,
             "keys": len(keys) if ids else list(keys),
         }
-        text = json.dumps(header, separators=(",", ":")).encode()
+        text = _ENCODER.encode(header).encode()
         xids = struct.pack(f"<{len(self.xids)}I", *self.xids)
         return b"".join([struct.pack("<I", len(text)), text, ids, xids, *self.witnesses])
 

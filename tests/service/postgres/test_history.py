@@ -6,6 +6,7 @@ import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import anyio
 import psycopg
@@ -266,6 +267,43 @@ async def test_a_row_that_went_back_to_the_reported_version_is_not_reported_agai
             await catch_up_again(moved)
             assert moved.committed.ids[5:] == [3]
             assert "1 rows are reported once more" in history_of(moved)[0].message
+
+
+async def test_rows_whose_keys_are_arrays_and_composites_are_recognized(mortal_server: MortalServer) -> None:
+    run(
+        mortal_server.dsn,
+        """
+        CREATE TYPE place AS (city text, "No" numeric, seen date[]);
+        CREATE TABLE visits (tags text[], place place, note text, updated_at timestamptz NOT NULL DEFAULT now(),
+                             PRIMARY KEY (tags, place));
+        CREATE INDEX ON visits (updated_at);
+        INSERT INTO visits SELECT ARRAY['a,"b"', NULL, n::text], format('(Zürich %s,%s,{2026-11-26})', n, 0.1234567890123456789 * n)::place, 'a'
+        FROM generate_series(1, 4) n
+        """,
+    )
+    watched = {"mode": "updated_at", "table": "public.visits", "start": "all"}
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, **watched) as host:
+            keys: list[Any] = [*await host.catch_up()]
+            assert min(keys, key=str) == [
+                ['a,"b"', None, "1"],
+                {"city": "Zürich 1", "No": "0.1234567890123456789", "seen": ["2026-11-26"]},
+            ]
+            standby.lag(mortal_server)
+            run(
+                mortal_server.dsn,
+                "UPDATE visits SET note = 'later', updated_at = now() WHERE (place).city < 'Zürich 3'",
+            )
+            run(mortal_server.dsn, "INSERT INTO visits (tags, place) VALUES ('[0:1]={x,y}', '(Bern,1,{})')")
+            assert len(await host.catch_up()) == 3
+        standby.promote()
+        async with hosted_at(standby.dsn, host, **watched) as moved:
+            await catch_up_again(moved)
+            again: list[Any] = [*moved.committed.ids[7:]]
+            assert sorted(key[1]["city"] for key in again) == ["Zürich 1", "Zürich 2"]
+            [finding] = history_of(moved)
+            assert "2 as reported" in finding.message
+            assert "Bern" in finding.message.partition("gone are")[2]
 
 
 async def test_an_ordinary_restart_is_none_although_one_batch_read_two_versions_of_a_row(
