@@ -306,6 +306,38 @@ async def test_rows_whose_keys_are_arrays_and_composites_are_recognized(mortal_s
             assert "Bern" in finding.message.partition("gone are")[2]
 
 
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_a_prepared_transaction_that_the_old_server_rolled_back_blocks_until_it_ends(
+    mortal_server: MortalServer, mode: str
+) -> None:
+    run(mortal_server.dsn, TABLE)
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, mode=mode) as host:
+            await host.catch_up()
+            insert(mortal_server.dsn, 3)
+            assert await host.catch_up() == [1, 2, 3]
+            run(
+                mortal_server.dsn,
+                "BEGIN; INSERT INTO orders (note) VALUES ('in doubt'); PREPARE TRANSACTION 'in doubt'",
+            )
+            insert(mortal_server.dsn, 1)
+            assert await host.catch_up() == [5]
+            standby.lag(mortal_server)
+            run(mortal_server.dsn, "ROLLBACK PREPARED 'in doubt'")
+            insert(mortal_server.dsn, 1)
+            assert await host.catch_up() == [6]
+            await host.catch_up()
+        standby.promote()
+        async with hosted_at(standby.dsn, host, mode=mode) as moved:
+            with pytest.raises(SourceChanged, match="the prepared transaction 'in doubt' is open"):
+                await catch_up_again(moved)
+            run(standby.dsn, "ROLLBACK PREPARED 'in doubt'")
+            insert(standby.dsn, 40, "new")
+            await moved.start()
+            await moved.catch_up()
+            assert moved.committed.ids[5:] == ids(standby.dsn, "note = 'new'")
+
+
 async def test_an_ordinary_restart_is_none_although_one_batch_read_two_versions_of_a_row(
     mortal_server: MortalServer,
 ) -> None:
