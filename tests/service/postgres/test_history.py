@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -220,12 +220,18 @@ async def test_a_crash_that_takes_asynchronous_commits_back_without_a_new_boot(
         insert(mortal_server.dsn, 3)
         await host.catch_up()
         run(mortal_server.dsn, "SELECT pg_switch_wal()::text")
-        with psycopg.connect(mortal_server.dsn, autocommit=True) as session:
+        with (
+            psycopg.connect(mortal_server.dsn, autocommit=True) as session,
+            psycopg.connect(mortal_server.dsn, autocommit=True) as neighbour,
+        ):
             session.execute("SET synchronous_commit = off")
             session.execute("INSERT INTO orders (note) VALUES ('lost')")
             reported = await host.catch_up()
             assert len(reported) == 1
             os.kill(session.info.backend_pid, signal.SIGKILL)
+            with suppress(psycopg.OperationalError):
+                while True:  # until the server notices, and ends all sessions
+                    neighbour.execute("SELECT")
         await catch_up_again(host)
         assert ids(mortal_server.dsn, "note = 'lost'") == []
         insert(mortal_server.dsn, 40, "new")
