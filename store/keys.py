@@ -176,6 +176,29 @@ class CronSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClockDeadline:
+    """Times by which something must have happened: the ticks of `cron`, each at most `since` after it."""
+
+    cron: CronSchedule
+    since: timedelta
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> ClockDeadline:
+        """Return the deadline that is stored as this JSON object."""
+        cron = CronSchedule(expression=stored["cron"]["expression"], timezone=stored["cron"]["timezone"])
+        return cls(cron=cron, since=timedelta(seconds=stored["since"]))
+
+    @classmethod
+    def from_json(cls, text: str) -> ClockDeadline:
+        """Return the deadline that a stored text holds."""
+        return cls.of(json.loads(text))
+
+    def to_json(self) -> str:
+        """Return the text that `from_json` reads."""
+        return json.dumps(asdict(self), default=timedelta.total_seconds)
+
+
+@dataclass(frozen=True, kw_only=True)
 class JobDefinition:
     """What the scheduler, the dispatcher and the API need to know of a job, as the database keeps it: no secrets.
 
@@ -193,6 +216,7 @@ class JobDefinition:
     retry_delay: timedelta = timedelta(seconds=30)
     timeout: timedelta | None = None
     deadline: timedelta | None = None
+    due_by: ClockDeadline | None = None
     application: str = ""
     master: str = "local[*]"
     submitter: str = "spark-submit"
@@ -225,6 +249,7 @@ class JobDefinition:
             retry_delay=_RETRY_DELAY if (delay := _seconds(stored.get("retry_delay"))) is None else delay,
             timeout=_seconds(stored.get("timeout")),
             deadline=_seconds(stored.get("deadline")),
+            due_by=None if (due_by := stored.get("due_by")) is None else ClockDeadline.of(due_by),
             application=spark.get("application", ""),
             master=spark.get("master", "local[*]"),
             submitter=spark.get("submitter", "spark-submit"),

@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import AfterValidator, BaseModel, Field, SerializeAsAny, WithJsonSchema
 
 from config.errors import KeyPath
+from config.models.deadlines import ExpectBy
 from config.models.uris import credentials_in, normalise
 from config.models.values import PositiveDuration
 from config.names import Name
@@ -79,6 +80,8 @@ class AssetConfig(Section):
     """Anything worth knowing, as JSON. It is no part of the asset's identity, and must not hold credentials."""
     expect_every: Annotated[PositiveDuration, AfterValidator(_check_countable)] | None = None
     """Maximum time without an event; after that an alert is raised."""
+    expect_by: ExpectBy | None = None
+    """Time of the day by which an event must have come, such as `07:00`, or `{by, on, timezone, since}`; else an alert is raised."""
     partition: Annotated[tuple[PartName, ...], AfterValidator(check_parts)] | None = None
     """Names of the parts of its events' partition keys, in order. Default: those that the `partition` of its watchers names."""
     watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from config.models.assets import PartName, check_parts
+from config.models.deadlines import Deadline, DeadlineConfig
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
 from config.models.spark import SparkConfig
@@ -67,12 +68,26 @@ class JobConfig(Section):
     """Wait before the first retry. It doubles with each retry, up to 10m."""
     timeout: PositiveDuration | None = None
     """Maximum time for one try."""
-    deadline: PositiveDuration | None = None
-    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised."""
+    deadline: Deadline | None = None
+    """Maximum time for which the schedule's condition may be met only in part; after that an alert is raised. Or `{after, by, on,
+    timezone, since}`: `by` is the time of the day by which a run must have succeeded."""
     paused: bool = False
     """Whether a new job is paused at first."""
     catchup: bool = False
-    """Start one run for each time that was missed while the daemon was stopped, not one for all of them."""
+    """With a cron: start one run for each time that was missed while the daemon was stopped, not one for all of them. Without:
+    give the job, when it is new, the events of its assets that are stored already."""
+
+    @property
+    def clock_deadline(self) -> DeadlineConfig:
+        """The deadline in its long form; without any it has neither `after` nor `by`."""
+        if isinstance(self.deadline, DeadlineConfig):
+            return self.deadline
+        return DeadlineConfig.model_construct(after=self.deadline)
+
+    @property
+    def catches_up(self) -> bool:
+        """Whether the job, when it is first seen, gets the events that are stored already."""
+        return self.catchup and self.schedule is not None and self.schedule.cron is None
 
     @field_validator("batch")
     @classmethod

@@ -40,7 +40,7 @@ from store.database.schema import (
     watcher,
 )
 from store.errors import Conflict, no_asset
-from store.keys import AssetId, AssetRef, EventId, Role
+from store.keys import AssetId, AssetRef, ClockDeadline, EventId, Role
 from store.values import WATERMARK_SUFFIX
 
 _a, _e = asset.c, asset_event.c
@@ -60,6 +60,7 @@ class AssetRow:
     origin: str
     active: bool
     expect_every_seconds: int | None
+    expect_by: str | None
     partition_parts: str | None
     created_at: datetime
     updated_at: datetime
@@ -77,6 +78,11 @@ class AssetRow:
         """How often an event is expected; None for never, as for an asset that is no longer configured."""
         seconds = self.expect_every_seconds if self.active else None
         return None if seconds is None else timedelta(seconds=seconds)
+
+    @property
+    def due_by(self) -> ClockDeadline | None:
+        """The times by which an event is expected; None for none, as for an asset that is no longer configured."""
+        return ClockDeadline.from_json(self.expect_by) if self.active and self.expect_by is not None else None
 
     @property
     def age(self) -> timedelta:
@@ -149,7 +155,9 @@ def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool =
 
 async def expected(connection: AsyncConnection) -> Sequence[AssetRow]:
     """Return the active assets that expect events, by name."""
-    query = _assets().where(_a.active, _a.expect_every_seconds.is_not(None)).order_by(_a.name)
+    query = (
+        _assets().where(_a.active, _a.expect_every_seconds.is_not(None) | _a.expect_by.is_not(None)).order_by(_a.name)
+    )
     return await all_of(connection, query, AssetRow)
 
 

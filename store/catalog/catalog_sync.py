@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     Insert,
     RowMapping,
-    Table,
     Text,
     Update,
     and_,
@@ -27,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import dropped_events, neighbour
+from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -37,8 +36,6 @@ from store.database.schema import (
     asset_alias,
     database_now,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
     partition_group,
     watcher,
 )
@@ -56,6 +53,7 @@ class DeclaredAsset:
     group: str
     extra: str
     expect_every_seconds: int | None = None
+    expect_by: str | None = None
     partition_parts: str | None = None
     """The names of the parts of its events' partition keys, as the text of a JSON list; None: it names none."""
 
@@ -116,6 +114,8 @@ class Applied:
 
     asset_ids: Mapping[str, int]
     dequeued: int
+    earlier: Mapping[str, int]
+    """How many events of its assets were stored before a job was first seen, by job: with `catchup` it gets them."""
     kept: Mapping[str, int]
     """How many queued events each job's schedule does not wait for, without jobs that have none. They go with the next run."""
 
@@ -131,19 +131,20 @@ async def apply(connection: AsyncConnection, declared: Declared, dialect: str) -
     await configuration_lock.remember_hash(connection, declared.hash, dialect)
     asset_ids = await _apply_assets(connection, declared.assets)
     alias_ids = await _apply_aliases(connection, declared.aliases)
-    await _apply_jobs(connection, declared.jobs)
+    new = await _apply_jobs(connection, declared.jobs)
     for role, table in ASSET_EDGES.items():
         edges = {(j.dag_id, asset_ids[name]) for j in declared.jobs for name in j.assets.get(role, ())}
-        await _apply_edges(connection, table, edges)
+        await edges_of_jobs.apply(connection, table, edges)
     for role, table in ALIAS_EDGES.items():
         edges = {(j.dag_id, alias_ids[name]) for j in declared.jobs for name in j.aliases.get(role, ())}
-        await _apply_edges(connection, table, edges)
-    await _mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
+        await edges_of_jobs.apply(connection, table, edges)
+    await edges_of_jobs.mark_filtered(connection, [j.dag_id for j in declared.jobs if has_where(j.definition.schedule)])
     dequeued = await dropped_events.drop_queues_of_removed_jobs(connection)
+    earlier = await catchups.begin(connection, {j.dag_id: j.definition for j in declared.jobs if j.dag_id in new})
     kept = await dropped_events.kept(connection)
     await neighbour.apply(connection, declared.forwards, declared.listens, asset_ids)
     await _apply_watchers(connection, declared.watchers, asset_ids)
-    return Applied(asset_ids=asset_ids, dequeued=dequeued, kept=kept)
+    return Applied(asset_ids=asset_ids, dequeued=dequeued, earlier=earlier, kept=kept)
 
 
 async def _apply_assets(connection: AsyncConnection, declared: Sequence[DeclaredAsset]) -> dict[str, int]:
@@ -225,7 +226,8 @@ async def _apply_watchers(
     await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
 
 
-async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
+async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:
+    """Mirror the jobs; return those that were never seen before."""
     await _forget_groups(connection, declared)
     rows = {j.dag_id: j.columns for j in declared}
     new = insert(job).values(created_at=database_now(), updated_at=database_now())
@@ -235,6 +237,7 @@ async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJo
     await connection.execute(update(job).where(taken_out).values(clock=None, next_tick=None))
     begin_paused = [j.dag_id for j in declared if j.paused and j.dag_id in created]  # after that people decide
     await connection.execute(update(job).where(job.c.dag_id.in_(begin_paused)).values(paused=True))
+    return created
 
 
 async def _forget_groups(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> None:
@@ -281,20 +284,3 @@ async def _update_each(
 
 def _differs(row: RowMapping, values: Mapping[str, Any]) -> bool:
     return any(row[name] != value for name, value in values.items())
-
-
-async def _mark_filtered(connection: AsyncConnection, dag_ids: Collection[str]) -> None:
-    """Mark the edges of jobs whose schedules have a `where`: it is decided by event whether such a job gets it."""
-    for table in (job_schedule_asset, job_schedule_alias):
-        is_filtered = table.c.dag_id.in_(dag_ids)
-        await connection.execute(update(table).where(table.c.filtered != is_filtered).values(filtered=is_filtered))
-
-
-async def _apply_edges(connection: AsyncConnection, table: Table, edges: Iterable[tuple[str, int]]) -> None:
-    from_, to, *_ = table.c
-    configured = set(edges)
-    present = {(row[0], row[1]) for row in await connection.execute(select(from_, to))}
-    for dag_id, other_id in sorted(present - configured):
-        await connection.execute(delete(table).where(from_ == dag_id, to == other_id))
-    if new := [{from_.name: dag_id, to.name: other_id} for dag_id, other_id in sorted(configured - present)]:
-        await connection.execute(insert(table), new)

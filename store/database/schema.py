@@ -105,6 +105,7 @@ asset = _table(
     Column("origin", String(8), nullable=False),  # yaml | alias | api
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("expect_every_seconds", Integer),
+    Column("expect_by", Text),  # JSON: a `ClockDeadline` by which an event must have come
     Column("partition_parts", Text),  # the names of the parts of its events' partition keys, as JSON; null: none
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
@@ -489,6 +490,11 @@ job = _table(
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
     Column("replay_id", BigInteger),  # the replay that goes on
+    Column(
+        "catchup_at", BigInteger
+    ),  # the last stored event that a new job has caught up with; null: it does not, or has
+    Column("catchup_to", BigInteger),  # the last one that it is to get
+    Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )

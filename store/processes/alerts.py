@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, exists, insert, or_, select, union_all, update
+from sqlalchemy import Select, bindparam, delete, exists, func, insert, or_, select, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
@@ -25,7 +25,7 @@ from store.database.schema import (
     run_asset_event,
     setting,
 )
-from store.keys import JobDefinition
+from store.keys import ClockDeadline, JobDefinition
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,6 +119,50 @@ async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefini
     return {
         row.dag_id: (row.definition, row.definition.deadline) for row in rows if row.definition.deadline is not None
     }
+
+
+@dataclass(frozen=True, kw_only=True)
+class DueJob:
+    """A configured job of which a run must have succeeded by a time of the day, and since when the job is known."""
+
+    due_by: ClockDeadline
+    created_at: datetime
+
+
+async def due_jobs(connection: AsyncConnection) -> Mapping[str, DueJob]:
+    """Return the configured jobs with such a time, by dag_id."""
+    j = job.c
+    rows = await connection.execute(select(j.dag_id, j.definition, j.created_at).where(j.active).order_by(j.dag_id))
+    return {
+        row.dag_id: DueJob(due_by=due_by, created_at=row.created_at)
+        for row in rows
+        if (due_by := row.definition.due_by) is not None
+    }
+
+
+async def newest_successes(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, datetime]:
+    """Return when the newest of each job's successful runs ended, without jobs that have none."""
+    success = run.alias("success").c
+    newest = select(func.max(success.id)).where(success.dag_id == job.c.dag_id, success.state == "success")
+    of_job = newest.correlate(job).scalar_subquery()
+    return await _ends(
+        connection, select(run.c.dag_id, run.c.end_date).join_from(job, run, run.c.id == of_job), dag_ids
+    )
+
+
+async def last_successes(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, datetime]:
+    """Return when a run of each job succeeded last. It reads all successful runs of these jobs."""
+    last = func.max(run.c.end_date, type_=run.c.end_date.type).label("end_date")
+    query = select(run.c.dag_id, last).join(job, run.c.dag_id == job.c.dag_id).where(run.c.state == "success")
+    return await _ends(connection, query.group_by(run.c.dag_id), dag_ids)
+
+
+async def _ends(connection: AsyncConnection, query: Select[Any], dag_ids: Collection[str]) -> Mapping[str, datetime]:
+    ends: dict[str, datetime] = {}
+    for some in chunks(sorted(dag_ids)):
+        rows = await connection.execute(query.where(job.c.dag_id.in_(some)))
+        ends |= {row.dag_id: row.end_date for row in rows if row.end_date is not None}
+    return ends
 
 
 async def assets_around(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, frozenset[str]]:

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import assets, dropped_events
-from store.database import Database
+from store.database import Database, configuration_lock
 from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
 from store.database.schema import (
@@ -40,6 +40,7 @@ from store.database.schema import (
     asset_store,
     asset_store_history,
     execution_answer,
+    job,
     metadata,
     outbox,
     queued_event,
@@ -121,12 +122,10 @@ async def sweeps(database: Database, retention: Retention) -> Sequence[Sweep]:
 
 
 async def acquire(connection: AsyncConnection, dialect: str) -> bool:
-    """Return whether this transaction is the one clean-up; no other may be until it ends.
-
-    SQLite has one writer anyway.
-    """
+    """Return whether this transaction is the one clean-up; on SQLite each is. A job that is applied says what it is to get."""
     if dialect != "postgresql":
         return True
+    await configuration_lock.share(connection)
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(_LOCK)))).scalar_one())
 
 
@@ -200,12 +199,13 @@ def _old_history(name: str, table: Table, before: datetime) -> Sweep:
 
 
 def _old_events(name: str, table: Table, before: datetime) -> Sweep:
-    """Remove old events, except those that a queue, a kept run or the outbox still refers to."""
+    """Remove old events, except those that a queue, a kept run or the outbox still refers to, or that a new job is to get."""
     e = asset_event.c
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
     due = exists().where(outbox.c.asset_event_id == e.id)
-    old = and_(e.timestamp < before, ~waits, ~consumed, ~due)
+    catches_up = select(func.min(job.c.catchup_at)).scalar_subquery()
+    old = and_(e.timestamp < before, e.id <= func.coalesce(catches_up, e.id), ~waits, ~consumed, ~due)
     return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 
 

@@ -12,6 +12,7 @@ from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, and_, bindparam
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import dropped_events
+from store.catalog.catchups import CatchUp
 from store.database.paging import all_of, equal
 from store.database.schema import asset, database_now, job, queued_event, run
 from store.keys import JobDefinition
@@ -45,6 +46,7 @@ class JobQueue:
     paused: bool
     replay_id: int | None
     """The replay that goes on; None: none does."""
+    catchup: CatchUp | None
     rest: Rest | None
     active_runs: int
     first_events: Mapping[str, int]
@@ -55,12 +57,12 @@ class JobQueue:
 async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
     """Return the jobs to check, oldest queue first.
 
-    They are configured, not paused, and have queued events or a tick that is due; or a replay of theirs goes on.
+    They are configured, not paused, and have queued events, a tick that is due or stored events to catch up with; or a replay of theirs goes on.
     """
     q, j = queued_event.c, job.c
     oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
     ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
-    due = or_(and_(~j.paused, or_(oldest.is_not(None), ticks)), j.replay_id.is_not(None))
+    due = or_(and_(~j.paused, or_(oldest.is_not(None), ticks, j.catchup_at.is_not(None))), j.replay_id.is_not(None))
     waiting = select(j.dag_id).where(j.active, due)
     return (await connection.execute(waiting.order_by(oldest.nulls_last(), j.dag_id))).scalars().all()
 
@@ -124,6 +126,7 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
             next_tick=row.next_tick,
             paused=row.paused,
             replay_id=row.replay_id,
+            catchup=CatchUp.of(row.catchup_at, row.catchup_to, row.catchup_assets),
             rest=None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by),
             active_runs=active[row.dag_id],
             first_events=first_events[row.dag_id],
@@ -142,7 +145,7 @@ _SET_CLOCK: Final = (
 )
 _LOCK_JOBS: Final = (
     select(_j.dag_id, _j.task_id, _j.definition, _j.cron, _j.clock, _j.next_tick, _j.rest_to, _j.rest_completed_by)
-    .add_columns(_j.paused, _j.replay_id)
+    .add_columns(_j.paused, _j.replay_id, _j.catchup_at, _j.catchup_to, _j.catchup_assets)
     .where(_j.dag_id.in_(_DAG_IDS), _j.active, or_(~_j.paused, _j.replay_id.is_not(None)))
     .order_by(_j.dag_id)
     .with_for_update(key_share=True)

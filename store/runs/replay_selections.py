@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, Table, and_, case, or_, select, true, union
+from sqlalchemy import ColumnElement, Select, Table, and_, case, or_, select, true
 
+from store.catalog import catchups
 from store.database.paging import equal
 from store.database.schema import (
     asset_alias_asset,
@@ -43,16 +44,9 @@ class ReplayRange:
     include_dropped: bool = False
 
 
-def scheduled(dag_id: str) -> Any:
-    """Select the assets that a job waits for, through aliases too."""
-    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
-    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)
-
-
 def assets_of(which: ReplayRange) -> Any:
     """Return the assets that a replay is about."""
-    return scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
+    return catchups.scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
 
 
 def in_range(which: ReplayRange) -> ColumnElement[bool]:

@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import catchups
 from store.database import configuration_lock
 from store.database.schema import (
     asset_event,
@@ -111,8 +112,11 @@ async def begin(
     Nobody appends events meanwhile, and nobody makes runs of the job: later events and runs are no part of it.
     """
     await configuration_lock.exclude(connection)
-    lock = select(_j.replay_id).where(_j.dag_id == which.dag_id).with_for_update(key_share=True)
-    replay_id = (await connection.execute(lock)).scalar_one_or_none()
+    lock = select(_j.replay_id, _j.catchup_at).where(_j.dag_id == which.dag_id).with_for_update(key_share=True)
+    goes_on = (await connection.execute(lock)).one_or_none()
+    replay_id, catchup_at = (None, None) if goes_on is None else goes_on
+    if catchup_at is not None:
+        raise Conflict(f"the job {which.dag_id!r} catches up with its events; retry when it has them all")
     if replay_id is not None:
         raise Conflict(f"the replay {replay_id} of the job {which.dag_id!r} goes on; retry when it is finished")
     counts = await count(connection, which)
@@ -207,7 +211,7 @@ async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition |
     row = (await connection.execute(select(_j.definition).where(_j.dag_id == which.dag_id, _j.active))).one_or_none()
     if row is None:
         raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
-    assets = (await connection.execute(selections.scheduled(which.dag_id))).scalars().all()
+    assets = (await connection.execute(catchups.scheduled(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
     if which.asset_id is not None and which.asset_id not in assets:

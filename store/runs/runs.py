@@ -6,6 +6,7 @@ The daemon's pure cores decide which state follows which. Here a move is a condi
 from __future__ import annotations
 
 import uuid
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -96,10 +97,13 @@ async def create_triggered_runs(connection: AsyncConnection, new: Sequence[Trigg
     ]
     if consumed:
         await connection.execute(insert(run_asset_event), consumed)
-    q = queued_event.c
+    taken = defaultdict[str, list[int]](list)
     for of in new:
-        for some in chunks(of.event_ids):
-            await connection.execute(delete(queued_event).where(q.dag_id == of.dag_id, q.event_id.in_(some)))
+        taken[of.dag_id] += of.event_ids
+    q = queued_event.c
+    for dag_id, event_ids in taken.items():
+        for some in chunks(event_ids):
+            await connection.execute(delete(queued_event).where(q.dag_id == dag_id, q.event_id.in_(some)))
     return [traces[each.dag_id, each.run_id] for each in new]
 
 

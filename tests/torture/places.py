@@ -8,6 +8,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
+from shutil import copytree, rmtree
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
@@ -46,6 +47,7 @@ class Mount:
     """A folder below which files lie, and which is lost now and then: it looks empty, or it is gone with all below it."""
 
     root: Path
+    identity: str = "inode"
     moved_in: Counter[Hashable] = field(default_factory=Counter)
     moved_out: list[str] = field(default_factory=list)
 
@@ -64,7 +66,7 @@ class Mount:
 
     def trigger(self, mode: str, match: str | None) -> BaseEventTrigger[Any, Any]:
         always = {"path": str(self.path), "start": "all", "interval": "1ms", "min_age": "0s"}
-        options = {**always, "mode": mode, "match": match}
+        options = {**always, "mode": mode, "match": match, "identity": self.identity}
         return FileNewFiles(FileNewFilesOptions.model_validate(options), None, TriggerContext(watcher="w"))
 
     def happen(self, dice: Random) -> None:
@@ -96,12 +98,23 @@ class Mount:
                 if name not in names:
                     (self.elsewhere / name).rename(self.path / name)
                     self.moved_in[self._version(self.path / name)] += 1
+            case 6 if dice.random() < 0.3:
+                self._copy()
             case _:
                 for _ in range(dice.choice([1, 1, 30])):
                     self._write(self.path / f"{uuid4().hex}.csv")
 
     def _write(self, place: Path) -> None:
         place.write_text(uuid4().hex)
+
+    def _copy(self) -> None:
+        """Put a copy in the folder's place, as another disk has it: the inode numbers differ, and no time but the ctime."""
+        copy = self.root / "copy"
+        copytree(self.path, copy)
+        rmtree(self.path)
+        copy.rename(self.path)
+        if self.identity == "path":  # those that were not listed meanwhile look as if they had been moved out and in
+            self.moved_in.update(self.listed())
 
     def _lose(self) -> None:
         self.path.rename(self.away)
@@ -117,10 +130,11 @@ class Mount:
 
     def _version(self, place: Path) -> Hashable:
         status = place.stat()
-        return place.name, status.st_ino, status.st_size, status.st_mtime_ns // 1000
+        inode = status.st_ino if self.identity == "inode" else None
+        return place.name, inode, status.st_size, status.st_mtime_ns // 1000
 
     def named(self, file: dict[str, Any]) -> Hashable:
-        return Path(file["path"]).name, file["inode"], file["size"], parse_moment(file["last_modified"])
+        return Path(file["path"]).name, file.get("inode"), file["size"], parse_moment(file["last_modified"])
 
 
 _ROW: Final = re.compile(rb"<Contents><Key>(.*?)</Key>.*?</Contents>", re.DOTALL)

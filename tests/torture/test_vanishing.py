@@ -2,7 +2,8 @@
 
 Each history has a real folder, or a bucket behind an S3 server that lists too little without a sign, and the real trigger. The
 trigger is killed before and after any of its commits. Every version that is there in the end was reported, and none was
-reported twice, but for what docs/files.md says: a file that was moved out and in again is new. While all is gone, and only
+reported twice, but for what docs/files.md says: a file that was moved out and in again is new, and so is a
+copy where inode numbers count. While all is gone, and only
 then, people are shown that many files vanished.
 """
 
@@ -143,10 +144,12 @@ def _quiet_commits(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.usefixtures("_quiet_commits")
 @pytest.mark.parametrize("mode", ["strict", "window"])
-async def test_a_folder_on_a_mount_that_comes_and_goes(tmp_path: Path, mode: str) -> None:
+@pytest.mark.parametrize("identity", ["inode", "path"])
+async def test_a_folder_on_a_mount_that_comes_and_goes(tmp_path: Path, identity: str, mode: str) -> None:
     outcomes = Counter[str]()
     for number in range(FOLDERS):
-        history = History(place=Mount(root=tmp_path / str(number)), mode=mode, dice=Random(SEED + number))
+        place = Mount(root=tmp_path / str(number), identity=identity)
+        history = History(place=place, mode=mode, dice=Random(SEED + number))
         await history.play()
         outcomes.update(history.outcome, kills=history.kills)
     log.info("%d histories of folders: %s", FOLDERS, dict(outcomes))

@@ -150,8 +150,9 @@ class StrictAlgorithm(Algorithm):
         unmet, self._unmet = self._unmet, None
         if unmet is None:
             return None
-        handled.miss(unmet, began)
-        return ScanCount(known=self._known, missing=len(unmet), fresh=tally.fresh)
+        missing = handled.members.keys() & unmet  # others have another name by now
+        handled.miss(missing, began)
+        return ScanCount(known=self._known, missing=len(missing), fresh=tally.fresh)
 
     def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:
         return handled.count_absent(since)

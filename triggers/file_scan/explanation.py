@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, ItemState
+from triggers.file_scan.handled import accounts_for
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.state import ScanState, text_of
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, length_of
@@ -77,7 +78,7 @@ def _judged(seen: SeenFile, options: FileOptions, position: StoredPosition | Non
         if isinstance(start, int) and version.modified < start:
             text = format_moment(start)
             return "before_start", f"it was modified at {modified}, before `start: {text}`", {"start": text}
-        facts = {} if version.fingerprint in handled else {"horizon": text_of(scan.horizon)}
+        facts = {} if accounts_for(handled, version) else {"horizon": text_of(scan.horizon)}
         return "reported", f"the watcher is done with its version of {modified}", facts
     if version.fault is not None and options.on_bad_row == "stop":
         return "waiting", f"no event can name it, and the watcher stops at it: {version.fault}", {"reason": "fault"}

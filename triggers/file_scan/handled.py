@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from triggers.base import RowChanges
-from triggers.file_scan.versions import SECOND, Moment
+from triggers.file_scan.versions import SECOND, FileVersion, Moment
 
 _ABSENT: Final = 1 << 62
 """The lowest value of an absent version: later than every moment, so that `RowChanges.delete_below` keeps it."""
+MOST_CHANGED: Final = 10_000
+"""Changes that wait for the end of a scan, at most."""
 _SECONDS_AT: Final = 30
 _LOW_BITS: Final = (1 << _SECONDS_AT) - 1
 
@@ -89,6 +91,26 @@ class HandledVersions:
         low = absent_since(since, 0)
         return sum(value >= low for value in self.absent.values())
 
+    def name_of(self, version: FileVersion, fingerprint: int, clock: Moment) -> int | None:
+        """The fingerprint under which a version is known, its own or an alias; None: it is not."""
+        if self.knows(fingerprint, version.modified, clock):
+            return fingerprint
+        return next((alias for alias in version.aliases if self.knows(alias, version.modified, clock)), None)
+
+    def rename(self, member: int, to: int, modified: Moment) -> None:
+        """Record a version that is there under another name from now on."""
+        self.members.pop(member, None)
+        self.absent.pop(member, None)
+        self._inserted.pop(member, None)
+        self._deleted.add(member)
+        self.add(to, modified)
+        self.has_quiet_changes = True
+
+    @property
+    def is_much_changed(self) -> bool:
+        """Whether so much is to be written that it should not wait for the end of a scan."""
+        return len(self._inserted) >= MOST_CHANGED
+
     def take_back(self, member: int, modified: Moment) -> None:
         """Record that an absent version is there again."""
         if member in self.absent:
@@ -141,7 +163,7 @@ class HandledVersions:
         return _second(min(self.absent.values())) + self._forget_after if self.absent else _ABSENT
 
 
-def accounts_for(rows: Mapping[int, int], member: int, modified: Moment) -> bool:
+def accounts_for(rows: Mapping[int, int], version: FileVersion) -> bool:
     """Whether a watcher with these stored rows would not report a version, as far as they tell."""
-    value = rows.get(member)
-    return value is not None and is_unchanged(value, modified)
+    values = (rows.get(name) for name in (version.fingerprint, *version.aliases))
+    return any(value is not None and is_unchanged(value, version.modified) for value in values)

@@ -125,7 +125,7 @@ class Scanner:
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            return is_due and self._unfinished
+            return (is_due and self._unfinished) or self._handled.is_much_changed
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
@@ -190,9 +190,9 @@ class Scanner:
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
             return False
-        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         if self._is_handled(version, clock):
             return False
+        is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._min_age and modified > clock - self._min_age:
@@ -206,15 +206,22 @@ class Scanner:
 
     def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
         """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
-        is_met_again = self._state.meets_again(version.modified)
-        if self._handled.knows(version.fingerprint, version.modified, clock):
+        name = version.fingerprint
+        if name in self._handled.members:  # most are, most of the time
             self._tally.met += 1
-            if is_met_again:
-                self._handled.take_back(version.fingerprint, version.modified)
+            return True
+        is_met_again = self._state.meets_again(version.modified)
+        former = self._handled.name_of(version, name, clock)
+        if former is not None:
+            self._tally.met += 1
+            if is_met_again and former == name:
+                self._handled.take_back(name, version.modified)
+            elif is_met_again:
+                self._handled.rename(former, name, version.modified)
             return True
         is_passed = self._state.is_passed(version)
         if is_passed and is_met_again:
-            self._handled.add(version.fingerprint, version.modified)
+            self._handled.add(name, version.modified)
         return is_passed
 
     def _end(self) -> None:

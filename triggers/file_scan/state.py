@@ -97,7 +97,7 @@ class ScanState:
 
     def accounts_for(self, version: FileVersion, rows: Mapping[int, int]) -> bool:
         """Whether a watcher that goes on from here, with these `rows` of handled versions, will never emit this version."""
-        if accounts_for(rows, version.fingerprint, version.modified):
+        if accounts_for(rows, version):
             return True
         if self.is_passed(version):
             return True

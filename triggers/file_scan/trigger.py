@@ -147,8 +147,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
         versions: list[FileVersion] = []
         async with aclosing(self.pages(None)) as pages:
             async for page in pages:
-                places = enumerate(page.fingerprints())
-                versions += [page.version(place, each) for place, each in places if str(each) in tried]
+                versions += [version for version in page.versions(None) if tried.keys() & names_of(version)]
         batch = self.batch_of(scanner.emitted_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])
@@ -233,6 +232,11 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
             for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
                 payload = {"files": files}
                 yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)
+
+
+def names_of(version: FileVersion) -> set[str]:
+    """The names by which rejected items know a version."""
+    return {str(name) for name in (version.fingerprint, *version.aliases)}
 
 
 class UnnamedFile(ConfigurationError):

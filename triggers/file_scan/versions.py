@@ -61,6 +61,10 @@ class FileVersion(Protocol):
         """A number that is equal for equal versions, whenever they are listed."""
 
     @property
+    def aliases(self) -> Sequence[int]:
+        """The fingerprints under which it may have been recorded where other properties identify versions."""
+
+    @property
     def key(self) -> str:
         """The key under which the source lists it; bytes that are no text are shown in hexadecimal."""
 

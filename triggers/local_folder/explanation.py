@@ -13,7 +13,7 @@ from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation, cannot_tell, outside
 from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.options import FileOptions
-from triggers.local_folder.folder import clock, file_at, shown_path
+from triggers.local_folder.folder import Identity, clock, file_at, shown_path
 
 
 def key_of(item: str, root: str) -> str | Explanation:
@@ -43,7 +43,7 @@ def _name_of(key: str, root: str) -> str:
 
 
 async def explain_local_file(
-    options: FileOptions, root: str, item: str, position: StoredPosition | None
+    options: FileOptions, root: str, item: str, position: StoredPosition | None, identity: Identity
 ) -> Explanation:
     """Look at the one file. Raises `SourceUnavailable`."""
     key = key_of(item, root)
@@ -54,7 +54,7 @@ async def explain_local_file(
         return unmatched
     now = clock()
     try:
-        file = await run_sync(file_at, root, key)
+        file = await run_sync(file_at, root, key, identity)
     except OSError as error:
         raise SourceUnavailable(
             f"{key!r} cannot be looked at ({error.strerror}); check the rights and the mount"

@@ -9,15 +9,19 @@ import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from triggers.base import JsonObject
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.versions import Moment, fingerprint, format_moment
+from triggers.local_folder.mounts import unstable_type
 
 _CLOCK_LAG: Final = 20_000
 """Microseconds by which the kernel's coarse clock, which stamps files, may be behind the clock we read: two ticks."""
+
+Identity: TypeAlias = Literal["auto", "inode", "path"]
+"""Whether inode numbers count: where the file system keeps them, always, or never."""
 
 _Entry: TypeAlias = tuple[str, os.DirEntry[str], os.stat_result, int]
 """A file that matches: its key, the entry of its folder, its status, and when it was changed, in nanoseconds."""
@@ -34,10 +38,24 @@ class FolderFile:
     size: int
     written_ns: int
     modified: Moment
+    by_path: bool = False
+    """Inode numbers do not count where it lies."""
 
     @property
     def fingerprint(self) -> int:
+        return self._fingerprint_by_path if self.by_path else self._fingerprint_by_inode
+
+    @property
+    def aliases(self) -> Sequence[int]:
+        return (self._fingerprint_by_inode if self.by_path else self._fingerprint_by_path,)
+
+    @property
+    def _fingerprint_by_inode(self) -> int:
         return fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
+
+    @property
+    def _fingerprint_by_path(self) -> int:
+        return fingerprint(b"path\0%d\0%d\0%b" % (self.size, self.written_ns, os.fsencode(self.path)))
 
     @property
     def fault(self) -> str | None:
@@ -53,7 +71,8 @@ class FolderFile:
 
     def describe(self) -> JsonObject:
         written = format_moment(self.written_ns // 1000)
-        return {"path": shown_path(self.path), "size": self.size, "last_modified": written, "inode": self.inode}
+        inode = {} if self.by_path else {"inode": self.inode}
+        return {"path": shown_path(self.path), "size": self.size, "last_modified": written, **inode}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +81,8 @@ class FolderListing:
 
     files: Sequence[FolderFile]
     digest: bytes
+    unstable_type: str | None = None
+    """The type of the file system, if its inode numbers may change and were asked about."""
 
 
 def clock() -> Moment:
@@ -69,14 +90,14 @@ def clock() -> Moment:
     return time.time_ns() // 1000 - _CLOCK_LAG
 
 
-def list_files(root: str, matcher: Matcher) -> FolderListing:
+def list_files(root: str, matcher: Matcher, identity: Identity = "inode") -> FolderListing:
     """List all regular files that match; blocks. Symbolic links are followed, but never back into a folder they lie in.
 
     A file or folder that is deleted meanwhile is skipped. Raises `ConfigurationError` for a folder that must not be read
     and `SourceUnavailable` when `root` is missing: treating it as empty would forget what was handled.
     """
     try:
-        os.stat(root)  # noqa: PTH116 - the rest is os.scandir
+        status = os.stat(root)  # noqa: PTH116 - the rest is os.scandir
         entries = [*_walk(root, matcher)]
     except PermissionError as error:
         raise ConfigurationError(f"{error.filename!r} cannot be read; give this process read permission") from error
@@ -86,8 +107,10 @@ def list_files(root: str, matcher: Matcher) -> FolderListing:
         raise SourceUnavailable(
             f"{root!r} cannot be listed ({error.strerror}); check the watcher's path and the mount"
         ) from error
-    files = sorted((_file(*entry) for entry in entries), key=lambda file: file.key)
-    return FolderListing(files=files, digest=_digest(entries))
+    type_ = unstable_type(root, status.st_dev) if identity == "auto" else None
+    by_path = identity == "path" or type_ is not None
+    files = sorted((_file(*entry, by_path) for entry in entries), key=lambda file: file.key)
+    return FolderListing(files=files, digest=_digest(entries), unstable_type=type_)
 
 
 def walked(root: str) -> Iterator[tuple[str, int]]:
@@ -96,7 +119,7 @@ def walked(root: str) -> Iterator[tuple[str, int]]:
         yield key, status.st_size
 
 
-def file_at(root: str, key: str) -> FolderFile | None:
+def file_at(root: str, key: str, identity: Identity = "inode") -> FolderFile | None:
     """Return one regular file by its key, as `list_files` would list it; None: there is none. Blocks. Raises OSError."""
     path = os.path.join(root, key)  # noqa: PTH118 - as os.scandir joins them
     try:
@@ -109,6 +132,7 @@ def file_at(root: str, key: str) -> FolderFile | None:
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
+    is_unstable = identity == "auto" and unstable_type(root, os.stat(root).st_dev) is not None  # noqa: PTH116
     return FolderFile(
         key=key,
         path=path,
@@ -116,6 +140,7 @@ def file_at(root: str, key: str) -> FolderFile | None:
         size=status.st_size,
         written_ns=status.st_mtime_ns,
         modified=max(status.st_ctime_ns, link.st_ctime_ns) // 1000,
+        by_path=is_unstable or identity == "path",
     )
 
 
@@ -186,7 +211,7 @@ def _changed_ns(entry: os.DirEntry[str], status: os.stat_result) -> int:
     return max(status.st_ctime_ns, entry.stat(follow_symlinks=False).st_ctime_ns)
 
 
-def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int) -> FolderFile:
+def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns: int, by_path: bool) -> FolderFile:
     return FolderFile(
         key=key,
         path=entry.path,
@@ -194,6 +219,7 @@ def _file(key: str, entry: os.DirEntry[str], status: os.stat_result, changed_ns:
         size=status.st_size,
         written_ns=status.st_mtime_ns,
         modified=changed_ns // 1000,
+        by_path=by_path,
     )
 
 

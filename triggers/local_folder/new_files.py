@@ -21,7 +21,7 @@ from triggers.file_scan.survey import Survey
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
 from triggers.local_folder.explanation import explain_local_file, named
-from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked
+from triggers.local_folder.folder import FolderFile, FolderListing, Identity, clock, list_files, walked
 from triggers.local_folder.probes import FolderProbes, RestingFolder
 from triggers.options import Duration
 
@@ -40,6 +40,7 @@ class FileNewFilesOptions(FileOptions):
     interval: Duration = Field(default=timedelta(seconds=2), gt=timedelta(0))
     mode: Literal["window", "strict"] = "strict"
     min_age: Duration = timedelta(seconds=2)
+    identity: Identity = "auto"
     on_bad_row: Literal["stop", "report"] = "report"
 
     @field_validator("path")
@@ -83,7 +84,7 @@ class FilePage:
 
 
 class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
-    """Path, inode, size and time of writing make a version; its moment is the ctime, which `mv` sets and nobody can forge.
+    """Path, size and time of writing make a version, and the inode number where it is kept (`identity`); its moment is the ctime, which `mv` sets and nobody can forge.
 
     A file waits for `min_age` after its last change, so that its writer can finish. In `mode: window` a
     changed mode or owner makes a file new again once it is older than `lateness`; `strict`, the default, does not care.
@@ -93,6 +94,8 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
     most_unnamed: ClassVar[int | None] = None
     _digest: bytes | None = None
     """The digest of the last listing, if that was read as a whole and was a single page."""
+    _unstable_type: str | None = None
+    """The type of the file system, if its inode numbers do not count."""
     _resting: RestingFolder | None = None
     _alone_until: float = 0.0
 
@@ -114,7 +117,8 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
         except ConfigurationError as error:
             message, _, remedy = str(error).partition("; ")
             return [Finding.error("folder", message, remedy)]
-        return [Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")]
+        listed = Finding.ok("folder", f"{self.options.path!r} is listed: {len(files)} matching files")
+        return [listed, *self._identity()]
 
     async def survey(self) -> Finding | None:
         try:
@@ -143,7 +147,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
         return self.identity_of("file.new_files", path=self.options.path)
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
-        return await explain_local_file(self.options, self.options.path, item, position)
+        return await explain_local_file(self.options, self.options.path, item, position, self.options.identity)
 
     async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         began, self._digest = clock(), None
@@ -178,5 +182,24 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
 
     async def _listing(self) -> FolderListing:
         if self.client is None:
-            return await run_sync(list_files, self.options.path, self._matcher)
-        return await self.client.list_files(self.options.path, self._matcher)
+            listing = await run_sync(list_files, self.options.path, self._matcher, self.options.identity)
+        else:
+            listing = await self.client.list_files(self.options.path, self._matcher, self.options.identity)
+        self._unstable_type = listing.unstable_type
+        return listing
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        return [*super().findings, *self._identity()]
+
+    def _identity(self) -> Sequence[Finding]:
+        if self._unstable_type is None:
+            return ()
+        return [
+            Finding.info(
+                "identity",
+                f"{self.options.path!r} lies on {self._unstable_type}, whose inode numbers may change: path, size and time of writing"
+                " identify a version, so that an overwrite by as many bytes that keeps the time of writing is missed",
+                "set `identity: inode` if inode numbers stay the same there, or `identity: path` if this is right",
+            )
+        ]

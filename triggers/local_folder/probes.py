@@ -24,7 +24,7 @@ from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.trigger import QuietPoll
 from triggers.hosting import SharedPolls
-from triggers.local_folder.folder import FolderListing, clock, is_as_listed, list_files
+from triggers.local_folder.folder import FolderListing, Identity, clock, is_as_listed, list_files
 
 FOLDERS: Final = 100
 """The most folders of one job."""
@@ -96,7 +96,7 @@ class FolderProbes:
         self._given_up: dict[str, anyio.Event] = {}
         """Events by folder. Each is set when the listing ends that its watcher no longer waits for."""
 
-    async def list_files(self, root: str, matcher: Matcher) -> FolderListing:
+    async def list_files(self, root: str, matcher: Matcher, identity: Identity) -> FolderListing:
         """Call `folder.list_files` in a thread, which cannot be stopped: a caller that is cancelled leaves it behind.
 
         The next listing of the folder waits until that one is over: a mount that hangs takes one thread, however often it is
@@ -109,7 +109,9 @@ class FolderProbes:
 
         async def listing() -> None:
             try:
-                files = await run_sync(list_files, root, matcher, abandon_on_cancel=True, limiter=self._no_limit)
+                files = await run_sync(
+                    list_files, root, matcher, identity, abandon_on_cancel=True, limiter=self._no_limit
+                )
                 outcome.append(files)
             except Exception as error:  # noqa: BLE001 - raised below
                 outcome.append(error)

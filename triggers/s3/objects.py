@@ -71,6 +71,10 @@ class S3Object:
         self._url_encoded = url_encoded
 
     @property
+    def aliases(self) -> Sequence[int]:
+        return ()
+
+    @property
     def key(self) -> str:
         return shown_key(self._row[0], url_encoded=self._url_encoded)
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 
 import anyio
 import typer
@@ -78,6 +78,13 @@ def demo(
     raise typer.Exit(demo_command(program(), json_output=as_json, keep=keep, database=database))
 
 
+_EARLIER: Final = {
+    "caught_up": "stored events that new jobs get, because of `catchup`",
+    "left_out": "events stored before new jobs that these never get (`catchup: true` in a new job gets them)",
+}
+"""The words of a reload's answer about events that were stored before a job was first seen."""
+
+
 @command(top, "reload")
 async def _reload(api: ApiClient, show: Show) -> None:
     """Let the daemon read its configuration again. If the file is wrong, nothing changes and the exit code is 2."""
@@ -93,16 +100,26 @@ async def _reload(api: ApiClient, show: Show) -> None:
         section: "; ".join(f"{kind} {', '.join(names)}" for kind, names in content[section].items() if names)
         for section in SECTIONS
     }
+    lines |= _of_events(content)
+    changed = {section: line for section, line in lines.items() if line}
+    show(content, lambda: properties({"result": content["result"], **changed}))
+    if content["processes"]:
+        show.more(lambda: table(content["processes"], PROCESSES))
+
+
+def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return what a reload did to stored and queued events, and which watchers it blocks, in lines."""
+    lines: dict[str, str] = {}
     if content["dequeued"]:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
         lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
     lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
-    changed = {section: line for section, line in lines.items() if line}
-    show(content, lambda: properties({"result": content["result"], **changed}))
-    if content["processes"]:
-        show.more(lambda: table(content["processes"], PROCESSES))
+    for word, what in _EARLIER.items():
+        if content[word]:
+            lines[word.replace("_", " ")] = f"{what}: " + ", ".join(f"{n} of {job}" for job, n in content[word].items())
+    return lines
 
 
 def _dotted(fault: Mapping[str, Any]) -> str:

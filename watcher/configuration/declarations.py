@@ -12,10 +12,11 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
+from config.models.deadlines import DeadlineConfig, ExpectByConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
-from store.keys import Batching, CronSchedule, JobDefinition, Role
+from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
@@ -39,6 +40,7 @@ def declared(configuration: Configuration) -> Declared:
                 uri=asset.uri,
                 group=asset.group,
                 extra=json.dumps(asset.extra),
+                expect_by=_expect_by(asset.expect_by),
                 expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
                 partition_parts=None if asset.parts is None else json.dumps(asset.parts),
             )
@@ -61,6 +63,19 @@ def declared(configuration: Configuration) -> Declared:
     )
 
 
+def _expect_by(written: str | ExpectByConfig | None) -> str | None:
+    config = ExpectByConfig(by=written) if isinstance(written, str) else written
+    due_by = None if config is None else _clock_deadline(config)
+    return None if due_by is None else due_by.to_json()
+
+
+def _clock_deadline(config: DeadlineConfig | ExpectByConfig) -> ClockDeadline | None:
+    if config.cron is None:
+        return None
+    cron = CronSchedule(expression=config.cron, timezone=config.timezone)
+    return ClockDeadline(cron=cron, since=config.since)
+
+
 def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
     condition = None if job.schedule is None else job.schedule.condition
     cron = None if job.schedule is None else job.schedule.cron
@@ -69,6 +84,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         "inlet": job.inlets,
         "outlet": job.outlets,
     }
+    deadline = job.clock_deadline
     definition = JobDefinition(
         schedule=None if condition is None else condition_to_json(condition),
         batch=Batching(
@@ -85,7 +101,8 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
         retries=job.retries,
         retry_delay=job.retry_delay,
         timeout=job.timeout,
-        deadline=job.deadline,
+        deadline=deadline.after,
+        due_by=_clock_deadline(deadline),
         application=str(job.spark.application),
         master=job.spark.master,
         submitter=job.spark.submitter,

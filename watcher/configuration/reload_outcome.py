@@ -20,7 +20,8 @@ class ReloadOutcome:
     """The configuration that this process runs now.
 
     `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
-    schedule does not wait for.
+    schedule does not wait for. Of the events that were stored before a job was first seen, `caught_up` counts by job those
+    of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
     """
 
     result: Result
@@ -28,6 +29,8 @@ class ReloadOutcome:
     changes: ConfigurationChanges
     dequeued: int = 0
     kept: Mapping[str, int] = field(default_factory=dict)
+    caught_up: Mapping[str, int] = field(default_factory=dict)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
 
 class ReloadRefused(Exception):

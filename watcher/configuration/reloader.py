@@ -83,7 +83,7 @@ async def apply_at_start(connection: AsyncConnection, declaration: Declared, *, 
         return None
     applied = await catalog_sync.apply(connection, declaration, connection.dialect.name)
     if before not in {None, declaration.hash}:
-        detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept}
+        detail = {"before": before, "dequeued": applied.dequeued, "kept": applied.kept, "earlier": applied.earlier}
         await audit.record(connection, "start", "configuration.apply", declaration.hash, detail)
     return applied
 
@@ -227,10 +227,17 @@ class Reloader:
         applied = await self._apply(actor, new, changed)
         await self._adopt(new, changed, applied.asset_ids, submissions)
         self.announce(new.hash)
-        counts = {"dequeued": applied.dequeued, "kept": applied.kept}
+        catching_up = {dag_id for dag_id, job in new.jobs.items() if job.catches_up}
+        counts = {"dequeued": applied.dequeued, "kept": applied.kept, "earlier": applied.earlier}
         log.info("configuration.reloaded", actor=actor, hash=new.hash, **counts, **changed.json)
         return ReloadOutcome(
-            result="applied", hash=new.hash, changes=changed, dequeued=applied.dequeued, kept=applied.kept
+            result="applied",
+            hash=new.hash,
+            changes=changed,
+            dequeued=applied.dequeued,
+            kept=applied.kept,
+            caught_up={dag_id: events for dag_id, events in applied.earlier.items() if dag_id in catching_up},
+            left_out={dag_id: events for dag_id, events in applied.earlier.items() if dag_id not in catching_up},
         )
 
     async def _read(self) -> Configuration:
@@ -250,7 +257,13 @@ class Reloader:
         async def apply() -> Applied:
             async with self.database.transaction() as connection:
                 applied = await catalog_sync.apply(connection, declared(new), self.database.dialect)
-                detail = {**changed.json, "dequeued": applied.dequeued, "kept": applied.kept, "hash": new.hash}
+                detail = {
+                    **changed.json,
+                    "dequeued": applied.dequeued,
+                    "kept": applied.kept,
+                    "earlier": applied.earlier,
+                    "hash": new.hash,
+                }
                 await audit.record(connection, actor, "configuration.reload", str(new.file), detail)
             return applied
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from config.models import Configuration
 from config.models.settings import AirflowSettings, Settings
-from store.catalog import aliases
+from store.catalog import aliases, catchups
 from store.database import migrations
 from store.detection import positions
 from store.errors import StoreError
@@ -22,7 +22,7 @@ from triggers.base import BaseEventTrigger, Finding
 from triggers.errors import SourceUnavailable
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.left_slots import slot_findings, slots_of
-from watcher.configuration.queue_checks import queue_findings
+from watcher.configuration.queue_checks import catchup_findings, queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
 from watcher.configuration.target_checks import target_findings
@@ -117,7 +117,7 @@ async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) ->
 
 @dataclass(frozen=True, kw_only=True)
 class _Stored:
-    """What the metadata database has: watchers with a position, slots of those not configured, findings about jobs' queues."""
+    """What the metadata database has: watchers with a position, slots of those not configured, findings about jobs' events."""
 
     positions: Mapping[str, str] = field(default_factory=dict)
     """The source identities of the watchers that have a position, by name."""
@@ -136,11 +136,13 @@ async def _stored(configuration: Configuration) -> _Stored:
             await migrations.check(database, DATABASE_PATIENCE)
             async with database.reading(DATABASE_PATIENCE) as connection:
                 queued, resolved = await queues.counted(connection), await aliases.all_resolved_names(connection)
+                earlier = catchup_findings(configuration, await catchups.stored(connection))
                 known = await positions.identities(connection)
                 slots = await slots_of(connection, [name for name in known if name not in configuration.watchers])
     except (OSError, TimeoutError, SQLAlchemyError, StoreError):
         return _Stored()
-    return _Stored(positions=known, slots=slots, queues=queue_findings(configuration, queued, resolved))
+    left = queue_findings(configuration, queued, resolved)
+    return _Stored(positions=known, slots=slots, queues={**earlier, **left})
 
 
 async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:

@@ -34,13 +34,13 @@ class PlannedRun:
 class RunPlan:
     """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
 
-    `replays`: a step of a replay was carried out instead. `is_partial`: the time to check again is that of a part of the
-    queue, and what comes may be due earlier.
+    `steps`: a step of a replay, or of catching up, was carried out. `is_partial`: the time to check again is that of a part of
+    the queue, and what comes may be due earlier.
     """
 
     runs: Sequence[PlannedRun] = ()
     has_rest: bool = False
-    replays: bool = False
+    steps: bool = False
     is_partial: bool = False
     check_again_in: timedelta | None = None
 

@@ -15,11 +15,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import aliases, assets
 from store.database import Database
 from store.runs import queues, replays, runs
-from store.runs.queues import Clock, JobQueue, Rest
+from store.runs.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
+from watcher.scheduling.catching_up import catch_up
 from watcher.scheduling.conditions import names_alias
 from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning import (
@@ -31,13 +32,10 @@ from watcher.scheduling.planning import (
     collects,
     completing,
     is_due,
-    most_at_once,
     remaining,
-    runs_of,
-    with_keys,
     with_ticks,
 )
-from watcher.scheduling.triggering import run_id_of_tick, triggered
+from watcher.scheduling.triggering import run_id_of_tick, take, triggered
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100
@@ -112,7 +110,7 @@ class Scheduler:
             async with keep_going("scheduler.job_failed"):
                 raise
         self._note_times(plans)
-        if any(made.runs or made.replays for made in plans.values()):
+        if any(made.runs or made.steps for made in plans.values()):
             self._on_runs()
         return [dag_id for dag_id, made in plans.items() if made.has_rest]
 
@@ -138,10 +136,10 @@ class Scheduler:
             locked = await queues.lock_queues(connection, dag_ids)
             ticks_of = await _due_ticks(connection, locked)
             for queue in sorted(locked, key=lambda queue: dag_ids.index(queue.dag_id)):
-                if _is_full(new) or any(plan.replays for plan in plans.values()):
+                if _is_full(new) or any(plan.steps for plan in plans.values()):
                     plans[queue.dag_id] = RunPlan(has_rest=True)
                     continue
-                plan = await _plan_rest(connection, queue) or await _replay(connection, queue)
+                plan = await _first(connection, queue)
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
                     plan = await _plan(connection, queue, ticks.due)
@@ -164,7 +162,7 @@ async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | 
     """Plan the runs of a rest that is decided already; None if there is none."""
     if queue.rest is None or queue.definition.batch.is_partitioned:
         return None
-    rest = await _take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
+    rest = await take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
     # Events that came meanwhile are checked afterwards.
     return replace(rest, has_rest=True) if rest.runs else None
 
@@ -174,7 +172,13 @@ async def _replay(connection: AsyncConnection, queue: JobQueue) -> RunPlan | Non
     if queue.replay_id is None:
         return None
     await replays.advance(connection, queue.replay_id)
-    return RunPlan(has_rest=True, replays=True)
+    return RunPlan(has_rest=True, steps=True)
+
+
+async def _first(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+    """Return what comes before the queue is looked at: a rest, a step of a replay, a step of catching up; None: nothing."""
+    rest = await _plan_rest(connection, queue)
+    return rest or await _replay(connection, queue) or await catch_up(connection, queue)
 
 
 async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
@@ -196,7 +200,7 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
         wait = remaining(span.oldest, span.newest, batching, span.now)
         if wait > timedelta(0):
             return RunPlan(check_again_in=wait)
-    taken = await _take(connection, queue, completed_by) if queue.first_events else RunPlan()
+    taken = await take(connection, queue, completed_by) if queue.first_events else RunPlan()
     return replace(taken, runs=with_ticks(taken.runs, ticks, batching))
 
 
@@ -250,22 +254,6 @@ def _moved(queue: JobQueue, ticks: _Ticks, plan: RunPlan) -> Sequence[Clock]:
 
 def _clock(queue: JobQueue, next_tick: datetime | None) -> Clock:
     return Clock(dag_id=queue.dag_id, cron=queue.cron, next_tick=next_tick)
-
-
-async def _take(
-    connection: AsyncConnection, queue: JobQueue, completed_by: int | None, to: int | None = None
-) -> RunPlan:
-    """Take runs from the queue, up to the event `to`, as many as fit a transaction. A rest is recorded: it survives a crash."""
-    batching = queue.definition.batch
-    limit = most_at_once(batching)
-    keys = await queues.oldest(connection, queue.dag_id, limit + 1, to)
-    rest = None
-    if len(keys) > limit:
-        rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
-    if rest != queue.rest:
-        await queues.set_rest(connection, queue.dag_id, rest)
-    planned = runs_of(list(keys)[:limit], completed_by, batching)
-    return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)
 
 
 def _capacity(queue: JobQueue) -> Capacity:

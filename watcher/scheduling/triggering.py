@@ -9,10 +9,11 @@ from typing import Protocol
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.partition_keys import group_of
-from store.runs import kept_events, runs
+from store.runs import kept_events, queues, runs
 from store.runs.kept_events import KeptQueue
+from store.runs.queues import JobQueue, Rest
 from store.runs.runs import TriggeredRun
-from watcher.scheduling.planning import PlannedRun, most_at_once, runs_of, with_keys
+from watcher.scheduling.planning import PlannedRun, RunPlan, most_at_once, runs_of, with_keys
 
 
 class LockedQueue(Protocol):
@@ -59,3 +60,19 @@ async def run_kept(connection: AsyncConnection, queue: KeptQueue, *, to: int) ->
     planned = with_keys(runs_of(list(keys), None, own), keys)
     await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(planned)])
     return len(events)
+
+
+async def take(
+    connection: AsyncConnection, queue: JobQueue, completed_by: int | None, to: int | None = None
+) -> RunPlan:
+    """Take runs from the queue, up to the event `to`, as many as fit a transaction. A rest is recorded: it survives a crash."""
+    batching = queue.definition.batch
+    limit = most_at_once(batching)
+    keys = await queues.oldest(connection, queue.dag_id, limit + 1, to)
+    rest = None
+    if len(keys) > limit:
+        rest = Rest(to=to or await queues.newest(connection, queue.dag_id), completed_by=completed_by)
+    if rest != queue.rest:
+        await queues.set_rest(connection, queue.dag_id, rest)
+    planned = runs_of(list(keys)[:limit], completed_by, batching)
+    return RunPlan(runs=with_keys(planned, keys), has_rest=rest is not None)

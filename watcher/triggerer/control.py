@@ -119,7 +119,8 @@ class Control:
 
     async def undecided(self, names: Iterable[str]) -> Mapping[str, str]:
         """Return what people must decide about those of the watchers whose selection changed, by name; takes some seconds."""
-        return await undecided([self.hosted[name] for name in names], self.clients, self.database, self.poll_timeout)
+        hosted = [self.hosted[name] for name in names if name in self.hosted]
+        return await undecided(hosted, self.clients, self.database, self.poll_timeout)
 
     async def preview(self, name: str, to: str) -> Preview:
         """Return what the first poll after a rewind would emit. Changes nothing."""

@@ -4,9 +4,12 @@
 -- The first statement locks the jobs' rows by name (FOR NO KEY UPDATE), which keeps other schedulers out and nobody who
 -- adds events. The second probes an index for each queued asset, however many events are queued. The others run when a
 -- condition is met: the oldest events, the runs, their task instances, what they consume, and the queue rows that go.
-SELECT job.dag_id, job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by, job.paused, job.replay_id
+SELECT job.dag_id, job.task_id, job.definition, job.cron, job.clock, job.next_tick, job.rest_to, job.rest_completed_by,
+    job.paused, job.replay_id, job.catchup_at, job.catchup_to, job.catchup_assets
 FROM job
-WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND (NOT job.paused OR job.replay_id IS NOT NULL) ORDER BY job.dag_id FOR NO KEY UPDATE;
+WHERE job.dag_id IN ($1::VARCHAR) AND job.active AND (NOT job.paused OR job.replay_id IS NOT NULL)
+ORDER BY job.dag_id
+FOR NO KEY UPDATE;
 
 -- Plan:
 -- LockRows

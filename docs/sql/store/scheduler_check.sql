@@ -5,7 +5,7 @@ FROM job
 WHERE job.active AND (NOT job.paused AND ((SELECT min(queued_event.event_id) AS min_1
       FROM queued_event
       WHERE queued_event.dag_id = job.dag_id) IS NOT NULL OR job.cron IS NOT NULL AND (job.clock IS DISTINCT
-      FROM job.cron OR job.next_tick <= clock_timestamp())) OR job.replay_id IS NOT NULL)
+      FROM job.cron OR job.next_tick <= clock_timestamp()) OR job.catchup_at IS NOT NULL) OR job.replay_id IS NOT NULL)
 ORDER BY (SELECT min(queued_event.event_id) AS min_1
   FROM queued_event
   WHERE queued_event.dag_id = job.dag_id) NULLS LAST, job.dag_id;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,10 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.database.paging import now_of
-from store.database.schema import alert, outbox, queued_event, run
+from store.database.schema import alert, asset, job, outbox, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
-from store.keys import JobDefinition
+from store.keys import ClockDeadline, CronSchedule, JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
@@ -352,3 +353,44 @@ async def test_a_missed_deadline_names_the_missing_asset(database: Database, hoo
     [body] = hook.bodies
     assert body["message"].startswith("`customers` has not come since ")
     assert (body["subject"], body["url"]) == ({"dag_id": "load"}, "http://watcher/jobs/load")
+
+
+async def test_what_has_not_come_by_its_time_of_the_day_is_late_until_it_comes(database: Database, hook: Hook) -> None:
+    due_by = ClockDeadline(cron=CronSchedule(expression="0 7 * * *", timezone="UTC"), since=timedelta(hours=24))
+    (load,) = DECLARED.jobs
+    due = replace(
+        DECLARED,
+        jobs=[replace(load, definition=replace(load.definition, deadline=None, due_by=due_by))],
+        assets=[replace(each, expect_every_seconds=None, expect_by=due_by.to_json()) for each in DECLARED.assets[:1]]
+        + [replace(each, expect_every_seconds=None) for each in DECLARED.assets[1:]],
+    )
+    async with alerting(database, {"on": ["late"], "to": {"webhook": {"url": hook.url}}}) as world:
+        async with database.transaction() as connection:
+            await catalog_sync.apply(connection, due, database.dialect)
+        await world.look()
+        assert await rows(database, alert) == []  # they are new
+        async with database.transaction() as connection:
+            now = await now_of(connection)
+            for table in (job, asset):
+                await connection.execute(update(table).values(created_at=now - timedelta(days=9)))
+            for run_id, days in (("cleared", 8), ("newest", 6)):
+                asked = {"triggered_by": "test", "conf": "{}", "note": None}
+                await runs.create_run(connection, "load", run_id, "load", **asked)
+                ended = {"state": "success", "end_date": now - timedelta(days=days)}
+                await connection.execute(update(run).where(run.c.run_id == run_id).values(ended))
+        await world.look()
+        await until(lambda: len(hook.bodies) == 2)
+        subjects = {json.dumps(body["subject"]): body for body in hook.bodies}
+        first = (now - timedelta(days=5)).replace(hour=7, minute=0, second=0, microsecond=0)
+        first += timedelta(days=(now - timedelta(days=5)) > first)
+        assert "no run of load has succeeded in the 1d before " in subjects['{"dag_id": "load"}']["message"]
+        assert subjects['{"dag_id": "load"}']["since"] == first.isoformat()
+        assert "`landing` has not come in the 1d before " in subjects['{"asset": "landing"}']["message"]
+        async with database.transaction() as connection:
+            # An older run was cleared, and has succeeded now.
+            await connection.execute(update(run).where(run.c.run_id == "cleared").values(end_date=now))
+            new = [NewEvent(asset_id=world.asset_ids["landing"], extra="{}", trace_id="0" * 32, source_actor="test")]
+            await events.append(connection, new)
+        await world.look()
+        await until(lambda: len(hook.bodies) == 4)
+        assert [body["state"] for body in hook.bodies] == ["firing", "firing", "resolved", "resolved"]

@@ -12,7 +12,9 @@ from random import Random
 from typing import Any, TypeAlias
 
 Action: TypeAlias = tuple[str, Any]
-JOBS = ("one", "two", "three")
+JOBS = ("one", "two", "three", "late", "last")
+EVENTS_AT_ONCE = 2
+"""The stored events that a new job gets in one step, as the histories have it."""
 ASSETS = "abcd"
 EVENTS = ('{"n": 1}', '{"n": 1.0}', '{"n": "1"}', '{"n": null}', "{}")
 """What events say, by number."""
@@ -69,6 +71,8 @@ class ModelJob:
     by: tuple[str, ...] | None = None
     joint: bool = False
     """A run needs a tick and the condition."""
+    catchup: bool = False
+    """When it is new, it gets the events that are stored already. It has no cron then."""
 
 
 def number_of(reference: Any) -> int:
@@ -131,6 +135,8 @@ class JobState:
     ticked: set[int] = field(default_factory=set)
     dropped: set[int] = field(default_factory=set)
     owed: set[int] = field(default_factory=set)
+    catchup: list[int] | None = None
+    """The stored events that it still has to get; None: it does not catch up."""
 
     @property
     def active(self) -> int:
@@ -153,6 +159,17 @@ class ScheduleModel:
         self.resolved: set[str] = set()
         """The assets that the alias has resolved to."""
         self.events: dict[int, ModelEvent] = {}
+        self.seen: set[str] = set()
+        """The jobs that were configured once."""
+
+    def stored_for(self, now: ModelJob) -> list[int]:
+        """Return the stored events of a job's assets, in order."""
+        return [each for each in sorted(self.events) if self.asked_of(self.events[each].asset, now.schedule)]
+
+    def earlier(self, configuration: Mapping[str, ModelJob]) -> Mapping[str, int]:
+        """Return, for each job that a reload would be the first to have, how many events of its assets are stored."""
+        new = {dag_id: len(self.stored_for(now)) for dag_id, now in configuration.items() if dag_id not in self.seen}
+        return {dag_id: number for dag_id, number in new.items() if number}
 
     def asked_of(self, asset: str, condition: Any) -> frozenset[int]:
         """Return the numbers of the `where`s of all references to an asset."""
@@ -196,6 +213,12 @@ class ScheduleModel:
         dropped = 0
         for dag_id, job in self.jobs.items():
             job.now = configuration.get(dag_id)
+            if job.now is not None and dag_id not in self.seen:
+                self.seen.add(dag_id)
+                earlier = self.stored_for(job.now)
+                job.catchup = earlier if job.now.catchup and earlier else None
+            elif job.now is None or not job.now.catchup or job.now.schedule is None:
+                job.catchup = None
             if job.now is None:
                 dropped += len(job.queue)
                 self.drop(dag_id)
@@ -291,7 +314,26 @@ class ScheduleModel:
             if job.now is not None and not job.paused:
                 self._check(job, job.now)
 
+    def _catch_up(self, job: JobState, now: ModelJob, at_once: int) -> None:
+        """Let the job get what it still has to, so many events of its assets of now at a time."""
+        left = [each for each in job.catchup or () if self.asked_of(self.events[each].asset, now.schedule)]
+        job.catchup = None
+        for at in range(0, len(left), at_once):
+            for event in left[at : at + at_once]:
+                if queued := self.queued(self.events[event], now.schedule):
+                    job.queue[event] = queued
+                    job.owed.add(event)
+            if now.per_partition:
+                continue
+            last = left[at : at + at_once][-1]
+            up_to = {event: queued for event, queued in sorted(job.queue.items()) if event <= last}
+            if not up_to or not (now.each or self.is_met(now.schedule, up_to.values())):
+                continue
+            for run in pieces(list(up_to), 1 if now.each else now.max_events):
+                self._make_with_common_key(job, run)
+
     def _check(self, job: JobState, now: ModelJob) -> None:
+        self._catch_up(job, now, EVENTS_AT_ONCE)
         is_used = job.active >= now.max_active_runs
         waits_for_events = now.joint and not self.is_met(now.schedule, job.queue.values())
         ticks = self._tick(job, now, is_used=is_used, waits_for_events=waits_for_events)
@@ -307,8 +349,11 @@ class ScheduleModel:
         elif ticks or (not now.joint and not is_used and self.is_met(now.schedule, job.queue.values())):
             runs = pieces(events, now.max_events) or [()]
         for run in runs:
-            keys = {self.events[event].key for event in run}
-            self._make(job, run, keys.pop() if len(keys) == 1 else None)
+            self._make_with_common_key(job, run)
+
+    def _make_with_common_key(self, job: JobState, run: tuple[int, ...]) -> None:
+        keys = {self.events[event].key for event in run}
+        self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
     def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
         for event in run:
@@ -373,6 +418,7 @@ def random_job(random: Random) -> ModelJob:
     return ModelJob(
         schedule=schedule,
         month=month,
+        catchup=month is None and random.random() < 0.5,
         joint=month is not None and schedule is not None and not (each or per_partition) and random.random() < 0.5,
         each=each,
         max_events=random.choice((1, 2, 1000)),
@@ -382,13 +428,13 @@ def random_job(random: Random) -> ModelJob:
     )
 
 
-def random_configuration(random: Random) -> dict[str, ModelJob]:
-    return {dag_id: random_job(random) for dag_id in JOBS if random.random() < 0.9}
+def random_configuration(random: Random, jobs: Collection[str] = JOBS) -> dict[str, ModelJob]:
+    return {dag_id: random_job(random) for dag_id in jobs if random.random() < 0.9}
 
 
 def random_history(random: Random, most: int = 30) -> Iterator[Action]:
     """Yield a history of up to so many actions that ends with everything due."""
-    configuration = random_configuration(random)
+    configuration = random_configuration(random, JOBS[:3])
     yield "reload", configuration
     for _ in range(random.randint(5, most)):
         kinds = (
@@ -422,7 +468,9 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
                 both = {dag_id: (fresh if dag_id in changed else configuration) for dag_id in JOBS}
                 configuration = {dag_id: source[dag_id] for dag_id, source in both.items() if dag_id in source}
                 yield kind, configuration
-            case "check" | "restart":
+            case "check":
+                yield kind, random.random() / 50 if random.random() < 0.3 else None
+            case "restart":
                 yield kind, None
             case "replay":
                 dag_id, killed, include_dropped = random.choice(JOBS), random.random() < 0.4, random.random() < 0.3

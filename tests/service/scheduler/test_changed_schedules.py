@@ -17,13 +17,14 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store import partition_keys
-from store.catalog import aliases, catalog_sync, dropped_events
+from store.catalog import aliases, catalog_sync, catchups, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
 from store.detection import events, filters
 from store.detection.events import NewEvent
+from store.keys import JobDefinition
 from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays
 from store.runs.partition_groups import GroupRest
@@ -35,6 +36,7 @@ from tests.effort import SEED, effort
 from tests.service.scheduler.schedule_model import (
     ASSETS,
     EVENTS,
+    EVENTS_AT_ONCE,
     PARTS,
     Action,
     ModelJob,
@@ -51,7 +53,7 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-from watcher.scheduling import partitions, planning
+from watcher.scheduling import catching_up, partitions, planning
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
@@ -77,6 +79,7 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         mode="per_partition" if model.per_partition else "each" if model.each else "coalesce",
         by=model.by,
         joint=model.joint,
+        catchup=model.catchup,
         max_events=model.max_events,
         max_active_runs=model.max_active_runs,
     )
@@ -93,6 +96,9 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
                 [event_id] = await tell(database, ids[what.asset], extra=EVENTS[what.says], key=what.key)
                 model.add_event(event_id, what)
             case "check":
+                if what is not None:  # killed somewhere
+                    with anyio.move_on_after(what):
+                        await scheduler.check()
                 await scheduler.check()
                 model.check()
             case "restart":
@@ -100,6 +106,7 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
             case "reload":
                 jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
                 applied = await apply(database, configuration(jobs, ASSETS, PARTS))
+                assert applied.earlier == model.earlier(what)
                 assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
             case "replay":
                 await _replay(database, model, scheduler, *what)
@@ -178,7 +185,13 @@ async def _replay(
 ) -> None:
     """Replay a part of the stored events, as far as the job has any; with `killed` the first check is cancelled somewhere."""
     now = model.jobs[dag_id].now
-    if not model.events or now is None or now.schedule is None or ("alias" in str(now.schedule) and not model.resolved):
+    if (
+        model.jobs[dag_id].catchup
+        or not model.events
+        or now is None
+        or now.schedule is None
+        or ("alias" in str(now.schedule) and not model.resolved)
+    ):
         return
     first, last = sorted(int(each * len(model.events)) for each in (since, until))
     async with database.reading() as connection:
@@ -239,6 +252,7 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a replay need several transactions."""
     monkeypatch.setattr(replays, "EVENTS_AT_ONCE", 2)
+    monkeypatch.setattr(catching_up, "EVENTS_AT_ONCE", EVENTS_AT_ONCE)
     monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
 
 
@@ -335,7 +349,20 @@ def deciding_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(catalog_sync, "apply", changed)
 
 
-PLANTS = (deciding_again, keeping_no_record, missing_the_newest, clearing_twice)
+def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a new job does not get the event that was stored last."""
+    begin = catchups.begin
+
+    async def early(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -> Mapping[str, int]:
+        counts = await begin(connection, new)
+        mine = update(job).where(job.c.dag_id.in_(new), job.c.catchup_at == 0)
+        await connection.execute(mine.values(catchup_to=job.c.catchup_to - 1))
+        return counts
+
+    patch.setattr(catchups, "begin", early)
+
+
+PLANTS = (deciding_again, catching_up_but_for_the_newest, keeping_no_record, missing_the_newest, clearing_twice)
 
 
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))

@@ -148,6 +148,7 @@ def test_an_asset_needs_only_its_name(load_text: Callable[..., Configuration]) -
         "group": "asset",
         "extra": {},
         "expect_every": None,
+        "expect_by": None,
         "partition": None,
         "watchers": {},
     }

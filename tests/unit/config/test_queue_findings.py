@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from config.reading.loader import load
+from store.catalog.catchups import StoredEvents
 from store.runs.queues import CountedQueue
-from watcher.configuration.queue_checks import queue_findings
+from watcher.configuration.queue_checks import catchup_findings, queue_findings
 from watcher.configuration.vocabulary import vocabulary
 
 TEXT = """
@@ -52,3 +53,38 @@ def test_each_queue_that_a_new_schedule_does_not_wait_for_is_a_finding(
         assert messages == []
     else:
         assert messages == [(queue.dag_id, "queue", f"4 queued events of {queue.name} {message}")]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "jobs", "message"),
+    [
+        ("orders", set(), "7 events of its assets are stored already: they are never the new job's"),
+        (
+            "orders, catchup: true",
+            set(),
+            "7 events of its assets are stored already: the new job gets them, because of `catchup`",
+        ),
+        ("{alias: daily}", set(), "2 events of its assets are stored already: they are never the new job's"),
+        ("[orders, {alias: daily}]", set(), "9 events of its assets are stored already: they are never the new job's"),
+        ("orders", {"load"}, None),
+        ('{cron: "@daily"}', set(), None),
+        (
+            '{alias: daily, or_cron: "@daily"}, catchup: true',
+            set(),
+            "2 events of its assets are stored already: they are never the new job's",
+        ),
+    ],
+)
+def test_what_is_stored_already_is_a_finding_of_a_new_job(
+    tmp_path: Path, schedule: str, jobs: set[str], message: str | None
+) -> None:
+    (tmp_path / "load.py").touch()
+    (tmp_path / "watchers.yaml").write_text(TEXT.format(schedule=schedule))
+    configuration = load(tmp_path / "watchers.yaml", vocabulary(), os.environ)
+    events = {"x-shop:orders": 7, "x-shop:customers": 2}
+    findings = catchup_findings(
+        configuration, StoredEvents(jobs=jobs, events=events, aliases={"daily": {"x-shop:customers"}})
+    )
+    assert [(each.level, each.message) for each in findings.get("load", ())] == (
+        [] if message is None else [("info", message)]
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from triggers.file_scan.versions import SECOND, Moment, fingerprint
@@ -18,6 +18,7 @@ class SimulatedVersion:
     modified: Moment
     visible: Moment
     size: int = 1
+    aliases: Sequence[int] = ()
 
     @property
     def fingerprint(self) -> int:

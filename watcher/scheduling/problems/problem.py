@@ -18,6 +18,7 @@ KINDS: Final = (
     "watcher_failing",
     "run_failed",
     "waiting_too_long",
+    "late",
     "watcher_late",
     "undelivered",
     "bad_records",

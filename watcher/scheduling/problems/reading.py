@@ -25,6 +25,7 @@ from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
 from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.problems.lateness import late_assets, late_jobs
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
 from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
 
@@ -42,11 +43,14 @@ async def read_problems(
     lanes = await outbox.stuck(connection)
     failed = await alerts.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)
+    expected = await assets.expected(connection)
     overdue = await _waiting_too_long(connection, now)
     around = await alerts.assets_around(connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved})
     return [
         *(problem for row in rows for problem in of_watcher(row)),
-        *(of_late_asset(asset, now) for asset in await assets.expected(connection) if asset.is_late),
+        *(of_late_asset(asset, now) for asset in expected if asset.is_late),
+        *late_assets(expected, now),
+        *await late_jobs(connection, now),
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
         *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),

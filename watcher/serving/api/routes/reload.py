@@ -45,7 +45,8 @@ class ReloadResponse(Shape):
 
     `decisions` says what people must decide about a watcher whose selection changed: until then it is blocked.
     `dequeued` counts the queued events that were dropped with their jobs. `kept` counts by job the queued events that its
-    schedule does not wait for: they go with its next run.
+    schedule does not wait for: they go with its next run. Of the events that were stored before a job was first seen,
+    `caught_up` counts by job those of its assets that it gets, because of `catchup`, and `left_out` those that are never its own.
     """
 
     result: Result
@@ -57,6 +58,8 @@ class ReloadResponse(Shape):
     jobs: Names
     dequeued: int
     kept: Mapping[str, int]
+    caught_up: Mapping[str, int]
+    left_out: Mapping[str, int]
     decisions: Mapping[str, str]
     processes: Sequence[RunningProcess]
 
@@ -75,6 +78,7 @@ async def reload(request: Request, context: Context, actor: Admin) -> Any:
         for each in await _processes(context, outcome.hash)
     ]
     counts = {"dequeued": outcome.dequeued, "kept": outcome.kept}
+    counts |= {"caught_up": outcome.caught_up, "left_out": outcome.left_out}
     decisions = await _decisions(await of_app(request), outcome.changes)  # the context of now knows the new watchers
     content = {"result": outcome.result, "hash": outcome.hash, "decisions": decisions, **counts}
     return ReloadResponse.model_validate({**content, **outcome.changes.json, "processes": running})
