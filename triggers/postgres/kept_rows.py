@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -90,8 +90,19 @@ class ServerMarks:
     xmax: int = 0
     complete: bool = True
 
+    def to_json(self) -> Mapping[str, object]:
+        return {
+            "boot": self.boot,
+            "timeline": self.timeline,
+            "inserted": self.inserted,
+            "flushed": self.flushed,
+            "replayed": self.replayed,
+            "received": self.received,
+            "xmax": self.xmax,
+            "complete": self.complete,
+        }
 
-_MARKS: Final = tuple(each.name for each in fields(ServerMarks))
+
 _ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
 
 
@@ -144,7 +155,7 @@ class Chunk:
         keys = self.keys
         ids = struct.pack(f"<{len(keys)}q", *keys) if keys and isinstance(keys[0], int) else b""
         header = {
-            "marks": {name: getattr(self.marks, name) for name in _MARKS},
+            "marks": self.marks.to_json(),
             "at": self.at,
             "after": self.after.to_json(),
             "before": None if self.before is None else self.before.to_json(),
