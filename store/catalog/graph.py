@@ -4,15 +4,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import ColumnElement, Select, String, case, cast, literal, select, union_all
+from sqlalchemy import ColumnElement, Select, String, case, cast, exists, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import ALIAS_EDGES, ASSET_EDGES, asset, asset_alias, asset_alias_asset, job, watcher
+from store.database.schema import (
+    ALIAS_EDGES,
+    ASSET_EDGES,
+    asset,
+    asset_alias,
+    asset_alias_asset,
+    job,
+    queued_event,
+    run,
+    watcher,
+)
 
 Kind: TypeAlias = Literal["watcher", "asset", "alias", "job"]
 
@@ -25,7 +35,8 @@ class Node:
     id: str
     name: str
     state: str
-    """A watcher's state, `paused` for a job that is, '' for all others."""
+    """A watcher's state. For a job `paused`, `running`, `failed` if its newest run that is over did, or `waiting` if its
+    queue has events; for an asset `queued` if events of it wait in a queue. '' for all others."""
 
     @property
     def key(self) -> Key:
@@ -64,6 +75,29 @@ def around(nodes: Sequence[Node], edges: Sequence[Edge], name: str) -> tuple[Seq
     return [node for node in nodes if node.key in near], kept
 
 
+def selected(
+    nodes: Sequence[Node], edges: Sequence[Edge], text: str, state: str | None
+) -> tuple[Sequence[Node], Sequence[Edge]]:
+    """Return the nodes whose name contains the text and that are in the state, with the nodes next to them."""
+    if not text and state is None:
+        return nodes, edges
+    matching = {node.key for node in nodes if text.lower() in node.name.lower() and state in (None, node.state)}
+    kept = [edge for edge in edges if edge.source in matching or edge.target in matching]
+    near = matching | {key for edge in kept for key in (edge.source, edge.target)}
+    return [node for node in nodes if node.key in near], kept
+
+
+def folded(nodes: Sequence[Node], edges: Sequence[Edge]) -> tuple[Sequence[Node], Sequence[Edge]]:
+    """Return the graph without watchers. An asset has the state of its first watcher that does not work."""
+    bad = {node.key: node.state for node in nodes if node.kind == "watcher" and node.state not in _GOOD}
+    of_asset = {edge.target: bad[edge.source] for edge in reversed(edges) if edge.source in bad}
+    kept = [replace(node, state=of_asset.get(node.key, node.state)) for node in nodes if node.kind != "watcher"]
+    return kept, [edge for edge in edges if edge.role != "watches"]
+
+
+_GOOD: Final = frozenset({"running", "starting", "stopped"})
+
+
 def _reached(starts: set[Key], following: Mapping[Key, set[Key]]) -> set[Key]:
     reached, ahead = set(starts), list(starts)
     while ahead:
@@ -82,14 +116,30 @@ def _paused(column: ColumnElement[bool], otherwise: Any) -> ColumnElement[str]:
     return case((column, "paused"), else_=otherwise)
 
 
+def _of_runs() -> ColumnElement[str]:
+    """Return the state of a job by its runs and its queue, from indexes alone."""
+
+    def newest(state: str) -> ColumnElement[int]:
+        ids = select(run.c.id).where(run.c.state == state, run.c.dag_id == job.c.dag_id)
+        return func.coalesce(ids.order_by(run.c.id.desc()).limit(1).scalar_subquery(), 0)
+
+    is_waiting = exists().where(queued_event.c.dag_id == job.c.dag_id)
+    return case(
+        (newest("running") > 0, "running"),
+        (newest("failed") > newest("success"), "failed"),
+        (is_waiting, "waiting"),
+        else_="",
+    )
+
+
 @cache
 def _nodes() -> Select[Any]:
-    w, a, s, j = watcher.c, asset.c, asset_alias.c, job.c
+    w, a, s, j, q = watcher.c, asset.c, asset_alias.c, job.c, queued_event.c
     parts = (
         _node("watcher", w.name, w.name, w.active, _paused(w.paused, w.state)),
-        _node("asset", a.id, a.name, a.active, literal("")),
+        _node("asset", a.id, a.name, a.active, case((exists().where(q.asset_id == a.id), "queued"), else_="")),
         _node("alias", s.id, s.name, s.active, literal("")),
-        _node("job", j.dag_id, j.dag_id, j.active, _paused(j.paused, literal(""))),
+        _node("job", j.dag_id, j.dag_id, j.active, _paused(j.paused, _of_runs())),
     )
     every = union_all(*parts).subquery("node")
     return select(every).order_by(every.c.kind, every.c.name)

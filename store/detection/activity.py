@@ -1,17 +1,18 @@
-"""How many events came in each of the last hours: from indexes alone, whatever the size of the table."""
+"""How many events came in each of the last hours, or in each part of a span: from indexes alone."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Select, func, literal, select, union_all
+from sqlalchemy import BigInteger, Select, bindparam, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import asset, asset_event, database_time_in
+from store.database.schema import UtcDateTime, asset, asset_event, database_time_in
 
 HOURS: Final = 24
 _e = asset_event.c
@@ -31,6 +32,26 @@ async def by_hour(connection: AsyncConnection, asset_ids: Collection[int]) -> Ma
             if row.events:
                 counts[row.asset_id][row.hour] = row.events
     return counts
+
+
+async def between(connection: AsyncConnection, edges: Sequence[datetime]) -> Sequence[int]:
+    """Return how many events came between each two neighbouring edges, which ascend."""
+    times = {f"edge_{place}": edge for place, edge in enumerate(edges)}
+    rows = await connection.execute(_counted_between(len(edges) - 1), times)
+    return [row.events for row in rows]
+
+
+@cache
+def _counted_between(parts: int) -> Select[Any]:
+    edges = [bindparam(f"edge_{place}", type_=UtcDateTime()) for place in range(parts + 1)]
+    spans = (
+        select(literal(place).label("place"), since.label("since"), until.label("until"))
+        for place, (since, until) in enumerate(pairwise(edges))
+    )
+    span = union_all(*spans).subquery("span")
+    within = (_e.timestamp >= span.c.since, _e.timestamp < span.c.until)
+    events = select(func.count()).select_from(asset_event).where(*within).correlate(span).scalar_subquery()
+    return select(span.c.place, events.label("events")).select_from(span).order_by(span.c.place)
 
 
 @cache

@@ -68,6 +68,8 @@ class JobFilter:
     ids: Collection[str] | None = None
     id_pattern: str | None = None
     id_prefix: str | None = None
+    id_contains: str | None = None
+    """A literal part of the id, whatever the case."""
     display_name_pattern: str | None = None
     display_name_prefix: str | None = None
     paused: bool | None = None
@@ -85,11 +87,12 @@ class JobFilter:
     def condition(self) -> ColumnElement[bool]:
         listed = true() if self.ids is None else _j.dag_id.in_(self.ids)
         ids = listed, like(_j.dag_id, self.id_pattern), begins(_j.dag_id, self.id_prefix)
+        text = contains(_j.dag_id, self.id_contains)
         names = like(_j.dag_id, self.display_name_pattern), begins(_j.dag_id, self.display_name_prefix)
         active = _j.active if self.only_active else true()
         impossible = false() if self.is_impossible else true()
         last_run = self._last_run if self.is_of_last_run else ()
-        return and_(*ids, *names, equal(_j.paused, self.paused), active, *self._assets, *last_run, impossible)
+        return and_(*ids, text, *names, equal(_j.paused, self.paused), active, *self._assets, *last_run, impossible)
 
     @property
     def is_of_last_run(self) -> bool:
@@ -122,6 +125,18 @@ async def listed(connection: AsyncConnection, which: JobFilter, window: PageRequ
         newest = select(func.max(run.c.id)).where(run.c.dag_id == _j.dag_id, run.c.state != DELETED).scalar_subquery()
         query = query.select_from(job).outerjoin(_last_run, _last.id == newest)
     return await page(connection, query, window, JOB_ORDERS, JobRow)
+
+
+async def first(connection: AsyncConnection, which: JobFilter, *, limit: int, after: str | None) -> Sequence[JobRow]:
+    """Return the first jobs that match, by id, or the first behind the id `after`."""
+    behind = true() if after is None else _j.dag_id > after
+    query = select(*JOB_COLUMNS).where(which.condition, behind).order_by(_j.dag_id).limit(limit)
+    return await all_of(connection, query, JobRow)
+
+
+async def count(connection: AsyncConnection, which: JobFilter) -> int:
+    """Return how many jobs match."""
+    return (await connection.execute(select(func.count()).select_from(job).where(which.condition))).scalar_one()
 
 
 async def ids(connection: AsyncConnection, which: JobFilter) -> Sequence[str]:

@@ -139,6 +139,8 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
     """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
     names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    if configuration.settings.kubernetes is None:
+        names.discard("kubernetes")
     return {name: _submitter(name, workspace) for name in names}
 
 
@@ -208,6 +210,7 @@ def workspace(
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
         installation=installation,
+        kubernetes=configuration.settings.kubernetes,
         tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

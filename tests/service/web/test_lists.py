@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from sqlalchemy import update
 
-from store.database.schema import job
+from store.database.schema import job, watcher
+from store.runs import runs
 from tests.service.web.browsing import Browser
 
 
@@ -28,6 +29,20 @@ async def test_filters_select_by_state_and_by_text_in_the_name(browser: Browser)
     assert "No job has nothing_like_it in its name" in (await browser.open("/jobs?text=nothing_like_it")).text
     assert "No watcher has <b>x</b> in its name" in (await browser.open("/watchers?text=<b>x</b>")).text
     assert "No watcher is blocked" in (await browser.open("/watchers?state=blocked")).text
+
+
+async def test_the_last_runs_of_a_job_are_drawn_where_people_look_and_lead_to_each_run(browser: Browser) -> None:
+    await browser.api.start_try("manual__1")
+    async with browser.api.database.transaction() as connection:
+        await runs.move_run(connection, "load_orders", "manual__1", "running")
+        await runs.move_run(connection, "load_orders", "manual__1", "failed", reason="no such column")
+    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders"):
+        page = await browser.open(path)
+        (drawing,) = [svg for svg in page.all("svg") if svg.get("class") == "strip"]
+        assert drawing["aria-label"].startswith("the last 1 runs: 1 failed; the newest is failed"), path
+        assert [mark["class"] for mark in page.all("path")] == ["failed"], path
+        assert "/runs/load_orders/manual__1" in page.links, path
+    assert not [svg for svg in (await browser.open("/runs")).all("svg") if svg.get("class") == "strip"]
 
 
 async def test_a_long_list_goes_on_behind_the_last_name(browser: Browser) -> None:
@@ -55,3 +70,21 @@ async def test_a_viewer_sees_no_buttons_in_the_lists(stranger: Browser) -> None:
     await stranger.sign_in("operator")
     for path in ("/watchers", "/jobs"):
         assert len((await stranger.open(path)).forms) > 1
+
+
+async def test_the_page_of_a_watcher_draws_its_polls_and_the_hours_of_its_events(browser: Browser) -> None:
+    empty = await browser.open("/watchers/landing_files")
+    assert not [svg for svg in empty.all("svg") if "polls" in svg.get("class", "")]
+    history = '[{"started": "2026-01-31T12:00:00.000Z", "found": 3, "committed": 1}, {"started": "2026-01-31T12:01:00.000Z", "error": "gone"}]'
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(watcher).where(watcher.c.name == "landing_files").values(polls=history))
+    for _ in range(4):
+        await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["landing"]})
+
+    page = await browser.open("/watchers/landing_files")
+
+    (strip,) = [svg for svg in page.all("svg") if "polls" in svg.get("class", "")]
+    assert strip["aria-label"] == "The last polls: 1 found something, 1 failed"
+    assert [mark["class"] for mark in page.all("path")] == ["found", "error"]
+    assert len([rect for rect in page.all("rect") if rect.get("class") == "tick"]) == 1
+    assert "4 events, " in page.text

@@ -16,20 +16,21 @@ pytestmark = on_both
 MANY = 300
 
 COSTS = {
-    "/": 12,
+    "/": 16,
     "/assets": 4,
     "{landing}": 14,
     "{landing}/events": 4,
     "{landing}/entry?key=k": 3,
     "/events/1": 3,
-    "/watchers/landing_files": 5,
+    "/watchers/landing_files": 7,
     "/runs": 1,
-    "/runs?state=failed&job=load_orders": 2,
+    "/runs?state=failed&job=load_orders": 3,
     "/runs/load_orders/manual__1": 10,
-    "/jobs/load_orders": 7,
+    "/jobs/load_orders": 8,
     "/audit": 1,
     "/search?q=o": 7,
     "/graph": 2,
+    "/timeline": 4,
 }
 
 

@@ -67,6 +67,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "cleanup_interval": timedelta(hours=1),
         },
         "workers": {"state_store_backend": None, "options": {}},
+        "kubernetes": None,
         "airflow": None,
         "triggerer": {
             "heartbeat": timedelta(seconds=5),

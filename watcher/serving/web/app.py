@@ -26,6 +26,7 @@ from watcher.serving.web.pages import (
     runs,
     search,
     signing_in,
+    timeline,
     watchers,
 )
 from watcher.serving.web.rendering import error_page
@@ -44,7 +45,22 @@ _OF_A_WRITE: Final = re.compile("(^|&)(around|write_id)=")
 def create_app(context: ApiContext) -> FastAPI:
     """Return the application with the API and the pages."""
     app = api.create_app(context)
-    for part in (overview, assets, events, watchers, runs, jobs, lists, logs, audit, search, graph, signing_in, static):
+    for part in (
+        overview,
+        assets,
+        events,
+        watchers,
+        runs,
+        jobs,
+        lists,
+        logs,
+        audit,
+        search,
+        graph,
+        timeline,
+        signing_in,
+        static,
+    ):
         app.router.routes.extend(part.router.routes)
     for kind, handler in list(app.exception_handlers.items()):
         app.add_exception_handler(kind, _for_people(handler))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from watcher.host.page_paths import path
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
-_MOST_NODES: Final = 300
+_MOST_NODES: Final = 500
 WIDTH: Final = 190
 HEIGHT: Final = 34
 _ACROSS: Final = 250
@@ -42,7 +42,7 @@ class Box:
     @property
     def label(self) -> str:
         name = self.node.name
-        return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
+        return name if len(name) <= _LETTERS else f"{name[: _LETTERS // 2 - 1]}…{name[-_LETTERS // 2 :]}"
 
     @property
     def page(self) -> str:
@@ -76,14 +76,34 @@ Cell: TypeAlias = Node | tuple[Edge, int]
 
 
 @router.get("/graph")
-async def whole(view: Pages, around: Annotated[str | None, Query(max_length=1500)] = None) -> Response:
-    """Show the whole graph, or the nodes before and after the node `around`."""
+async def whole(
+    view: Pages,
+    around: Annotated[str | None, Query(max_length=1500)] = None,
+    text: Annotated[str, Query(max_length=250)] = "",
+    state: Annotated[str | None, Query(max_length=50)] = None,
+    fold: Annotated[bool, Query()] = False,
+) -> Response:
+    """Show the whole graph, or the nodes before and after the node `around`; those that match, and without watchers."""
     async with view.context.database.reading() as connection:
         nodes, edges = await graph.of_all(connection)
     if around is not None:
         nodes, edges = graph.around(nodes, edges, around)
+    if fold:
+        nodes, edges = graph.folded(nodes, edges)
+    states = Counter(node.state for node in nodes if node.state)
+    nodes, edges = graph.selected(nodes, edges, text.strip(), state)
     drawing = drawn(nodes, edges) if 0 < len(nodes) <= _MOST_NODES else None
-    return view.page("graph.html", drawing=drawing, nodes=nodes, edges=edges, around=around)
+    return view.page(
+        "graph.html",
+        drawing=drawing,
+        nodes=nodes,
+        edges=edges,
+        around=around,
+        text=text,
+        state=state,
+        fold=fold or None,
+        states=sorted(states.items()),
+    )
 
 
 def drawn(nodes: Sequence[Node], edges: Sequence[Edge]) -> Drawing:

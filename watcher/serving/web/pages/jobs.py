@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import ValidationError
 
 from store.catalog import assets
-from store.runs import consumption, jobs, kept_events, runs
+from store.runs import consumption, jobs, kept_events, run_history, runs
 from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
@@ -21,6 +22,7 @@ from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.api.waiting import waiting_jobs
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.parts import FEW, ListPart
+from watcher.serving.web.pictures.run_strip import run_strip
 from watcher.serving.web.rendering import Pages, View
 
 router = APIRouter(prefix="/jobs/{dag_id}", include_in_schema=False)
@@ -43,6 +45,7 @@ async def _page(
         has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
         rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
+        past = await run_history.newest_of_jobs(connection, [dag_id])
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(
         "job.html",
@@ -52,6 +55,7 @@ async def _page(
         waiting=waiting,
         kept=kept,
         runs=part,
+        strip=run_strip(past.get(dag_id, ()), datetime.now(UTC)),
         replay=replay,
         fields=fields or {},
     )

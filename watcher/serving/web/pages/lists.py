@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from store.catalog.watchers import WatcherRow
-from store.database.paging import PageRequest
-from store.runs import jobs
+from store.runs import jobs, run_history
 from store.runs.jobs import JobFilter
 from watcher.serving.api.bulk_decisions import configured_watchers, matching, pause_watchers
 from watcher.serving.api.context import Context
@@ -18,6 +18,7 @@ from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.api.waiting import waiting_jobs
 from watcher.serving.web.forms import Form, FormFields, go_to
 from watcher.serving.web.parts import ROWS
+from watcher.serving.web.pictures.run_strip import run_strip
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
@@ -73,19 +74,21 @@ async def all_jobs(
     view: Pages, after: After = None, text: Text = "", state: Literal["active", "paused"] | None = None
 ) -> Response:
     async with view.context.database.reading() as connection:
-        every = _named(await jobs.ids(connection, JobFilter(paused=_PAUSED[state])), text)
-        names = [*_behind(every, after)][: ROWS + 1]
-        window = PageRequest(limit=ROWS, order_by=("dag_id",))
-        rows = (await jobs.listed(connection, JobFilter(ids=names[:ROWS]), window)).rows
-        shown = await waiting_jobs(connection, rows)
+        matching_jobs = _jobs(text, state)
+        rows = await jobs.first(connection, matching_jobs, limit=ROWS + 1, after=after)
+        count = await jobs.count(connection, matching_jobs)
+        shown = await waiting_jobs(connection, rows[:ROWS])
+        past = await run_history.newest_of_jobs(connection, [job.dag_id for job in rows[:ROWS]])
+    now = datetime.now(UTC)
     return view.page(
         "jobs.html",
         jobs=shown,
-        following=_following(names),
+        strips={each.job.dag_id: run_strip(past.get(each.job.dag_id, ()), now) for each in shown},
+        following=_following([job.dag_id for job in rows]),
         after=after,
         text=text,
         state=state,
-        count=len(every),
+        count=count,
     )
 
 
@@ -96,17 +99,13 @@ async def pause_all_jobs(request: Request, context: Context, actor: Operator, fo
     if state not in _PAUSED:
         raise HTTPException(422, f"no job has the state {str(state)[:40]!r}; it is active or paused")
     async with context.database.reading() as connection:
-        names = _named(await jobs.ids(connection, JobFilter(paused=_PAUSED[state])), text)
+        names = await jobs.ids(connection, _jobs(text, state))
     await pause(context, actor, names, paused=is_paused, expected_count=form.number("expected_count"))
     return go_to(request, "jobs", text=text or None)
 
 
-def _named(names: Sequence[str], text: str) -> Sequence[str]:
-    return [name for name in sorted(names) if text.strip().lower() in name.lower()]
-
-
-def _behind(names: Sequence[str], after: str | None) -> Iterator[str]:
-    return (name for name in names if after is None or name > after)
+def _jobs(text: str, state: str | None) -> JobFilter:
+    return JobFilter(paused=_PAUSED[state], id_contains=text.strip() or None)
 
 
 def _following(names: Sequence[str]) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Response
@@ -11,11 +12,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
+from store.database.paging import PageRequest
 from store.detection import activity
-from store.runs import runs
+from store.runs import jobs, run_history, runs
+from store.runs.jobs import JobFilter
 from store.runs.queues import ACTIVE
 from watcher.serving.api.problems import read_groups
 from watcher.serving.web.parts import FEW, ROWS
+from watcher.serving.web.pictures.run_strip import run_strip
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)
@@ -23,6 +27,7 @@ _GOOD: Final = frozenset({"running", "starting", "paused"})
 _MOST_PAGES: Final = 10_000
 _MOST_PROBLEMS: Final = 30
 """The problems that are listed unless all of them are requested."""
+_MOST_JOBS: Final = 20
 _BAR_HEIGHT: Final = 20
 _BAR_STEP: Final = 4
 _LEAST_HEIGHT: Final = 2
@@ -86,6 +91,9 @@ async def overview(
         reasons = view.context.process.health.reasons(None)
         listed = await read_groups(view.context, connection, rows, reasons)
         charts = await _charts(connection, shown)
+        first_jobs = await jobs.listed(connection, JobFilter(), PageRequest(limit=_MOST_JOBS))
+        past = await run_history.newest_of_jobs(connection, [job.dag_id for job in first_jobs.rows])
+    now = datetime.now(UTC)
     problems = [each for each in listed if each.oldest.level != "info"]
     return view.page(
         "overview.html",
@@ -94,6 +102,9 @@ async def overview(
         watchers=shown,
         all_watchers=len(rows),
         charts=charts,
+        jobs=first_jobs.rows,
+        all_jobs=first_jobs.total,
+        strips={job.dag_id: run_strip(past.get(job.dag_id, ()), now) for job in first_jobs.rows},
         active=active,
         recent=recent,
         page=page,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -11,7 +12,7 @@ from fastapi import APIRouter, Query, Request, Response
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
-from store.runs import consumption, run_lists, runs, task_instances
+from store.runs import consumption, run_history, run_lists, runs, task_instances
 from store.runs.queues import ACTIVE
 from store.runs.run_lists import RunFilter
 from store.runs.runs import OVER, RunRow
@@ -28,6 +29,7 @@ from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import Line, api_path, tail
 from watcher.serving.web.parts import ROWS, Before, ListPart
+from watcher.serving.web.pictures.run_strip import run_strip
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(prefix="/runs", include_in_schema=False)
@@ -48,11 +50,13 @@ async def all_runs(
     states = None if state is None else [state]
     async with view.context.database.reading() as connection:
         rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
+        past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
         few = RunFilter(dag_id=job, states=states)
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
     count = len(clearable) if len(clearable) <= MOST else 0
-    return view.page("runs.html", runs=part, before=before, state=state, job=job, clearable=count)
+    strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
+    return view.page("runs.html", runs=part, before=before, state=state, job=job, strip=strip, clearable=count)
 
 
 @router.post("")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic
 from typing import Annotated
@@ -11,11 +12,12 @@ from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
 from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
-from store.detection import rejections, rewind
+from store.detection import activity, rejections, rewind
 from watcher.host.logs.paths import watcher_logs
 from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import storable
+from watcher.serving.api.routes import reconcile as api_of_reconcile
 from watcher.serving.api.routes import rejected as api_of_rejected
 from watcher.serving.api.routes import watchers as api
 from watcher.serving.api.routes.logs import excerpt
@@ -25,12 +27,15 @@ from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import last_lines, lines
 from watcher.serving.web.parts import FEW
+from watcher.serving.web.pictures.poll_strip import poll_strip
+from watcher.serving.web.pictures.timeline import TimeSpan, hour_marks, ticks
 from watcher.serving.web.rendering import Pages, View
 from watcher.triggerer.control import MovedPosition, Preview
 
 router = APIRouter(prefix="/watchers/{name}", include_in_schema=False)
 _FEW_LINES = 20
 _MOST_COUNTED = 1_000
+_PLOT_HEIGHT = 60
 Name = Annotated[str, Path()]
 
 
@@ -48,11 +53,14 @@ async def _page(
         asset = await watchers.asset_of(connection, name)
         last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
         stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
+        counts = (await activity.by_hour(connection, [asset.id])).get(asset.id, ())
         rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     report = view.context.process.health.watchers.get(name)
     retry_at = None if report is None else report.retry_at
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
+    polls = view.context.process.health.polls(name, stored_polls)
+    span = TimeSpan(zoom="day", until=datetime.now(UTC))
     return view.page(
         "watcher.html",
         watcher=row,
@@ -63,7 +71,13 @@ async def _page(
         rewind=last_rewind,
         most_counted=_MOST_COUNTED,
         rejected=rejected,
-        polls=[WatcherPoll.of(poll) for poll in view.context.process.health.polls(name, stored_polls)[:FEW]],
+        polls=[WatcherPoll.of(poll) for poll in polls[:FEW]],
+        poll_strip=poll_strip(polls),
+        events_by_hour=ticks(span, counts, _PLOT_HEIGHT),
+        plot_height=_PLOT_HEIGHT,
+        most_in_hour=max(counts, default=0),
+        hour_marks=hour_marks(span),
+        span=span,
         lines=lines(records),
         around=None,
         api=path("api", "v2", "watchers", name, "logs"),
@@ -126,6 +140,19 @@ def _place(text: str) -> str:
 async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
     await api.undo_rewind(context, actor, name)
     return go_to(request, "watchers", name)
+
+
+@router.post("/reconcile")
+async def begin_reconcile(request: Request, view: Pages, name: Name) -> Response:
+    """Begin to compare the source with the events, and show how far that has come."""
+    begun = await api_of_reconcile.begin(view.context, name, api_of_reconcile.ReconcileBody())
+    return go_to(request, "watchers", name, "reconcile", begun.id)
+
+
+@router.get("/reconcile/{operation_id}")
+async def reconciled(view: Pages, name: Name, operation_id: str) -> Response:
+    operation = await api_of_reconcile.operation(view.context, name, operation_id)
+    return view.page("reconcile.html", operation=operation)
 
 
 @router.post("/rejected/retry")

@@ -48,6 +48,59 @@ for (const log of document.querySelectorAll("ol.log")) {
   });
 }
 
+// Pages have times in UTC. Here they are put into the browser's zone, unless the person has chosen UTC.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const written = new WeakMap(); // the texts as the server wrote them
+let local = !["UTC", "Etc/UTC"].includes(zone);
+try { local = local && localStorage.getItem("times") !== "UTC"; } catch { /* the browser keeps nothing for this site */ }
+
+const parts = (at, options) => Object.fromEntries(
+  new Intl.DateTimeFormat("en-US", { hourCycle: "h23", timeZone: local ? zone : "UTC", ...options }).formatToParts(at).map((each) => [each.type, each.value]));
+
+function inZone(text) {
+  if (!local) return text;
+  return text.replace(/(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d) UTC/g, (_, day, time) => {
+    const two = "2-digit";
+    const at = parts(new Date(`${day}T${time}Z`), { year: "numeric", month: two, day: two, hour: two, minute: two, second: two, timeZoneName: "short" });
+    return `${at.year}-${at.month}-${at.day} ${at.hour}:${at.minute}:${at.second} ${at.timeZoneName}`;
+  });
+}
+
+function markOf(label) {
+  const at = new Date(label.dataset.at);
+  if (label.dataset.form === "day") { const { month, day } = parts(at, { month: "short", day: "2-digit" }); return `${month} ${day}`; }
+  const { hour, minute } = parts(at, { hour: "2-digit", minute: "2-digit" });
+  return `${hour}:${minute}`;
+}
+
+function showTimes(page) {
+  for (const element of page.querySelectorAll("time, svg title")) {
+    if (element.childElementCount) continue;
+    if (!written.has(element)) written.set(element, [element.textContent, element.title]);
+    const [text, title] = written.get(element);
+    if (inZone(text) !== element.textContent) element.textContent = inZone(text);
+    if (title) element.title = inZone(title);
+  }
+  for (const label of page.querySelectorAll("text[data-at]")) label.textContent = markOf(label);
+}
+
+const header = document.querySelector("header nav");
+if (header && !["UTC", "Etc/UTC"].includes(zone)) {
+  const button = part("button", "");
+  button.type = "button";
+  button.className = "quiet";
+  const name = () => { button.textContent = local ? `Times: ${zone}` : "Times: UTC"; };
+  button.addEventListener("click", () => {
+    local = !local;
+    try { localStorage.setItem("times", local ? "local" : "UTC"); } catch { /* the choice holds for this page */ }
+    name();
+    showTimes(document);
+  });
+  name();
+  header.after(button);
+  showTimes(document);
+}
+
 // Sections are replaced by those of the same page as it is now, but not while a person types or is about to press a button there.
 const live = () => [...document.querySelectorAll("section[data-live]")];
 const busy = (section) => section.contains(document.activeElement) && document.activeElement.matches("input, textarea, select, button, summary");
@@ -71,6 +124,7 @@ async function refresh() {
 const followed = (page) => page.querySelector("ol.log")?.dataset.follow;
 
 function replace(page) {
+  showTimes(page);
   if (followed(page) !== followed(document)) { location.reload(); return; } // another try has started
   for (const section of live()) {
     const fresh = page.getElementById(section.id);

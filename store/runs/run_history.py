@@ -1,0 +1,68 @@
+"""The newest runs of many jobs: a few columns of each, for drawings."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import Select, String, bindparam, func, literal, select, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.paging import all_of
+from store.database.schema import job, run
+
+MOST_RUNS: Final = 30
+"""The newest runs of a job that are returned."""
+_STATES: Final = ("queued", "running", "success", "failed")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PastRun:
+    """A run, as far as a drawing shows it."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    queued_at: datetime
+    start_date: datetime | None
+    end_date: datetime | None
+
+
+async def newest_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[PastRun]]:
+    """Return the last runs of each job, the oldest first. Jobs without runs are not in the result."""
+    of_job: dict[str, list[PastRun]] = defaultdict(list)
+    if dag_ids:
+        for each in await all_of(connection, _newest(), PastRun, {"dag_ids": sorted(dag_ids)}):
+            of_job[each.dag_id].append(each)
+    return of_job
+
+
+@cache
+def _newest() -> Select[Any]:
+    """Select the newest runs of each job and state by the index over both, and of those the newest of each job."""
+    older, r = run.alias("older").c, run.c
+    state = union_all(*(select(literal(name, String).label("state")) for name in _STATES)).subquery("kind")
+    first = (
+        select(older.id)
+        .where(older.state == state.c.state, older.dag_id == job.c.dag_id)
+        .order_by(older.id.desc())
+        .offset(MOST_RUNS - 1)
+        .limit(1)
+        .scalar_subquery()
+    )
+    columns = [r[field.name] for field in fields(PastRun)]
+    place = func.row_number().over(partition_by=r.dag_id, order_by=r.id.desc()).label("place")
+    some = (
+        select(r.id, *columns, place)
+        .select_from(job)
+        .join(state, literal(1) == literal(1))
+        .join(run, (r.dag_id == job.c.dag_id) & (r.state == state.c.state) & (r.id >= func.coalesce(first, 0)))
+        .where(job.c.dag_id.in_(bindparam("dag_ids", expanding=True)))
+        .subquery("some")
+    )
+    shown = (some.c[field.name] for field in fields(PastRun))
+    return select(*shown).where(some.c.place <= MOST_RUNS).order_by(some.c.dag_id, some.c.id)

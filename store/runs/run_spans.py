@@ -1,0 +1,81 @@
+"""The runs of a span of time, joined where a drawing cannot tell them apart: its size is bounded, whatever the span holds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import Any, Final
+
+from sqlalchemy import Float, Integer, Select, and_, bindparam, case, cast, func, or_, select
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from store.database.paging import all_of
+from store.database.schema import UtcDateTime, run, seconds_between
+from store.runs.runs import IS_THERE
+
+_r = run.c
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobInSpan:
+    """A job that had runs in the span, and how many."""
+
+    dag_id: str
+    runs: int
+    failures: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunGroup:
+    """Runs of one job and state that began so close together that they are drawn as one. A single one is `run_id`."""
+
+    dag_id: str
+    state: str
+    runs: int
+    run_id: str
+    began: datetime
+    ended: datetime
+    """The end of the span if one of them is not over."""
+
+
+async def jobs_in(connection: AsyncConnection, since: datetime, until: datetime, *, limit: int) -> Sequence[JobInSpan]:
+    """Return the jobs with runs between the times, those with failures first, by id."""
+    return await all_of(connection, _jobs(), JobInSpan, {"since": since, "until": until, "most": limit})
+
+
+async def groups_in(
+    connection: AsyncConnection, dag_ids: Collection[str], since: datetime, until: datetime, *, apart: float
+) -> Sequence[RunGroup]:
+    """Return the runs of these jobs between the times; those that began within the same `apart` seconds are one group."""
+    if not dag_ids:
+        return []
+    span = {"since": since, "until": until, "apart": apart, "dag_ids": sorted(dag_ids)}
+    return await all_of(connection, _groups(), RunGroup, span)
+
+
+_SINCE: Final = bindparam("since", type_=UtcDateTime())
+_UNTIL: Final = bindparam("until", type_=UtcDateTime())
+_BEGAN: Final = func.coalesce(_r.start_date, _r.queued_at, type_=UtcDateTime())
+_IN_SPAN: Final = and_(IS_THERE, _BEGAN < _UNTIL, or_(_r.end_date >= _SINCE, _r.end_date.is_(None)))
+
+
+@cache
+def _jobs() -> Select[Any]:
+    failures = func.sum(case((_r.state == "failed", 1), else_=0))
+    query = select(_r.dag_id, func.count().label("runs"), failures.label("failures")).where(_IN_SPAN)
+    ordered = query.group_by(_r.dag_id).order_by(case((failures > 0, 0), else_=1), _r.dag_id)
+    return ordered.limit(bindparam("most", type_=Integer()))
+
+
+@cache
+def _groups() -> Select[Any]:
+    place = cast(seconds_between(_SINCE, _BEGAN) / bindparam("apart", type_=Float()), Integer).label("place")
+    ended = func.coalesce(_r.end_date, _UNTIL, type_=UtcDateTime()).label("ended")
+    of_jobs = _r.dag_id.in_(bindparam("dag_ids", expanding=True))
+    some = select(_r.dag_id, _r.run_id, _r.state, _BEGAN.label("began"), ended, place).where(_IN_SPAN, of_jobs)
+    c = some.subquery("some").c
+    columns = (c.dag_id, c.state, func.count().label("runs"), func.max(c.run_id).label("run_id"))
+    times = (func.min(c.began).label("began"), func.max(c.ended).label("ended"))
+    return select(*columns, *times).group_by(c.dag_id, c.state, c.place).order_by(c.dag_id, func.min(c.began))

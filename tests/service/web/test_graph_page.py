@@ -1,0 +1,79 @@
+"""The graph shows the states of jobs, assets and queues, folds watchers, and keeps what matches a filter."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import insert, update
+
+from store.catalog import catalog_sync
+from store.catalog.catalog_sync import Declared, DeclaredWatcher
+from store.database.schema import database_now, queued_event, watcher
+from store.runs import runs
+from tests.databases import on_both
+from tests.service.api.application import CONFIGURED, asset
+from tests.service.web.browsing import Browser, Page
+
+pytestmark = on_both
+
+
+def boxes(page: Page) -> list[str]:
+    """Return the classes of the boxes: kind and state."""
+    return sorted(rect["class"].strip() for rect in page.all("rect") if "node" in rect.get("class", ""))
+
+
+async def finished(browser: Browser, run_id: str, state: str) -> None:
+    async with browser.api.database.transaction() as connection:
+        await runs.create_run(connection, "load_orders", run_id, "load", triggered_by="rest_api", conf="{}", note=None)
+        await runs.move_run(connection, "load_orders", run_id, state)
+
+
+@pytest.mark.parametrize(
+    ("last", "shown"), [("failed", "node job failed"), ("success", "node job"), ("running", "node job running")]
+)
+async def test_a_job_has_the_state_of_its_newest_run(browser: Browser, last: str, shown: str) -> None:
+    await finished(browser, "r1", "failed")
+    await finished(browser, "r2", "success")
+    await finished(browser, "r3", last)
+    assert [box for box in boxes(await browser.open("/graph")) if "job" in box] == sorted(["node job", shown])
+
+
+async def test_queues_are_seen_at_the_asset_and_the_job(browser: Browser) -> None:
+    event = await browser.api.client.post("/api/v2/assets/events", json={"asset_id": browser.api.asset_ids["orders"]})
+    row = {"dag_id": "report", "event_id": event.json()["id"], "asset_id": browser.api.asset_ids["orders"]}
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(queued_event.delete())
+        await connection.execute(insert(queued_event).values(created_at=database_now()), [row])
+    page = await browser.open("/graph")
+    assert {"node asset queued", "node job waiting"} <= set(boxes(page))
+    waiting = await browser.open("/graph?state=waiting")
+    assert "node job waiting" in boxes(waiting)
+    assert len(boxes(waiting)) == 2, "the job and the asset next to it"
+
+
+async def test_folded_watchers_leave_their_trouble_at_the_asset(browser: Browser) -> None:
+    async with browser.api.database.transaction() as connection:
+        await connection.execute(update(watcher).values(state="failing", error="the bucket is gone"))
+    assert "node watcher failing" in boxes(await browser.open("/graph"))
+    folded = boxes(await browser.open("/graph?fold=true"))
+    assert "node asset failing" in folded
+    assert not [box for box in folded if "watcher" in box]
+
+
+async def test_five_hundred_nodes_with_long_names_are_drawn_and_can_be_told_apart(browser: Browser) -> None:
+    names = [f"{'a' * 180}_{number:09}" for number in range(240)]
+    declared = Declared(
+        hash="the hash",
+        assets=[*CONFIGURED.assets, *(asset(name) for name in names)],
+        watchers=[DeclaredWatcher(name=f"w{name}", asset=name, trigger="s3.new_files") for name in names],
+        jobs=CONFIGURED.jobs,
+    )
+    async with browser.api.database.transaction() as connection:
+        await catalog_sync.apply(connection, declared, browser.api.database.dialect)
+    page = await browser.open("/graph")
+    assert len(boxes(page)) == 2 * 240 + 6
+    shown = [text for text in page.texts if "…" in text]
+    assert len(set(shown)) == len(shown) == 480
+    assert all(len(text) <= 24 for text in shown)
+    one = await browser.open("/graph?text=_000000007")
+    assert boxes(one) == ["node asset", "node watcher stopped"]
+    assert "Nothing matches" in (await browser.open("/graph?text=no_such_name")).text
