@@ -19,6 +19,7 @@ from pydantic_core import to_jsonable_python
 
 from triggers.errors import Finding, SourceUnavailable, TriggerError
 from triggers.explanations import Explanation, cannot_tell
+from triggers.inventories import Inventory
 
 UNRESOLVED: Final = "unresolved"
 """The member of a stored state that lists what stands until a person has read it: `watcher watchers resolve` drops it."""
@@ -97,6 +98,10 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
         """
         return cannot_tell(item)
+
+    def inventory(self) -> Inventory[PositionT] | None:
+        """Return how the whole source is listed, after `check`, changing nothing. None: this trigger cannot do that."""
+        return None
 
 
 class RestingTrigger(ABC):

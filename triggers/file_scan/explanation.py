@@ -43,7 +43,7 @@ def explain_file(
 ) -> Explanation:
     """Return what the watcher did, or will do, with the version of a file that is there now."""
     modified = format_moment(seen.version.modified)
-    state, sentence, facts = _not_selected(seen, options) or _judged(seen, options, position)
+    state, sentence, facts = _not_selected(seen, options) or judge(seen, options, *scan_of(options, position))
     return replace(
         named,
         state=state,
@@ -55,6 +55,14 @@ def explain_file(
 
 
 _Judgement: TypeAlias = tuple[ItemState, str, Mapping[str, Any]]
+_Scan: TypeAlias = tuple[ScanState, Mapping[int, int]]
+
+
+def scan_of(options: FileOptions, position: StoredPosition | None) -> _Scan:
+    """Return the state of a watcher's scans, and its handled versions."""
+    if position is None:
+        return ScanState.starting(options.start_from), {}
+    return ScanState.from_json(position.state), position.rows
 
 
 def _not_selected(seen: SeenFile, options: FileOptions) -> _Judgement | None:
@@ -67,13 +75,11 @@ def _not_selected(seen: SeenFile, options: FileOptions) -> _Judgement | None:
     return "not_matched", sentence, {"min_size": options.min_size}
 
 
-def _judged(seen: SeenFile, options: FileOptions, position: StoredPosition | None) -> _Judgement:
+def judge(seen: SeenFile, options: FileOptions, scan: ScanState, handled: Mapping[int, int]) -> _Judgement:
     """Judge a version that the watcher selects."""
     version, start, modified = seen.version, options.start_from, format_moment(seen.version.modified)
-    scan = ScanState.starting(start) if position is None else ScanState.from_json(position.state)
     if scan.baseline == "now":
         return "before_start", "the watcher begins with its next poll, and passes over what is there then", {}
-    handled = {} if position is None else position.rows
     if scan.accounts_for(version, handled):
         if isinstance(start, int) and version.modified < start:
             text = format_moment(start)

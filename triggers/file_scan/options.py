@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
+from triggers.errors import ConfigurationError
 from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.partitions import Partition
@@ -66,7 +67,7 @@ class FileOptions(BaseOptions):
         return self
 
     def name_below(self, key: str) -> str:
-        """Return what the patterns see of a file: its key below the watched place."""
+        """Return what the patterns see of a file, by its key or its name in events: its key below the watched place."""
         return key
 
     @property
@@ -79,3 +80,20 @@ class FileOptions(BaseOptions):
 
     def algorithm(self) -> Algorithm:
         return StrictAlgorithm() if self.mode == "strict" else WindowAlgorithm(length_of(self.lateness))
+
+
+FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
+
+
+def start_of(to: str) -> Start:
+    """The `start` of a new watcher that would begin where a rewind goes `to`."""
+    if to == "now":
+        return "now"
+    if to == "start":
+        return "all"
+    try:
+        return moment_of(parse_time(to))
+    except ValueError:
+        raise ConfigurationError(
+            f"{to!r} is no place to rewind to; write here, now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"
+        ) from None

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, ClassVar, Final, Generic, TypeVar
+from typing import Any, ClassVar, Final, Generic
 
 import anyio
 import structlog
@@ -28,20 +28,18 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
-from triggers.file_scan.options import FileOptions
+from triggers.file_scan.inventory import ListedFiles
+from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.reselection import Look, is_reselection, reselected
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState, Start, text_of
+from triggers.file_scan.state import ScanState, text_of
 from triggers.file_scan.survey import Unmatched
-from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of, moment_of
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of
 from triggers.hosting import SharedPollTrigger
-from triggers.options import parse_time
 
 SILENCE: Final = 10.0
 """Seconds between two log lines about the progress of a long scan, such as the first one of a large source."""
-
-FileOptionsT = TypeVar("FileOptionsT", bound=FileOptions)
 
 SCAN_EVERY: Final = 3600.0
 """The most seconds between two scans of a watcher's own, whatever shared polls say."""
@@ -64,7 +62,12 @@ class FilesBatch(TriggerBatch):
     versions: Sequence[FileVersion]
 
 
-class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Generic[FileOptionsT, ClientT]):
+class NewFiles(
+    SharedPollTrigger,
+    IncrementalTrigger[FileOptionsT, ClientT],
+    ListedFiles[FileOptionsT],
+    Generic[FileOptionsT, ClientT],
+):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
 
     format: ClassVar[int] = 2
@@ -177,7 +180,7 @@ class NewFiles(SharedPollTrigger, IncrementalTrigger[FileOptionsT, ClientT], Gen
                 )
             state = reselected(ScanState.from_json(position.state), self._reselected)
             return Position(watermark=state.watermark(len(position.rows)), state=state.to_json())
-        state = ScanState.starting(_start_of(to))
+        state = ScanState.starting(start_of(to))
         return Position(watermark=state.watermark(seen=0), state=state.to_json(), rows=RowChanges(clear=True))
 
     def retold(self, kept: StoredPosition, batch: TriggerBatch) -> bool:
@@ -257,17 +260,3 @@ def _refuse_many(files: int, rejected: Sequence[RejectedItem], most: int) -> Non
             f"no event can name {how_many} new files of one page, the first is {rejected[0].key}: {rejected[0].reason}; rename them,"
             " or select others with `match`"
         )
-
-
-def _start_of(to: str) -> Start:
-    """The `start` of a new watcher that would begin where a rewind goes `to`."""
-    if to == "now":
-        return "now"
-    if to == "start":
-        return "all"
-    try:
-        return moment_of(parse_time(to))
-    except ValueError:
-        raise ConfigurationError(
-            f"{to!r} is no place to rewind to; write here, now, start, or an ISO timestamp like 2026-11-20T09:00:00Z"
-        ) from None

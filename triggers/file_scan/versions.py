@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Final, Protocol, TypeAlias
 
 from triggers.base import JsonObject
@@ -32,6 +33,7 @@ def parse_moment(text: str) -> Moment:
     return moment_of(datetime.fromisoformat(text))
 
 
+@lru_cache(maxsize=2**10)
 def format_moment(moment: Moment) -> str:
     """`2026-11-20T09:00:00Z`, with a fraction only where there is one."""
     return (_EPOCH + moment * _MICROSECOND).replace(tzinfo=None).isoformat() + "Z"

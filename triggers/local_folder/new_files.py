@@ -53,6 +53,9 @@ class FileNewFilesOptions(FileOptions):
             raise ValueError("path must be absolute, since it names the source whatever the working folder is")
         return value.rstrip("/") or "/"
 
+    def name_below(self, key: str) -> str:
+        return key.removeprefix(f"{self.path.rstrip('/')}/")
+
     def name_item(self, item: str) -> Explanation:
         return named(item, self.path)
 

@@ -35,6 +35,7 @@ from triggers.postgres.connection import PostgresClient
 from triggers.postgres.examination import Examiner
 from triggers.postgres.explanation import explain_row
 from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.postgres.inventory import CountedRows
 from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.probed_tables import Arguments, ProbedWatcher
@@ -55,7 +56,7 @@ _READERS: Final[Mapping[str, type[Reader[Any]]]] = {"id": RowsByIdReader, "updat
 """The readers of rows. Mode `log` has none: it reads changes."""
 
 
-class NewRows(SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
+class NewRows(CountedRows, SharedPollTrigger, IncrementalTrigger[NewRowsOptions, PostgresClient]):
     """Detection is exact where `check` finds neither error nor warning, as long as rows are not deleted before the next poll.
 
     Mode `id` also relies on ids that are drawn in the transaction that inserts them, and on a sequence that is not set back.

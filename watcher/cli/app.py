@@ -13,7 +13,9 @@ from watcher.cli import (
     explain,
     init,
     jobs,
+    kubernetes,
     pages,
+    reconcile,
     replay,
     runs,
     status,
@@ -57,6 +59,7 @@ for part in (
     status.top,
     explain.top,
     pages.top,
+    reconcile.top,
     replay.top,
     watchers.watchers,
     watchers.rejected,
@@ -72,5 +75,6 @@ for part in (
     administration.spark,
     administration.state_store,
     administration.pg,
+    kubernetes.kubernetes,
 ):
     app.add_typer(part)

@@ -30,6 +30,7 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
+from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -71,6 +72,7 @@ async def _context(
             event_retention_days=settings.store.event_retention_days,
             run_retention_days=settings.store.run_retention_days,
         ),
+        reconciliations=Reconciliations(folder=settings.home),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
         watchers=WatcherControl(

@@ -24,6 +24,7 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
+from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
 from watcher.triggerer.control import Control
@@ -67,6 +68,7 @@ class Serving:
                 body_bytes=settings.api.limits.body_bytes,
                 execution_body_bytes=settings.api.limits.execution_body_bytes,
             ),
+            reconciliations=Reconciliations(folder=settings.home),
             links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
             live=LiveAnswers(stopping=self.stopping),
             process=ProcessState(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -134,6 +134,10 @@ class Clients:
             if (opened := self._open.pop(name, None)) is not None:
                 opened.retired = True
                 opened.close_if_unused()
+
+    def start_soon(self, task: Callable[[], Coroutine[Any, Any, None]], name: str) -> None:
+        """Start a task that lasts as long as the clients at most. It must not raise."""
+        self._tasks.start_soon(task, name=name)
 
     async def shared_by(self, trigger: type[BaseEventTrigger[Any, Any]]) -> Any:
         """Return what triggers of this class share here without a connection. Raises what opening it raises."""

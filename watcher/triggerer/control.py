@@ -115,7 +115,7 @@ class Control:
 
     async def explain(self, name: str, item: str) -> Explanation:
         """Return what the watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured."""
-        return await explain(self._known(name), item, self.clients, self.database)
+        return await explain(self.known(name), item, self.clients, self.database)
 
     async def undecided(self, names: Iterable[str]) -> Mapping[str, str]:
         """Return what people must decide about those of the watchers whose selection changed, by name; takes some seconds."""
@@ -145,7 +145,7 @@ class Control:
 
     async def undo(self, name: str, actor: str) -> UndoneRewind:
         """Undo the last rewind. Raises `Conflict`, with the reason, once an undo would emit something again."""
-        self._known(name)
+        self.known(name)
         async with self.database.transaction() as connection:
             undone = await rewind.undo(connection, name)
             detail = {"events": undone.events}
@@ -159,7 +159,7 @@ class Control:
 
         The running watcher continues from the position's new version, at the same place.
         """
-        self._known(name)
+        self.known(name)
         async with self.database.transaction() as connection:
             unresolved = await rewind.resolve(connection, name, UNRESOLVED)
             if not unresolved:
@@ -207,7 +207,8 @@ class Control:
         self.hint(Hint(what="watchers", names=frozenset({name})))
         return MovedPosition(version=version, watermark=None if watermark is None else json.loads(watermark))
 
-    def _known(self, name: str) -> Hosted:
+    def known(self, name: str) -> Hosted:
+        """Return a configured watcher. Raises `NotFound`."""
         if name not in self.hosted:
             raise no_watcher(name)
         return self.hosted[name]
@@ -218,7 +219,7 @@ class Control:
 
         Raises `SourceUnavailable` when the whole block takes longer than `poll_timeout`: the caller may be gone by then.
         """
-        hosted, seconds = self._known(name), self.poll_timeout.total_seconds()
+        hosted, seconds = self.known(name), self.poll_timeout.total_seconds()
         with anyio.move_on_after(seconds) as scope:
             made = open_trigger(hosted, self.clients, self.poll_timeout, has_position=True, dry_run=True)
             async with made as trigger:  # a preview commits nothing, and only a position is rewound

@@ -22,7 +22,7 @@ from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
 from watcher.host.metrics import Metrics
-from watcher.serving.api.context import WatcherControl
+from watcher.serving.api.context import ApiContext, WatcherControl
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control
@@ -43,6 +43,7 @@ class ExplainedWorld:
     hosted: Mapping[str, Hosted]
     clients: Clients
     client: httpx.AsyncClient
+    context: ApiContext
     consumed: int = field(default=0)
 
     async def poll(self, name: str) -> None:
@@ -113,5 +114,5 @@ async def explained_world(
         control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:
-            yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client)
+            yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)
         tasks.cancel_scope.cancel()

@@ -20,6 +20,7 @@ from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
 from watcher.serving.api.event_posts import EventPosts
+from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.serving.api.streams.live import LiveChanges
@@ -139,12 +140,14 @@ class ApiContext:
     jobs: JobSupport = field(default_factory=JobSupport)
     event_posts: EventPosts = field(default_factory=EventPosts)
     """Posted events that wait to be stored."""
+    reconciliations: Reconciliations = field(default_factory=Reconciliations)
+    """The comparisons of sources with events that this process was asked for."""
 
     def followed_by(self, new: ApiContext) -> ApiContext:
-        """Return `new` with this context's counts of clients and its streams, which continue after a reload."""
+        """Return `new` with this context's counts of clients, its streams and comparisons, which continue after a reload."""
         sign_in = replace(new.sign_in, failures=self.sign_in.failures)
         live = replace(new.live, streams=self.live.streams, changes=self.live.changes)
-        return replace(new, sign_in=sign_in, live=live)
+        return replace(new, sign_in=sign_in, live=live, reconciliations=self.reconciliations)
 
 
 async def of_app(request: Request) -> ApiContext:

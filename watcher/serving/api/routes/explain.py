@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator
 
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_MISS
-from watcher.serving.api.explanations import WatcherAnswer, answers
+from watcher.serving.api.explanations import WatcherAnswer, answers, url_of
 from watcher.serving.api.parameters import storable
 from watcher.serving.api.routes.watchers import control_of
 from watcher.serving.api.shapes.base import Shape
@@ -80,11 +79,5 @@ def _shown(context: ApiContext, answer: WatcherAnswer) -> ItemAnswer:
         facts=facts,
         events=[ExplainedEvent.of(event) for event in answer.naming.events],
         runs=[ExplainedRun.of(each.run, table=each.table, commit=each.commit) for each in answer.runs],
-        url=f"{(context.links.base_url or '').rstrip('/')}/{page_of(answer)}",
+        url=url_of(context, answer),
     )
-
-
-def page_of(answer: WatcherAnswer) -> str:
-    """Return the address of the page with more: the deciding event's, else the watcher's."""
-    event = answer.verdict.event
-    return f"watchers/{quote(answer.watcher.name, safe='')}" if event is None else f"events/{event.id}"

@@ -12,9 +12,8 @@ from store.errors import InvalidValue
 from store.runs import search
 from triggers.explanations import as_json
 from watcher.serving.api.context import ApiContext
-from watcher.serving.api.explanations import WatcherAnswer, answers
+from watcher.serving.api.explanations import WatcherAnswer, answers, page_of
 from watcher.serving.api.parameters import storable
-from watcher.serving.api.routes.explain import page_of
 from watcher.serving.web.rendering import Pages
 
 router = APIRouter(include_in_schema=False)

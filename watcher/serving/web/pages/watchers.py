@@ -17,6 +17,7 @@ from watcher.host.logs.paths import watcher_logs
 from watcher.host.page_paths import path
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.parameters import storable
+from watcher.serving.api.routes import reconcile as api_of_reconcile
 from watcher.serving.api.routes import rejected as api_of_rejected
 from watcher.serving.api.routes import watchers as api
 from watcher.serving.api.routes.logs import excerpt
@@ -139,6 +140,19 @@ def _place(text: str) -> str:
 async def undo_rewind(request: Request, context: Context, actor: Operator, name: Name) -> Response:
     await api.undo_rewind(context, actor, name)
     return go_to(request, "watchers", name)
+
+
+@router.post("/reconcile")
+async def begin_reconcile(request: Request, view: Pages, name: Name) -> Response:
+    """Begin to compare the source with the events, and show how far that has come."""
+    begun = await api_of_reconcile.begin(view.context, name, api_of_reconcile.ReconcileBody())
+    return go_to(request, "watchers", name, "reconcile", begun.id)
+
+
+@router.get("/reconcile/{operation_id}")
+async def reconciled(view: Pages, name: Name, operation_id: str) -> Response:
+    operation = await api_of_reconcile.operation(view.context, name, operation_id)
+    return view.page("reconcile.html", operation=operation)
 
 
 @router.post("/rejected/retry")
