@@ -17,6 +17,7 @@ from config.models.schedules import AliasCondition, AssetCondition, Reference, c
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
+from store.partition_keys import Completeness
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
@@ -93,6 +94,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
             by=job.batch.by,
+            complete=None if (complete := job.batch.complete) is None else Completeness.of(vars(complete)),
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         joint=job.schedule is not None and job.schedule.joint,
