@@ -30,6 +30,7 @@ LARGE = 10_000_000
 IDLE_POLLS = 500
 FULL_POLLS = 60
 TABLES = 1000
+GAPS = [1, 100, 1_000, 10_000]
 COMMITS = 40
 TABLE = """
 CREATE TABLE {name} (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, note text NOT NULL,
@@ -174,6 +175,41 @@ async def show_ticks(title: str, tick: Poll) -> None:
     print(f"\n{title}\n  a tick takes {median(wall):.3f} s, of which {median(own):.3f} s are work of this process")
 
 
+async def burned_ids(dsn: str) -> None:
+    """Poll a table of which every second id was burned, as by ON CONFLICT DO NOTHING, while a writer keeps all these gaps open."""
+    print(
+        "\nburned ids, kept open by a writer: an idle poll, one with a new row, the first and the next ones after its end"
+    )
+    for gaps in GAPS:
+        name = f"burned_{gaps}"
+        async with AsyncExitStack() as stack:
+            writer, slow = [await stack.enter_async_context(connected(dsn)) for _ in range(2)]
+            await writer.execute(TABLE.format(name=name))
+            client = await stack.enter_async_context(PostgresConnection.model_validate({"dsn": dsn}).open())
+            poller = Poller(client, options(name))
+            await poller.start()
+            await slow.execute("BEGIN;" + INSERT.format(name=name, rows=1))
+            burn = f"SELECT nextval(pg_get_serial_sequence('{name}', 'id'))"
+            await writer.execute(
+                f"DO $$BEGIN FOR burned IN 1..{gaps} LOOP PERFORM ({burn}); {INSERT.format(name=name, rows=1)}; END LOOP; END$$"
+            )
+            while await poller.poll():
+                pass
+
+            async def insert(
+                statement: str = INSERT.format(name=name, rows=1), writer: asyncpg.Connection = writer
+            ) -> None:
+                await writer.execute(statement)
+
+            idle = await in_turns({"": poller.poll}, 20)
+            full = await in_turns({"": poller.poll}, 20, before=insert)
+            await slow.execute("ROLLBACK")
+            closing = await in_turns({"": poller.poll}, 1)
+            idle_again = await in_turns({"": poller.poll}, 20)
+            times = [each[""] for each in (idle, full, closing, idle_again)]
+            print(f"  {gaps:>6,} gaps:" + "".join(f"{milliseconds:10.1f} ms" for milliseconds in times))
+
+
 async def latency(dsn: str, *, listen: bool, mode: str = "id") -> None:
     """Measure the time from the answer to COMMIT until the event, at an interval of a second."""
     name = f"latency_{mode}_{listen}".lower()
@@ -240,6 +276,7 @@ async def measure(dsn: str, sizes: list[int]) -> None:
     for rows in sizes:
         await one_table(dsn, rows)
     await many_tables(dsn)
+    await burned_ids(dsn)
     print(f"\ncommit to event, {COMMITS} commits, interval 1 s")
     for listen in (False, True):
         await latency(dsn, listen=listen)

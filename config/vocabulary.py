@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
@@ -59,6 +59,8 @@ class Vocabulary:
     """Looks up a connection's model by the `type` in the YAML, which is also a field of the model."""
     submitter: Callable[[str], type[BaseModel]]
     """Looks up the model of a submitter's own options: the keys that a job's `spark` section may hold beside the known ones."""
+    refusals: Callable[[str, Any, BaseModel], Iterable[tuple[str, str]]]
+    """Yields each key of a job's `spark` section (`SparkParameters`) that this submitter could not honour, and a sentence."""
     triggers: Mapping[str, TriggerKind]
     """The registered triggers by name, for the JSON Schema."""
     connections: Mapping[str, type[BaseModel]]

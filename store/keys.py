@@ -13,6 +13,8 @@ from datetime import timedelta
 from functools import lru_cache
 from typing import Any, Final, Literal, NewType, Self, TypeAlias, get_args
 
+from store.partition_keys import Completeness
+
 AssetId = NewType("AssetId", int)
 EventId = NewType("EventId", int)
 DagId = NewType("DagId", str)
@@ -140,6 +142,8 @@ class Batching:
     max_events: int = 1000
     by: tuple[str, ...] | None = None
     """The parts of partition keys by which `per_partition` groups events; None: all."""
+    complete: Completeness | None = None
+    """What a partition waits for; None: for its condition alone."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -154,13 +158,14 @@ class Batching:
     def of(cls, stored: Mapping[str, Any]) -> Batching:
         """Return the batching that is stored as this JSON object; durations are seconds."""
         debounce, max_wait = _seconds(stored.get("debounce")), _seconds(stored.get("max_wait"))
-        by = stored.get("by")
+        by, complete = stored.get("by"), stored.get("complete")
         return cls(
             mode=stored.get("mode", "coalesce"),
             debounce=timedelta(0) if debounce is None else debounce,
             max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
             max_events=stored.get("max_events", 1000),
             by=None if by is None else tuple(by),
+            complete=None if complete is None else Completeness.of(complete),
         )
 
 

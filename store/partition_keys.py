@@ -5,10 +5,39 @@ A key with several parts is their values joined by `|`. In a value, a backslash 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Completeness:
+    """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
+
+    Or, with `items`, so many different files or rows have come.
+    """
+
+    part: str = ""
+    values: tuple[str, ...] = ()
+    at_least: int | None = None
+    items: int | None = None
+
+    @property
+    def needed(self) -> int:
+        """How many of the values are needed."""
+        return len(self.values) if self.at_least is None else self.at_least
+
+    @classmethod
+    def of(cls, stored: Mapping[str, Any]) -> Completeness:
+        """Return what is stored as this JSON object."""
+        return cls(
+            part=stored.get("part", ""),
+            values=tuple(stored.get("values", ())),
+            at_least=stored.get("at_least"),
+            items=stored.get("items"),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

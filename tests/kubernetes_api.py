@@ -90,6 +90,12 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
         *("--service-account-signing-key-file", str(folder / "sa.key")),
         *("--token-auth-file", str(folder / "tokens.csv"), "--authorization-mode", "RBAC"),
         *("--client-ca-file", str(folder / "ca.crt")),
+        *(
+            "--kubelet-client-certificate",
+            str(folder / "client.crt"),
+            "--kubelet-client-key",
+            str(folder / "client.key"),
+        ),
         *("--service-cluster-ip-range", "10.0.0.0/24"),
     ]
     api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)

@@ -8,6 +8,7 @@ import io
 import json
 import os
 import subprocess
+import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,9 +19,12 @@ import pytest
 
 from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, KubernetesApi, programs, running, running_api
+from tests.stand_in_spark import PROGRAM
 from watcher.demo.servers import free_port
 
 IMAGE = "localhost/driver:1"
+SPARK_HOME = "/opt/spark"
+"""The stand-in for Spark in the image."""
 GATEWAY = "10.88.78.1"
 """The address of this machine as pods see it."""
 _PAUSE = "localhost/pause:1"
@@ -43,7 +47,7 @@ def running_node(folder: Path) -> Iterator[KubernetesApi]:
         kubelet = [
             *(str(binaries / "kubelet"), "--config", str(folder / "kubelet.yaml"), "--kubeconfig", str(kubeconfig)),
             *("--root-dir", str(folder / "kubelet"), "--cert-dir", str(folder / "kubelet-pki")),
-            *("--hostname-override", "n1"),
+            *("--hostname-override", "localhost"),  # by this name the API server asks it for logs
         ]
         of_all = ["--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port", "0"]
         controllers = [str(binaries / "kube-controller-manager"), *of_all]
@@ -146,7 +150,8 @@ def _image(path: Path, name: str) -> Path:
         for folder in ("tmp", "etc", "dev", "proc", "sys", "asset-watcher"):
             _add(files, folder, tarfile.DIRTYPE)
         files.add(str(which("busybox")), "bin/busybox")
-        _add(files, "bin/sleep", tarfile.SYMTYPE, "busybox")
+        for word in ("sh", "sleep"):
+            _add(files, f"bin/{word}", tarfile.SYMTYPE, "busybox")
         if name != _PAUSE:
             _add_python(files)
     content = layer.getvalue()
@@ -174,6 +179,10 @@ def _add_python(files: tarfile.TarFile) -> None:
 
     files.add(_PYTHON, str(_PYTHON)[1:])
     _add(files, "usr/bin/python3", tarfile.SYMTYPE, _PYTHON.name)
+    spark = PROGRAM.replace(sys.executable, "/usr/bin/python3").encode()
+    entry = tarfile.TarInfo(f"{SPARK_HOME[1:]}/bin/spark-submit")
+    entry.mode, entry.size = 0o755, len(spark)
+    files.addfile(entry, io.BytesIO(spark))
     files.add(_LIBRARY, str(_LIBRARY)[1:], filter=is_needed)
     libraries: set[str] = set()
     for program in (str(_PYTHON), *map(str, _LIBRARY.glob("lib-dynload/*.so"))):

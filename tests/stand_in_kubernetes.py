@@ -10,7 +10,8 @@ import contextlib
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -35,8 +36,12 @@ class StandInKubernetes:
     def __init__(self) -> None:
         self.address = ""
         self.quota = ""
+        self.uid = str(uuid4())
         self.logs: dict[str, bytes] = {}
+        self.forbidden: set[tuple[str, str]] = set()
         self.requests: list[str] = []
+        self.drop: Callable[..., bool] = lambda _request, **_: False
+        """Returns whether a request gets no answer. `is_done`: it has taken effect."""
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._versions = itertools.count(1)
         self._events: list[tuple[int, str, str, str, dict[str, Any]]] = []
@@ -54,7 +59,13 @@ class StandInKubernetes:
             if kind == "pods" and self.quota:
                 raise Refusal(403, "Forbidden", f'pods "{name}" is forbidden: {self.quota}')
             made = {"kind": _KINDS[kind], "apiVersion": "v1", **body}
-            made["metadata"] = {**body["metadata"], "namespace": namespace, "uid": str(uuid4())}
+            now = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+            made["metadata"] = {
+                **body["metadata"],
+                "namespace": namespace,
+                "uid": str(uuid4()),
+                "creationTimestamp": now,
+            }
             if kind == "pods":
                 made["status"] = {"phase": "Pending"}
             return self._store("ADDED", key, made)
@@ -137,6 +148,12 @@ class StandInKubernetes:
         return gone
 
 
+def _since(log: bytes, moment: str) -> bytes:
+    """The lines from this second on, as a kubelet is asked for them."""
+    second = moment[:19].encode()
+    return b"".join(line for line in log.splitlines(keepends=True) if line[:19] >= second)
+
+
 def _is_done(pod: dict[str, Any]) -> bool:
     return pod["status"].get("phase") in {"Failed", "Succeeded"}
 
@@ -178,7 +195,11 @@ class PodApiHandler(BaseHTTPRequestHandler):
     def _respond(self, code: int) -> None:
         size = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(size)) if size else {}
-        self.kubernetes.requests.append(f"{self.command} {self.path}")
+        request = f"{self.command} {self.path}"
+        self.kubernetes.requests.append(request)
+        if self.kubernetes.drop(request, is_done=False):
+            self.close_connection = True
+            return
         try:
             self._route(code, body)
         except Refusal as refusal:
@@ -188,13 +209,22 @@ class PodApiHandler(BaseHTTPRequestHandler):
         if self.headers.get("Authorization") != f"Bearer {TOKEN}":
             raise Refusal(401, "Unauthorized", "Unauthorized")
         url = urlsplit(self.path)
+        if url.path == "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews":
+            asked = body["spec"]["resourceAttributes"]
+            resource = "/".join(filter(None, (asked["resource"], asked["subresource"])))
+            allowed = (asked["verb"], resource) not in self.kubernetes.forbidden
+            self._answer(code, json.dumps({"status": {"allowed": allowed}}).encode())
+            return
+        if url.path == "/api/v1/namespaces/kube-system":
+            self._answer(code, json.dumps({"metadata": {"uid": self.kubernetes.uid}}).encode())
+            return
         query = {key: texts[0] for key, texts in parse_qs(url.query).items()}
         _, _api, _v1, _namespaces, namespace, kind, *rest = url.path.split("/")
         selector = query.get("labelSelector", "")
         api = self.kubernetes
         if rest[1:] == ["log"]:
             api.read(namespace, kind, rest[0])
-            self._answer(200, api.logs.get(rest[0], b""))
+            self._answer(200, _since(api.logs.get(rest[0], b""), query.get("sinceTime", "")))
         elif query.get("watch"):
             self._stream(namespace, kind, selector, query)
         else:
@@ -233,6 +263,9 @@ class PodApiHandler(BaseHTTPRequestHandler):
         pass
 
     def _answer(self, code: int, body: bytes) -> None:
+        if self.kubernetes.drop(f"{self.command} {self.path}", is_done=True):
+            self.close_connection = True
+            return
         self.send_response(code)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()

@@ -21,6 +21,7 @@ from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.processes.triggerers import ProcessInfo
+from watcher.configuration.cluster_check import check_cluster
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
@@ -98,6 +99,8 @@ async def _build(
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
     start = await start_configuration(database, configuration, force=options.apply)
+    if settings.kubernetes is not None:
+        await check_cluster(database, settings.kubernetes, os.environ)
     home.remember_settings(settings_digests(settings))
     listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
     home.remember_address(address_of(listening_socket))

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from config.models.assets import PartName, check_parts
+from config.models.completeness import CompleteField
 from config.models.deadlines import Deadline, DeadlineConfig
 from config.models.ingest import BUILTIN
 from config.models.schedules import ReferencesField, ScheduleField, needs_several
@@ -34,6 +35,8 @@ class BatchConfig(Section):
     `per_partition` collects the events of each partition key by themselves."""
     by: PartNames | None = None
     """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
+    complete: CompleteField = None
+    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, or `{items: n}`."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)
@@ -96,8 +99,10 @@ class JobConfig(Section):
         if batch.mode == "each" and schedule and needs_several(schedule.condition):
             hint = "`each` cannot go with a schedule that needs `all` of several: use `any`, or `mode: coalesce`"
             raise misplaced(batch, (("mode",), hint))
-        if batch.by is not None and batch.mode != "per_partition":
-            raise misplaced(batch, (("by",), "has no effect without `mode: per_partition`; remove it, or set the mode"))
+        idle = [name for name, value in (("by", batch.by), ("complete", batch.complete)) if value is not None]
+        if idle and batch.mode != "per_partition":
+            hint = "has no effect without `mode: per_partition`; remove it, or set the mode"
+            raise misplaced(batch, *(((name,), hint) for name in idle))
         if batch.mode != "coalesce" and schedule and schedule.joint:
             hint = f"`{batch.mode}` cannot go with `cron` beside assets: one run takes all events of a tick; use `coalesce`"
             raise misplaced(batch, (("mode",), hint))

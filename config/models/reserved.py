@@ -46,6 +46,11 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
     *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
+    ReservedValue(
+        path="jobs.*.batch.complete",
+        what="a marker or a manifest",
+        matches=lambda complete: isinstance(complete, dict) and not {"marker", "manifest"}.isdisjoint(complete),
+    ),
 )
 
 

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_val
 
 from config.models.alerts import AlertConfig
 from config.models.api_settings import ApiSettings
+from config.models.kubernetes import KubernetesSettings
 from config.models.values import Address, Bytes, Days, DottedPath, Duration, LocalPath, PositiveDuration
 from config.names import Name
 from config.section import LARGEST_INT, Section
@@ -30,6 +31,8 @@ def _check_database(url: SecretStr) -> SecretStr:
         raise ValueError(
             f"has no port from 1 to {_HIGHEST_PORT} after its host; write `@` in a user or password as `%40`, `:` as `%3A`"
         )
+    if urlsplit(url.get_secret_value()).netloc.count("@") > 1:
+        raise ValueError("has an `@` in its user or password; write it as `%40`, and `%` as `%25`")
     return url
 
 
@@ -248,6 +251,8 @@ class Settings(Section):
     """How much may run at a time."""
     logs: LogSettings = LogSettings()
     """Log files and stderr."""
+    kubernetes: KubernetesSettings | None = None
+    """The cluster and the namespace of drivers that run as pods (`submitter: kubernetes`); see docs/kubernetes.md."""
     airflow: AirflowSettings | None = None
     """A neighbouring Airflow, which events are sent to and read from."""
     alerts: tuple[AlertConfig, ...] = ()

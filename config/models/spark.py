@@ -186,8 +186,8 @@ class SparkParameters(Section):
 
 class SparkConfig(SparkParameters):
     submitter: Annotated[str, Field(min_length=1)] = "spark-submit"
-    """How Spark is started: `spark-submit`, or the dotted path of a class on `plugins_dir`. The options of such a class stand
-    beside this key."""
+    """How Spark is started: `spark-submit`, `kubernetes`, or the dotted path of a class on `plugins_dir`. The options of the last
+    two stand beside this key."""
     warm: Annotated[int, Field(ge=0, le=LARGEST_INT)] = 0
     """Number of drivers that are started ahead, as far as `settings.scheduler.warm_memory_mb` allows. Each is used for one
     try. Not for `yarn` and `k8s` masters."""

@@ -96,10 +96,11 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     connections = vocabulary.connections
     options = {name: kind.options for name, kind in vocabulary.triggers.items() if isinstance(kind.options, type)}
     models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
-    definitions = _Definitions(*models, *connections.values(), *options.values())
+    submitters = vocabulary.submitters
+    definitions = _Definitions(*models, *connections.values(), *options.values(), *submitters.values())
     _complete_assets(definitions, options)
     _add_reserved(definitions, options)
-    _complete_jobs(definitions, vocabulary.submitters)
+    _complete_jobs(definitions, submitters)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Asset Watcher",
@@ -143,9 +144,17 @@ def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[Base
     spark.pop("additionalProperties")
     spark["properties"]["submitter"] |= {"anyOf": [{"enum": list(submitters)}, *_FROM_ELSEWHERE]}
     known = {*spark["properties"], *(key for model in submitters.values() for key in model.model_fields)}
+    for name, model in submitters.items():
+        spark |= {"allOf": [*spark.get("allOf", ()), *_options_of(name, definitions.body(model))]}
     usual = {"properties": {"submitter": {"enum": list(submitters)}}}
-    spark["allOf"] = [{"if": usual, "then": {"propertyNames": {"enum": sorted(known)}}}]
+    spark["allOf"] += [{"if": usual, "then": {"propertyNames": {"enum": sorted(known)}}}]
     spark |= _when("application", INGEST, {"properties": {"options": definitions.reference(IngestConfig)}})
+
+
+def _options_of(submitter: str, model: Schema) -> list[Schema]:
+    """The rule for a submitter's own keys, if it has any."""
+    own = {key: model[key] for key in ("properties", "required") if model.get(key)}
+    return [_when("submitter", submitter, own)] if own else []
 
 
 def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:

@@ -19,6 +19,7 @@ from pydantic.fields import FieldInfo
 from config.models.assets import AliasConfig, AssetConfig
 from config.models.ingest import IngestConfig
 from config.models.jobs import JobConfig
+from config.models.kubernetes import DriverPod
 from config.models.settings import Settings
 from config.models.values import format_duration
 from config.section import Section, keys, models_in, parts_of
@@ -28,6 +29,7 @@ MODELS: Final[Mapping[str, type[Section]]] = {
     "assets.NAME": AssetConfig,
     "aliases.NAME": AliasConfig,
     "jobs.NAME": JobConfig,
+    "jobs.NAME.spark.kubernetes": DriverPod,
     "jobs.NAME.spark.options": IngestConfig,
 }
 

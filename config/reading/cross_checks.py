@@ -28,6 +28,7 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
             faults = (
                 *ingest_faults(job, entries.assets, entries.connections),
                 *_warm_faults(job, entries.settings),
+                *_kubernetes_faults(job, entries.settings),
                 *partition_faults(job, entries.assets),
             )
             for place, sentence in faults:
@@ -40,6 +41,19 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
 def _warm_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
     if job.spark.warm and settings and settings.scheduler.warm_memory_mb == 0:
         yield ("spark", "warm"), "needs memory: raise settings.scheduler.warm_memory_mb, which is 0"
+
+
+def _kubernetes_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:
+    if job.spark.submitter != "kubernetes" or settings is None:
+        return
+    kubernetes = settings.kubernetes
+    if kubernetes is None:
+        yield ("spark", "submitter"), "needs settings.kubernetes, which names cluster and namespace: add it"
+    elif (kubernetes.api_url or settings.api.base_url) is None:
+        sentence = (
+            "needs an address of the API that pods reach: set settings.kubernetes.api_url, or settings.api.base_url"
+        )
+        yield ("spark", "submitter"), sentence
 
 
 def unknown_neighbours(settings: Settings | None, assets: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:

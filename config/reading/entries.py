@@ -105,7 +105,11 @@ class _EntryReader:
             if model is not None and model.model_fields:
                 given = {key: value for key, value in spark.items() if key in own}
                 options = self._report.validate(model, given, (*path, "spark"), self._scope)
-        return self._report.validate(JobConfig, entry, path, self._scope), options
+        job = self._report.validate(JobConfig, entry, path, self._scope)
+        if job is not None and options is not None:
+            for key, sentence in self._vocabulary.refusals(job.spark.submitter, job.spark, options):
+                self._report.add((*path, "spark", *key.split(".", 1)), sentence)
+        return job, options
 
     def asset(self, name: str, entry: Any, path: KeyPath) -> AssetConfig | None:
         """The asset `name`. If there are problems, it is None or lacks some of its watchers."""

@@ -27,15 +27,35 @@ def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tupl
 def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield a place in the job and a sentence for each part that no asset has, and for assets that cannot be joined."""
     condition = None if job.schedule is None else job.schedule.condition
-    if job.batch.mode != "per_partition" or condition is None:
+    if job.batch.mode != "per_partition":
         return
+    if condition is None:
+        if job.batch.complete is not None:
+            yield ("batch", "complete"), "needs a schedule of assets, whose events complete a partition"
+        return
+    yield from _unknown(job, condition, assets) or (*_within_one_value(job), *_unjoinable(job, condition, assets))
+
+
+def _unknown(
+    job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
+) -> list[tuple[KeyPath, str]]:
+    """Return a fault for each part that the job names and no asset of its schedule has."""
     known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
-    for part in job.batch.by or ():
-        if part not in known and all(assets.values()):
-            hint = did_you_mean(part, known) if known else "name parts in `partition` of the asset or its watchers"
-            yield ("batch", "by"), f"unknown part `{part}`; {hint}"
-            return
-    yield from _unjoinable(job, condition, assets)
+    hint = "name parts in `partition` of the asset or its watchers"
+    named = [("by", part) for part in job.batch.by or ()]
+    named += [("complete", job.batch.complete.part)] if job.batch.complete and job.batch.complete.part else []
+    return [
+        (("batch", place), f"unknown part `{part}`; {did_you_mean(part, known) if known else hint}")
+        for place, part in named
+        if part not in known and all(assets.values())
+    ]
+
+
+def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:
+    part = "" if job.batch.complete is None else job.batch.complete.part
+    if part and (job.batch.by is None or part in job.batch.by):
+        hint = "group `by` the other parts: the events of a group differ in it"
+        yield ("batch", "complete"), f"waits for values of `{part}` within one value of it; {hint}"
 
 
 def _scheduled(condition: Condition, assets: Mapping[str, AssetConfig | None]) -> Iterator[str]:

@@ -83,6 +83,8 @@ class LocalFolder(Transport):
             "data_interval_start": self.job.data_interval_start,
             "data_interval_end": self.job.data_interval_end,
             "partition_key": self.job.partition_key,
+            "partition_complete": self.job.partition_complete,
+            "late": self.job.late,
             "triggering_asset_events": events,
             "inlets": self.job.inlets,
             "outlets": self.job.outlets or [],

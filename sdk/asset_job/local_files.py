@@ -1,7 +1,7 @@
 """The files of a local run: its author writes some, which are checked, and the run writes others.
 
     job.json          {"dag_id", "task_id", "inlets", "outlets", "connections", "worker_backend", "conf", "logical_date",
-                      "data_interval_start", "data_interval_end", "partition_key"}, each optional; an inlet or outlet is
+                      "data_interval_start", "data_interval_end", "partition_key", "partition_complete", "late"}, each optional; an inlet or outlet is
                       a name, {"name", "uri"} or {"alias"}. Without `outlets` every asset is an outlet.
     events.json       {asset: [{"extra": {…}}, …]}; an event may have any member of the daemon's events, such as "timestamp"
     past_events.json  the same, by asset or alias, for `inlet_events`; without it, those of events.json are used
@@ -51,6 +51,8 @@ class LocalJob:
     data_interval_start: str | None = None
     data_interval_end: str | None = None
     partition_key: str | None = None
+    partition_complete: bool | None = None
+    late: bool = False
 
     @property
     def assets(self) -> Mapping[str, str]:
@@ -135,6 +137,8 @@ def _job(content: dict[str, Any]) -> LocalJob:
         raise _Unusable(f"{', '.join(sorted(unknown))} is not among its members, which are {', '.join(members)}")
     for name in content.keys() & {"dag_id", "task_id", "partition_key"}:
         _is(str, name, content[name])
+    for name in content.keys() & {"partition_complete", "late"}:
+        _is(bool, name, content[name])
     for name in content.keys() & {"connections", "worker_backend", "conf"}:
         _is(dict, name, content[name])
     for name in content.keys() & {"logical_date", "data_interval_start", "data_interval_end"}:
@@ -154,6 +158,8 @@ def _job(content: dict[str, Any]) -> LocalJob:
         data_interval_start=content.get("data_interval_start"),
         data_interval_end=content.get("data_interval_end"),
         partition_key=content.get("partition_key"),
+        partition_complete=content.get("partition_complete"),
+        late=content.get("late", False),
     )
 
 

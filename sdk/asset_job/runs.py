@@ -50,6 +50,10 @@ class Run:
     data_interval_end: datetime | None
     partition_key: str | None
     """The one that all the run's events have, or as it was requested; None: they have none, or several."""
+    partition_complete: bool | None
+    """Whether the partition is complete, or was when it had its first run; None: the job's `batch` has no `complete`."""
+    late: bool
+    """Whether the run's events came after the first run of their partition."""
     triggering_asset_events: TriggeringAssetEvents
     asset_store: AssetStores
     task_store: TaskStore
@@ -84,6 +88,7 @@ class Run:
             _moment(claim.get(name)) for name in ("logical_date", "data_interval_start", "data_interval_end")
         )
         self.partition_key = claim.get("partition_key")
+        self.partition_complete, self.late = claim.get("partition_complete"), claim.get("late", False)
         known = {asset["name"]: asset["uri"] for asset in claim["inlets"] + claim["outlets"] if "name" in asset}
         self.outlets = {asset["name"]: asset["uri"] for asset in claim["outlets"] if "name" in asset}
         self._appended: set[TableLocation] = set()

@@ -640,6 +640,8 @@ run = _table(
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
+    Column("partition_complete", Boolean),  # null: the job does not ask for it
+    Column("late", Boolean, nullable=False, server_default=false()),  # its events came after a run of their partition
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

@@ -191,13 +191,20 @@ class StuckLane:
 
 async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Sequence[StuckLane]:
     """Return the lanes that wait after a failure, in order; of one asset, or all."""
+    if asset_id is None:
+        return await all_of(connection, _STUCK, StuckLane)
+    of_asset = _STUCK.where(_o.destination == AIRFLOW, _o.lane == str(asset_id))
+    return await all_of(connection, of_asset, StuckLane)
+
+
+def _stuck() -> Select[Any]:
     earlier = outbox.alias("earlier").c
     is_first = (
         ~select(earlier.id)
         .where(earlier.destination == _o.destination, earlier.lane == _o.lane, earlier.id < _o.id)
         .exists()
     )
-    query = (
+    return (
         select(_o.destination, _o.lane, asset.c.name.label("asset"), _f.target, _o.error, _o.refused)
         .add_columns(_o.created_at.label("since"), _o.not_before.label("next_try_at"))
         .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
@@ -206,6 +213,6 @@ async def stuck(connection: AsyncConnection, asset_id: int | None = None) -> Seq
         .where(and_(_o.error.is_not(None), is_first))
         .order_by(_o.destination, _o.lane)
     )
-    if asset_id is not None:
-        query = query.where(_o.destination == AIRFLOW, _o.lane == str(asset_id))
-    return await all_of(connection, query, StuckLane)
+
+
+_STUCK: Final = _stuck()

@@ -98,6 +98,10 @@ class FailedRun:
 
 async def failed_runs(connection: AsyncConnection) -> Sequence[FailedRun]:
     """Return the failed runs of configured jobs, the newest `MOST_FAILED`: for a week, and for as long as their events wait."""
+    return await all_of(connection, _FAILED, FailedRun)
+
+
+def _failed() -> Select[Any]:
     r, e = run.c, run_asset_event.c
     has_events = exists().where(e.dag_id == r.dag_id, e.run_id == r.run_id)
     query = (
@@ -110,7 +114,10 @@ async def failed_runs(connection: AsyncConnection) -> Sequence[FailedRun]:
         )
         .where(r.reason.is_(None) | r.reason.not_in(("cancelled", "marked as failed")))
     )
-    return await all_of(connection, query.order_by(r.id.desc()).limit(MOST_FAILED), FailedRun)
+    return query.order_by(r.id.desc()).limit(MOST_FAILED)
+
+
+_FAILED: Final = _failed()
 
 
 async def deadlines(connection: AsyncConnection) -> Mapping[str, tuple[JobDefinition, timedelta]]:
@@ -142,27 +149,38 @@ async def due_jobs(connection: AsyncConnection) -> Mapping[str, DueJob]:
 
 async def newest_successes(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, datetime]:
     """Return when the newest of each job's successful runs ended, without jobs that have none."""
-    success = run.alias("success").c
-    newest = select(func.max(success.id)).where(success.dag_id == job.c.dag_id, success.state == "success")
-    of_job = newest.correlate(job).scalar_subquery()
-    return await _ends(
-        connection, select(run.c.dag_id, run.c.end_date).join_from(job, run, run.c.id == of_job), dag_ids
-    )
+    return await _ends(connection, _NEWEST, dag_ids)
 
 
 async def last_successes(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, datetime]:
     """Return when a run of each job succeeded last. It reads all successful runs of these jobs."""
-    last = func.max(run.c.end_date, type_=run.c.end_date.type).label("end_date")
-    query = select(run.c.dag_id, last).join(job, run.c.dag_id == job.c.dag_id).where(run.c.state == "success")
-    return await _ends(connection, query.group_by(run.c.dag_id), dag_ids)
+    return await _ends(connection, _LAST, dag_ids)
 
 
 async def _ends(connection: AsyncConnection, query: Select[Any], dag_ids: Collection[str]) -> Mapping[str, datetime]:
     ends: dict[str, datetime] = {}
     for some in chunks(sorted(dag_ids)):
-        rows = await connection.execute(query.where(job.c.dag_id.in_(some)))
+        rows = await connection.execute(query, {"b_dag_ids": list(some)})
         ends |= {row.dag_id: row.end_date for row in rows if row.end_date is not None}
     return ends
+
+
+def _newest() -> Select[Any]:
+    success = run.alias("success").c
+    newest = select(func.max(success.id)).where(success.dag_id == job.c.dag_id, success.state == "success")
+    of_job = newest.correlate(job).scalar_subquery()
+    return select(run.c.dag_id, run.c.end_date).join_from(job, run, run.c.id == of_job).where(_OF_THESE)
+
+
+def _last() -> Select[Any]:
+    last = func.max(run.c.end_date, type_=run.c.end_date.type).label("end_date")
+    query = select(run.c.dag_id, last).join_from(job, run, run.c.dag_id == job.c.dag_id)
+    return query.where(_OF_THESE, run.c.state == "success").group_by(run.c.dag_id)
+
+
+_OF_THESE: Final = job.c.dag_id.in_(bindparam("b_dag_ids", expanding=True))
+_NEWEST: Final = _newest()
+_LAST: Final = _last()
 
 
 async def assets_around(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, frozenset[str]]:

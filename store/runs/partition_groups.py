@@ -17,7 +17,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
-from store.database.schema import asset, partition_group, queued_event, run
+from store.database.schema import asset, asset_event, partition_group, queued_event, run
 from store.partition_keys import QueuedKey
 from store.references import keys
 from store.runs.queues import ACTIVE
@@ -120,6 +120,24 @@ async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None,
         row.key or None: GroupRest(to=row.rest_to, completed_by=row.rest_completed_by)
         for row in await connection.execute(query)
     }
+
+
+async def closed(connection: AsyncConnection, dag_id: str, keys: Collection[str | None]) -> AbstractSet[str | None]:
+    """Return those of these keys whose groups have had a run."""
+    closed: set[str | None] = set()
+    for some in chunks(sorted(key or WITHOUT_KEY for key in keys)):
+        rows = await connection.execute(select(_g.key).where(_g.dag_id == dag_id, _g.key.in_(some)))
+        closed.update(key or None for key in rows.scalars())
+    return closed
+
+
+async def extras_of(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, str]:
+    """Return the `extra` of each of these events, as JSON text."""
+    extras: dict[int, str] = {}
+    for some in chunks(sorted(event_ids)):
+        rows = await connection.execute(select(asset_event.c.id, asset_event.c.extra).where(asset_event.c.id.in_(some)))
+        extras |= {row.id: row.extra for row in rows}
+    return extras
 
 
 async def keep(connection: AsyncConnection, dag_id: str, groups: Mapping[str | None, GroupRest | None]) -> None:

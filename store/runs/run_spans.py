@@ -12,7 +12,7 @@ from sqlalchemy import Float, Integer, Select, and_, bindparam, case, cast, func
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
-from store.database.schema import UtcDateTime, run, seconds_between
+from store.database.schema import UtcDateTime, asset_event, run, seconds_between
 from store.runs.runs import IS_THERE
 
 _r = run.c
@@ -55,10 +55,21 @@ async def groups_in(
     return await all_of(connection, _groups(), RunGroup, span)
 
 
+async def is_anything_before(connection: AsyncConnection, moment: datetime) -> bool:
+    """Return whether there are events or runs from before the moment."""
+    return bool((await connection.execute(_is_anything_before(), {"since": moment})).scalar_one())
+
+
 _SINCE: Final = bindparam("since", type_=UtcDateTime())
 _UNTIL: Final = bindparam("until", type_=UtcDateTime())
 _BEGAN: Final = func.coalesce(_r.start_date, _r.queued_at, type_=UtcDateTime())
 _IN_SPAN: Final = and_(IS_THERE, _BEGAN < _UNTIL, or_(_r.end_date >= _SINCE, _r.end_date.is_(None)))
+
+
+@cache
+def _is_anything_before() -> Select[Any]:
+    events = select(asset_event.c.id).where(asset_event.c.timestamp < _SINCE)
+    return select(or_(events.exists(), select(_r.id).where(IS_THERE, _BEGAN < _SINCE).exists()))
 
 
 @cache

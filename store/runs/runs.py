@@ -74,6 +74,8 @@ class TriggeredRun:
     """The logical date and the data interval of a scheduled run."""
     partition_key: str | None = None
     """The one that all its events have."""
+    partition_complete: bool | None = None
+    late: bool = False
 
 
 async def create_triggered_runs(connection: AsyncConnection, new: Sequence[TriggeredRun]) -> Sequence[str]:
@@ -117,6 +119,8 @@ def _columns_of(new: TriggeredRun) -> Mapping[str, Any]:
         "b_trace_id": uuid.uuid4().hex,
         "b_tick": new.tick,
         "partition_key": new.partition_key,
+        "partition_complete": new.partition_complete,
+        "late": new.late,
         **dict.fromkeys(("logical_date", "data_interval_start", "data_interval_end"), new.tick),
     }
 
@@ -219,6 +223,10 @@ class RunRow:
     bad_records_resolved_at: datetime | None
     partition_key: str | None
     """The one that all events of the run have, or as it was requested; None: they have none, or several."""
+    partition_complete: bool | None
+    """Whether the partition was complete; None: the job does not ask for it."""
+    late: bool
+    """Whether its events came after a run of their partition."""
 
     @property
     def has_unresolved_records(self) -> bool:

@@ -78,7 +78,7 @@ async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: s
 async def show_reason(connection: AsyncConnection, key: TryKey, sentence: str | None) -> None:
     """Show what the submitter says of a try that has not ended, such as what its driver waits for; None: nothing."""
     t = task_instance.c
-    this = and_(t.id == key.task_instance_id, t.try_number == key.try_number, t.state == "running")
+    this = and_(t.id == key.task_instance_id, t.try_number == key.try_number, t.state.in_(UNFINISHED))
     await connection.execute(update(task_instance).where(this).values(detail=sentence))
 
 

@@ -153,6 +153,26 @@ async def test_a_viewer_sees_no_button_that_would_be_refused(chromium: Browser, 
     await context.close()
 
 
+async def test_a_form_that_was_sent_too_late_is_sent_after_signing_in(chromium: Browser, site: Site) -> None:
+    context = await chromium.new_context(base_url=site.url)
+    page = await context.new_page()
+    await page.goto("/sign-in")
+    await sign_in(page, site.admin)
+    await page.goto("/watchers/customers_rows")
+    await context.clear_cookies()
+    await page.get_by_role("button", name="Pause").click()
+    await expect(page.get_by_role("alert")).to_contain_text("The session has ended")
+    await page.get_by_label("Token").fill(site.admin)
+    await page.keyboard.press("Enter")
+    await expect(page.get_by_role("heading", name="Signed in")).to_be_visible()
+    assert not (await site.get("/api/v2/watchers/customers_rows"))["paused"]
+    await page.get_by_role("button", name="Send it now").click()
+    await expect(page).to_have_url(f"{site.url}/watchers/customers_rows")
+    assert (await site.get("/api/v2/watchers/customers_rows"))["paused"]
+    await page.get_by_role("button", name="Resume").click()
+    await context.close()
+
+
 async def test_the_log_line_is_reached_with_the_keyboard_alone(page: Page, site: Site) -> None:
     site.put_file("by-keyboard.json")
     await site.entry("landing_orders", "landing_files.watermark")
@@ -249,6 +269,7 @@ async def test_axe_finds_no_fault_on_any_page(
         "/timeline?zoom=week",
         "/runs?job=load_orders",
         "/runs",
+        "/runs?state=success",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
         "/audit",
         "/search?q=orders",
@@ -257,6 +278,7 @@ async def test_axe_finds_no_fault_on_any_page(
         "/nothing",
     ):
         await page.goto(path)
+        await page.evaluate("document.querySelectorAll('details').forEach(each => each.open = true)")
         violations[path] = await checked(page, script)
         wide = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, (path, "wider than the window")

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +17,15 @@ import pytest
 from tests.contract.submitters import ProcessesContract, SubmitterContract
 from tests.plugins.cluster_server import ADDRESS, running_cluster
 from tests.plugins.remote_cluster import RemoteCluster
+from tests.stand_in_kubelet import stand_in_kubelet
+from tests.stand_in_kubernetes import stand_in_kubernetes
 from tests.stand_in_spark import stand_in_spark
 from tests.unit.submit.fixtures import new_try, switchboard
+from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import workspace
-from watcher.submit.base import Submission
+from tests.unit.submit.test_pod_wrapper import Renewals
+from watcher.submit.base import Submission, Submitter
+from watcher.submit.kubernetes.options import KubernetesOptions
 
 __all__ = ["new_try", "switchboard"]
 
@@ -70,6 +77,37 @@ class TestRemoteCluster(SubmitterContract):
         with running_cluster(tmp_path / "cluster") as address:
             monkeypatch.setenv(ADDRESS, address)
             yield
+
+
+class TestPodsWithAStandIn(SubmitterContract):
+    """Pods of a stand-in for Kubernetes, whose wrappers run on this machine with a stand-in for Spark."""
+
+    factory = "tests.unit.submit.kubernetes_pods:kubernetes_pods"
+
+    @pytest.fixture
+    async def submitter(self, tmp_path: Path) -> AsyncIterator[Submitter]:
+        pods = kubernetes_pods(tmp_path / "home")
+        yield pods
+        await pods.close()
+
+    @pytest.fixture(autouse=True)
+    def _cluster(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        with stand_in_kubernetes() as kubernetes:
+            namespace = kubernetes.new_namespace()
+            monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, kubernetes.address)))
+            monkeypatch.setenv(NAMESPACE, namespace)
+            with stand_in_kubelet(kubernetes, namespace, tmp_path / "node"):
+                yield
+
+    @pytest.fixture
+    def new_try(self, new_try: Callable[..., Submission], tmp_path: Path) -> Iterator[Callable[..., Submission]]:
+        more = {"env": {"SPARK_HOME": str(stand_in_spark(tmp_path))}, "python": sys.executable}
+        options = KubernetesOptions.model_validate({"kubernetes": {"image": "driver:1"}})
+        with Renewals() as api:
+            threading.Thread(target=api.serve_forever, daemon=True).start()
+            context = {"api": f"http://127.0.0.1:{api.server_port}", "token": "secret-token"}
+            yield lambda text: new_try(text, options=options, context=context, **more)
+            api.shutdown()
 
 
 if OF_AN_AUTHOR:

@@ -33,8 +33,12 @@ WITHOUT_TIME: Final = "timeless"
 
 A row that went back to a version before the reported one looks like another row with its id, so it is reported once more.
 """
-HEALS: Final = ("append_only", "one_writer", "created", "updated")
-"""The tables of which some rows stay as they were reported. In a queue all may be deleted before the watcher looks."""
+HEALS: Final = ("append_only", "created", "updated")
+"""The tables with a time as their witness, of which some rows stay as they were reported.
+
+Without one, an id that is handed out again looks like an updated row, so `one_writer` is often blocked, and names the ids. In a
+queue all rows may be deleted before the watcher looks.
+"""
 TABLES: Final[Mapping[str, Mapping[str, object]]] = {
     "append_only": {},
     "one_writer": {},

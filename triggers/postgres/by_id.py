@@ -161,10 +161,14 @@ class RowsByIdReader(Reader[Ledger]):
     def _keep(self, rows: Sequence[Any], ahead: Sequence[int]) -> None:
         """Keep what recognizes these rows later."""
         by_row = self.table.facts.witness.kind is WitnessKind.ROW
+        xid = -3 if by_row else -2  # by number, because these three lists are most of what recognition costs
+        witnesses = [row[xid - 1] for row in rows]
+        if None in witnesses:
+            witnesses = [each or NO_WITNESS for each in witnesses]
         self.table.history.note_rows(
             [row[0] for row in rows],
-            [row["xid"] for row in rows],
-            [row["witness"] or NO_WITNESS for row in rows],
+            [row[xid] for row in rows],
+            witnesses,
             xmin=rows[0]["snapshot_xmin"] if by_row else 0,
             ahead=ahead,
         )

@@ -15,6 +15,7 @@ from triggers.postgres.history_examination import CLOCKS_DIFFER, HistoryExaminat
 from triggers.postgres.history_statements import PREPARED, KeptRowsById, last_id
 from triggers.postgres.kept_rows import NO_WITNESS, Chunk, Key, Milestone, ServerMarks
 from triggers.postgres.ledger import Ledger
+from triggers.postgres.values import parse_all
 from triggers.postgres.waiting_rows import WaitingRow, key_as_object, statements
 from triggers.postgres.window import BEFORE_ALL_TIME, RowPlace, TransactionSnapshot, VersionMemory, earlier, moment_text
 
@@ -79,7 +80,7 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
 
     async def _present(self, keys: Sequence[Key]) -> Mapping[Key, PresentRow]:
         names = self._table.facts.primary_key
-        objects = [key_as_object(names, json.loads(str(key))) for key in keys]
+        objects = [key_as_object(names, key) for key in parse_all([str(key) for key in keys])]
         rows = await self._table.fetch(statements(self._table, where=None).by_key, json.dumps(objects))
         return {
             row["key"]: PresentRow(xid=_widened(row, "written_by"), witness=row["witness"] or NO_WITNESS)

@@ -60,7 +60,7 @@ class KeptHistory:
         self._keys: list[Key] = []
         self._xids: list[int] = []
         self._witnesses: list[bytes] = []
-        self._unreported: list[bool] = []
+        self._unreported: list[int] = []
 
     @property
     def marks(self) -> ServerMarks | None:
@@ -80,23 +80,24 @@ class KeptHistory:
         *,
         xmin: int = 0,
         ahead: Sequence[int] = (),
-        unreported: Sequence[bool] | None = None,
+        unreported: Sequence[int] = (),
         handled: int = 0,
     ) -> None:
-        """Note rows that were read in a snapshot with this xmin. `unreported` says of each whether no event names it.
+        """Note rows that were read in a snapshot with this xmin. No event names those of the numbers `unreported`.
 
         Versions of transactions below `handled` were handled before these rows were listed.
         """
         self._xmin = min(self._xmin, xmin) if self._keys else xmin
         self._handled = min(self._handled, handled) if self._keys else handled
+        self._unreported += [len(self._keys) + number for number in unreported]
         self._keys += keys
         self._xids += xids
         self._witnesses += witnesses
         self._ahead += ahead
-        self._unreported += unreported or [False] * len(keys)
-        if len(self._keys) > MOST_ROWS:  # a minute of rows that `where` skips
-            for rows in (self._keys, self._xids, self._witnesses, self._unreported):
-                del rows[:-MOST_ROWS]
+        if (more := len(self._keys) - MOST_ROWS) > 0:  # a minute of rows that `where` skips
+            for rows in (self._keys, self._xids, self._witnesses):
+                del rows[:more]
+            self._unreported = [number - more for number in self._unreported if number >= more]
 
     def begin(self, chunk: Chunk) -> None:
         """Replace all chunks by this one, with the next position."""
@@ -122,7 +123,7 @@ class KeptHistory:
             gave_up=self._gave_up,
             witness=witness.sql,
             ahead=self._ahead,
-            unreported=[number for number, is_unreported in enumerate(self._unreported) if is_unreported],
+            unreported=self._unreported,
             handled=self._handled,
             keys=self._keys,
             xids=self._xids,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
@@ -90,6 +90,21 @@ class ServerMarks:
     xmax: int = 0
     complete: bool = True
 
+    def to_json(self) -> Mapping[str, object]:
+        return {
+            "boot": self.boot,
+            "timeline": self.timeline,
+            "inserted": self.inserted,
+            "flushed": self.flushed,
+            "replayed": self.replayed,
+            "received": self.received,
+            "xmax": self.xmax,
+            "complete": self.complete,
+        }
+
+
+_ENCODER: Final = json.JSONEncoder(separators=(",", ":"))
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Milestone:
@@ -101,6 +116,9 @@ class Milestone:
     highest: int
     until: str = ""
     xmax: int = 0
+
+    def to_json(self) -> Mapping[str, object]:
+        return {"highest": self.highest, "until": self.until, "xmax": self.xmax}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -137,10 +155,10 @@ class Chunk:
         keys = self.keys
         ids = struct.pack(f"<{len(keys)}q", *keys) if keys and isinstance(keys[0], int) else b""
         header = {
-            "marks": asdict(self.marks),
+            "marks": self.marks.to_json(),
             "at": self.at,
-            "after": asdict(self.after),
-            "before": None if self.before is None else asdict(self.before),
+            "after": self.after.to_json(),
+            "before": None if self.before is None else self.before.to_json(),
             "xmin": self.xmin,
             "gave_up": self.gave_up,
             "witness": self.witness,
@@ -149,7 +167,7 @@ class Chunk:
             "handled": self.handled,
             "keys": len(keys) if ids else list(keys),
         }
-        text = json.dumps(header, separators=(",", ":")).encode()
+        text = _ENCODER.encode(header).encode()
         xids = struct.pack(f"<{len(self.xids)}I", *self.xids)
         return b"".join([struct.pack("<I", len(text)), text, ids, xids, *self.witnesses])
 

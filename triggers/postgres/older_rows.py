@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from triggers.postgres.progress import ReadProgress
 from triggers.postgres.update_statements import RowsByUpdate
+from triggers.postgres.values import parse_all
 from triggers.postgres.waiting_rows import HandledRows, WaitingReader, WaitingRow, key_as_object
 from triggers.postgres.watched_table import WatchedTable
 from triggers.postgres.window import TransactionSnapshot, VersionMemory
@@ -29,7 +30,7 @@ class OlderRows:
         """Read some of the rows, and forget them."""
         table, memory = self._table, self._progress.memory
         some = memory.again[: table.options.batch.max_rows]
-        objects = [key_as_object(table.facts.primary_key, json.loads(key)) for key in some]
+        objects = [key_as_object(table.facts.primary_key, key) for key in parse_all(some)]
         rows = await table.fetch(self._sql.by_key, json.dumps(objects))
         listed = [
             WaitingRow.of(row, TransactionSnapshot(xmin=0, xmax=row["xmax"]).widen(row["written_by"])) for row in rows

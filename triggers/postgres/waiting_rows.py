@@ -121,7 +121,7 @@ class WaitingReader:
             [row.written_by if row.key in there else 0 for row in rows],
             [row.witness for row in rows],
             xmin=xmin,
-            unreported=[row.key not in reported for row in rows],
+            unreported=[number for number, row in enumerate(rows) if row.key not in reported],
             handled=before,
         )
 

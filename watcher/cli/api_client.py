@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from watcher.cli.failures import CommandFailed, ExitCode, Unavailable
@@ -19,8 +19,6 @@ _CODES: Final[Mapping[int, ExitCode]] = {
     422: ExitCode.USAGE,
     400: ExitCode.USAGE,
 }
-NewLink: TypeAlias = Callable[[str, str | None], Awaitable[str]]
-"""Makes a link with which a browser signs in once, in a role, to go on to the page at an address below the root."""
 _PAGE: Final = 100
 _UNAUTHORIZED, _UNAVAILABLE = 401, 503
 
@@ -28,12 +26,25 @@ _UNAUTHORIZED, _UNAVAILABLE = 401, 503
 class ApiClient:
     """A client of the REST API. Every refusal becomes a `CommandFailed` with the API's own sentence."""
 
-    def __init__(self, client: httpx.AsyncClient, logs_here: Path | None = None, link: NewLink | None = None) -> None:
+    def __init__(
+        self, client: httpx.AsyncClient, logs_here: Path | None = None, owner: Callable[[], str] | None = None
+    ) -> None:
         self.client = client
         self.logs_here = logs_here
         """The folder of log files when no daemon serves them, else None."""
-        self.link = link
-        """None: nobody has to sign in, or this account may not make links."""
+        self._owner = owner
+
+    @property
+    def makes_links(self) -> bool:
+        """False: nobody has to sign in, or this account may not make links."""
+        return self._owner is not None
+
+    async def link(self, role: str, following: str | None) -> str:
+        """Make a link with which a browser signs in once, in a role, to go on to the page at an address below the root."""
+        assert self._owner is not None  # noqa: S101  the caller has looked
+        body = {"role": role, "next": following}
+        headers = {"Authorization": f"Bearer {self._owner()}"}
+        return str((await self.send("POST", "/api/v2/sign-in-links", body=body, headers=headers)).json()["url"])
 
     async def get(self, path: str, **query: Any) -> Any:
         return (await self.send("GET", path, query=query)).json()
@@ -72,18 +83,20 @@ class ApiClient:
 
 
 @asynccontextmanager
-async def remote(url: str, token: Callable[[], str] | None, link: NewLink | None = None) -> AsyncIterator[ApiClient]:
-    """Open a client of the daemon at `url`. `token` is called for each request."""
+async def remote(
+    url: str, token: Callable[[], str] | None, owner: Callable[[], str] | None = None
+) -> AsyncIterator[ApiClient]:
+    """Open a client of the daemon at `url`. `token` is called for each request; `owner` for those of the home's owner alone."""
     import httpx  # noqa: PLC0415  see watcher.cli
 
     def signed(request: httpx.Request) -> httpx.Request:
-        if token is not None:
+        if token is not None and "Authorization" not in request.headers:
             request.headers["Authorization"] = f"Bearer {token()}"
         return request
 
     is_secure = url.startswith("https:")  # else the authorities' certificates, which take long to read, are of no use
     async with httpx.AsyncClient(base_url=url, auth=signed, timeout=60, verify=is_secure) as client:
-        yield ApiClient(client, link=link)
+        yield ApiClient(client, owner=owner)
 
 
 def check(answer: httpx.Response) -> None:

@@ -13,6 +13,7 @@ from watcher.cli import (
     explain,
     init,
     jobs,
+    kubernetes,
     pages,
     reconcile,
     replay,
@@ -74,5 +75,6 @@ for part in (
     administration.spark,
     administration.state_store,
     administration.pg,
+    kubernetes.kubernetes,
 ):
     app.add_typer(part)

@@ -134,7 +134,7 @@ def _of_configuration(path: Path, token: Callable[[], str] | None) -> AbstractAs
     if url is None:
         raise CommandFailed("the daemon does not listen yet; ask again in a moment")
     owner = _token_of_owner(settings)
-    return remote(url, token or owner, None if owner is None else partial(_new_link, settings, url))
+    return remote(url, token or owner, owner)
 
 
 def _token_of_owner(settings: Settings) -> Callable[[], str] | None:
@@ -149,14 +149,6 @@ def _token_of_owner(settings: Settings) -> Callable[[], str] | None:
     from watcher.serving import owner_tokens  # noqa: PLC0415  see watcher.cli
 
     return partial(owner_tokens.issue, secret, account())
-
-
-async def _new_link(settings: Settings, url: str, role: str, following: str | None) -> str:
-    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
-    from watcher.serving.sign_in_links import new_link  # noqa: PLC0415
-
-    async with opened_database(settings) as database:
-        return await new_link(database, settings.api.base_url or url, role, following)
 
 
 async def asset_named(api: ApiClient, name: str) -> dict[str, Any]:

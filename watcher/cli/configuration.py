@@ -114,7 +114,9 @@ def _of_events(content: Mapping[str, Any]) -> Mapping[str, str]:
         lines["dropped"] = f"{content['dequeued']} queued events of jobs that were removed"
     if content["kept"]:
         of_jobs = ", ".join(f"{events} of {dag_id}" for dag_id, events in content["kept"].items())
-        lines["kept"] = f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run"
+        lines["kept"] = (
+            f"queued events that their jobs no longer wait for: {of_jobs}; they go with the next run, or by `watcher jobs queue`"
+        )
     lines |= {f"{name} is blocked": sentence for name, sentence in content["decisions"].items()}
     for word, what in _EARLIER.items():
         if content[word]:

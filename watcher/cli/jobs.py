@@ -28,6 +28,12 @@ QUEUES: Columns = {
     **moments(since="oldest"),
     "scheduled": Column(lambda queue: "yes" if queue["is_scheduled"] else "no longer"),
 }
+PARTITIONS: Columns = {
+    **ids(partition="partition_key"),
+    **fields(events="events"),
+    **moments(since="oldest"),
+    **texts(**{"waits for": "lacks"}),
+}
 
 
 @command(jobs, "list")
@@ -82,13 +88,20 @@ async def show_queue(
     job: Job,
     run: Annotated[bool, typer.Option("--run", help="Make runs of what the schedule no longer waits for.")] = False,
     drop: Annotated[bool, typer.Option("--drop", help="Discard what the schedule no longer waits for.")] = False,
+    partition: Annotated[
+        str | None, typer.Option(help="With --run: run what is queued of this partition, as it is.")
+    ] = None,
 ) -> None:
-    """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it."""
+    """Show what a job's queue holds and waits for; run or drop what a changed schedule left in it, or run a partition."""
     if run and drop:
         raise CommandFailed("--run and --drop exclude each other; give one of them", ExitCode.USAGE)
+    if partition is not None:
+        await _run_partition(api, show, job, partition, run=run)
+        return
     queue = await api.get(f"{_path(job)}/queue")
     if not (run or drop):
-        show(queue, lambda: table(queue["assets"], QUEUES) if queue["assets"] else "the job waits for no asset")
+        columns, rows = (PARTITIONS, queue["partitions"]) if queue["partitions"] else (QUEUES, queue["assets"])
+        show(queue, lambda: table(rows, columns) if rows else "the job waits for no asset")
         show.done(f"{job}: {queue['reason']}")
         if queue["kept"]:
             show.done(
@@ -98,6 +111,14 @@ async def show_queue(
     body = {"action": "run" if run else "drop", "expected_count": queue["kept"]}
     answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
     show(answer, lambda: f"{job}: {answer['events']:,} events {'go into runs' if run else 'are dropped'}")
+
+
+async def _run_partition(api: ApiClient, show: Show, job: str, partition: str, *, run: bool) -> None:
+    if not run:
+        raise CommandFailed("--partition goes with --run", ExitCode.USAGE)
+    body = {"action": "run", "partition": partition}
+    answer = (await api.send("POST", f"{_path(job)}/queue", body=body)).json()
+    show(answer, lambda: f"{job}: {answer['events']:,} events go into a run")
 
 
 def _path(job: str) -> str:

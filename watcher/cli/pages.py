@@ -25,7 +25,7 @@ async def _open(
     _refuse_without_daemon(api)
     page = "" if name is None else await _page(api, name)
     url = str(api.client.base_url).rstrip("/") + "/" + page
-    is_open = _browse(url if api.link is None else await api.link("admin", f"/{page}"))
+    is_open = _browse(await api.link("admin", f"/{page}") if api.makes_links else url)
     show({"url": url, "opened": is_open}, lambda: url)
 
 
@@ -37,7 +37,7 @@ async def _sign_in_link(
 ) -> None:
     """Print a link with which a browser signs in, once and within five minutes. Only where the daemon's home can be read."""
     _refuse_without_daemon(api)
-    if api.link is None:
+    if not api.makes_links:
         raise CommandFailed(
             "no link was made: with `auth: none` nobody signs in, and else links are made by the account of the daemon's "
             "home, without --url",

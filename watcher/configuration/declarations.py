@@ -17,6 +17,7 @@ from config.models.schedules import AliasCondition, AssetCondition, Reference, c
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.catalog.neighbour import DeclaredForward
 from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Role
+from store.partition_keys import Completeness
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
@@ -93,6 +94,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_wait=job.batch.max_wait,
             max_events=job.batch.max_events,
             by=job.batch.by,
+            complete=None if (complete := job.batch.complete) is None else Completeness.of(vars(complete)),
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         joint=job.schedule is not None and job.schedule.joint,
@@ -139,6 +141,8 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
     """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
     names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
+    if configuration.settings.kubernetes is None:
+        names.discard("kubernetes")
     return {name: _submitter(name, workspace) for name in names}
 
 
@@ -208,6 +212,7 @@ def workspace(
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
         installation=installation,
+        kubernetes=configuration.settings.kubernetes,
         tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

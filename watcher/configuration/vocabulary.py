@@ -33,7 +33,10 @@ CONNECTIONS: Final[Mapping[str, str]] = {
     "postgres": "triggers.postgres.connection.PostgresConnection",
     "iceberg": "triggers.iceberg.IcebergConnection",
 }
-SUBMITTERS: Final[Mapping[str, str]] = {"spark-submit": "watcher.submit.spark_submit.SparkSubmit"}
+SUBMITTERS: Final[Mapping[str, str]] = {
+    "spark-submit": "watcher.submit.spark_submit.SparkSubmit",
+    "kubernetes": "watcher.submit.kubernetes.submitter.KubernetesPods",
+}
 ValueT = TypeVar("ValueT")
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
@@ -55,6 +58,7 @@ def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
         connection=lambda name: _connection_model(name, asked),
         connections=_Registered(CONNECTIONS, connection_class),
         submitter=lambda name: submitter_class(name).Options,
+        refusals=lambda name, spark, options: submitter_class(name).refusals(spark, options),
         submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
         add_plugins=add_plugins,
     )

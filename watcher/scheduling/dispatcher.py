@@ -29,7 +29,7 @@ from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry
 from watcher.scheduling.forgetting import forget_due
 from watcher.scheduling.run_starter import RunStarter, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
-from watcher.submit.base import WarmConditions, WarmDrivers
+from watcher.submit.base import Submitter, WarmConditions, WarmDrivers
 
 log = structlog.get_logger()
 
@@ -55,6 +55,7 @@ class Dispatcher:
         self._followed: dict[str, FollowedTry] = {}
         self._warned: set[str] = set()
         self._warm: set[str] = set()
+        self._at_work: set[str] = set()
         self._beat_soon = anyio.Event()
         self._tasks: TaskGroup | None = None
         self._starter = RunStarter(
@@ -78,6 +79,7 @@ class Dispatcher:
             await insist("dispatcher.failed", self._follow_own)
             self._request_warm_drivers()
             await self._start_warm_drivers(self._tasks)
+            self._start_submitters(self._tasks)
             self._tasks.start_soon(self._keep_beating)
             self._tasks.start_soon(self._keep_forgetting)
             task_status.started()
@@ -85,6 +87,7 @@ class Dispatcher:
                 async with keep_going("dispatcher.stopping_failed"):
                     await self._follow_own()
                     await self._start_warm_drivers(self._tasks)
+                    self._start_submitters(self._tasks)
                 # Asked before the check: a retry that becomes due during the check would be missed by both.
                 next_check = anyio.current_time() + (await self._next_check()).total_seconds()
                 if self.leadership.leads:
@@ -101,6 +104,21 @@ class Dispatcher:
         self._request_warm_drivers()
         self._beat_soon.set()
         self.wakeup.set()
+
+    def _start_submitters(self, tasks: TaskGroup) -> None:
+        """Let each submitter do its work in the background, a new one after a reload too."""
+        for name, submitter in self.submissions.submitters.items():
+            if name not in self._at_work:
+                self._at_work.add(name)
+                tasks.start_soon(self._keep_at_work, submitter)
+
+    @staticmethod
+    async def _keep_at_work(submitter: Submitter) -> None:
+        while True:
+            async with keep_going("submitter.failed"):
+                await submitter.run()
+                return
+            await anyio.sleep(CHECK_EVERY.total_seconds())
 
     async def _start_warm_drivers(self, tasks: TaskGroup) -> None:
         """Let each submitter keep warm drivers, a new one after a reload too.
@@ -136,10 +154,13 @@ class Dispatcher:
         return {**{state: sum(states[state] for states in waiting) for state in ("starting", "ready")}, "used": used}
 
     async def cancel_all(self) -> None:
-        """Stop every driver because the daemon itself is being stopped. The tries start again when the daemon does."""
+        """Stop the drivers of this machine because the daemon is being stopped. The tries start again when the daemon does.
+
+        Drivers elsewhere run on: the daemon attaches to them when it is back.
+        """
         self._starter.stopped = True
-        while self._followed:
-            for followed in self._followed.values():
+        while ending := [followed for followed in self._followed.values() if followed.ends_with_home]:
+            for followed in ending:
                 followed.request_stop(with_daemon=True)
             await anyio.sleep(POLL_EVERY.total_seconds())
 

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Final, TypeAlias
+from typing import Final
 
 import anyio
 import structlog
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import measures, tries, try_lookup
+from store.runs import measures, tries
 from store.runs.measures import Cost
-from store.runs.tries import emit_outlet_events
 from store.runs.try_lookup import OpenTry
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.arguments import with_rendered_arguments
-from watcher.scheduling.outcomes import Ending, Retries, decide
 from watcher.scheduling.submissions import Submissions
-from watcher.submit.base import Attachment, Handle, Needs, Progress, Status, SubmitError, Submitter
+from watcher.scheduling.try_end import LOST, record_end
+from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter
 
 CHECK_EVERY: Final = timedelta(seconds=5)
 POLL_EVERY: Final = timedelta(milliseconds=300)
@@ -35,9 +31,6 @@ SLOWEST_PROGRESS: Final = timedelta(seconds=30)
 CANCEL_GRACE: Final = 10.0
 LONGEST_START: Final = 30.0
 """Seconds after which a driver no longer counts as starting."""
-LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without an exit code")
-
-Transaction: TypeAlias = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 
 log = structlog.get_logger()
 
@@ -67,6 +60,10 @@ class FollowedTry:
     def is_starting(self) -> bool:
         """Whether the driver has not begun its work yet, as far as that is known. Warm drivers are not started meanwhile."""
         return anyio.current_time() < self._starts_until
+
+    @property
+    def ends_with_home(self) -> bool:
+        return self._submitter.ends_with_home
 
     @property
     def started_warm(self) -> bool:
@@ -104,6 +101,9 @@ class FollowedTry:
                 else:
                     attached = await self._submit(database, submissions, token)
                 status = attached if isinstance(attached, Status) else await self._watch(database, attached)
+            except NotYet as error:
+                await self._show(database, str(error))
+                return False
             except SubmitError as error:
                 status = Status(phase="exited", reason=str(error), retryable=error.retryable)
             stopped = self._stops_with_daemon
@@ -155,10 +155,15 @@ class FollowedTry:
         """
         timeout = self.open_try.definition.timeout
         seconds = math.inf if timeout is None else timeout.total_seconds()
-        left = seconds - (anyio.current_time() - self._began)
-        status = await self._poll(database, handle)
-        if status.phase == "exited" and (left > 0 or not status.stopped):
-            return status
+        while True:
+            status = await self._poll(database, handle)
+            age = anyio.current_time() - self._began if status.running_for is None else status.running_for
+            left = seconds - age
+            if status.phase == "exited" and (left > 0 or not status.stopped):
+                return status
+            if status.phase == "exited" or status.running_for != 0:
+                break
+            await anyio.sleep(POLL_EVERY.total_seconds())
         with anyio.move_on_after(max(left, 0)):
             return await self._exit(database, handle)
         log.warning("run.timed_out", timeout=seconds)
@@ -175,13 +180,18 @@ class FollowedTry:
     async def _poll(self, database: Database, handle: Handle) -> Status:
         """Poll the try, and show on its run what the submitter says of it, such as what its driver waits for."""
         status = await self._submitter.poll(handle)
-        if status.phase != "exited" and status.reason != self._shown:
-            async with database.transaction() as connection:
-                await tries.show_reason(connection, self.open_try.key, status.reason or None)
-            self._shown = status.reason
-            if status.reason:
-                log.info("run.waits", reason=status.reason)
+        if status.phase != "exited":
+            await self._show(database, status.reason)
         return status
+
+    async def _show(self, database: Database, sentence: str) -> None:
+        if sentence == self._shown:
+            return
+        async with database.transaction() as connection:
+            await tries.show_reason(connection, self.open_try.key, sentence or None)
+        self._shown = sentence
+        if sentence:
+            log.info("run.waits", reason=sentence)
 
     async def _stop_on_request(self) -> None:
         await self._stop_requested.wait()
@@ -237,64 +247,3 @@ class FollowedTry:
         if first is not None:
             dag_id, trace_id = self.open_try.key.dag_id, self.open_try.trace_id
             self._metrics.observe_first_action(dag_id, first.start, first.since_event, trace_id)
-
-
-async def record_end(
-    transaction: Transaction,
-    open_try: OpenTry,
-    status: Status,
-    metrics: Metrics,
-    *,
-    stopped: bool = False,
-    home_gone: bool = False,
-    kept_for: timedelta | None = None,
-) -> None:
-    """Commit that nothing of the try is alive, and what becomes of its run. Does nothing if another home has it by now.
-
-    What the try leaves is to be removed after `kept_for`.
-    """
-    async with transaction() as connection:
-        current = await try_lookup.open_try(connection, open_try.key, lock=True)
-        if current is None or current.home_id != open_try.home_id:
-            return
-        ending = Ending(
-            finish_state=current.finish_state,
-            is_final=current.is_final,
-            claimed=current.claimed,
-            exit_code=status.exit_code,
-            reason=status.reason,
-            message=current.message,
-            stopped=stopped,
-            home_gone=home_gone,
-            restarted=status.restarted,
-            timed_out=status.timed_out,
-        )
-        definition = open_try.definition
-        used = await try_lookup.counted_tries(connection, open_try.key.task_instance_id)
-        allowed = definition.retries if status.retryable else 0
-        retries = Retries(allowed=allowed, delay=definition.retry_delay, used=used)
-        outcome = decide(ending, retries)
-        run = await tries.end(
-            connection,
-            current,
-            exit_code=status.exit_code,
-            state=outcome.state,
-            run_state=outcome.run_state,
-            reason=outcome.reason,
-            warning=outcome.warning,
-            retry_in=None if outcome.retry_in is None else outcome.retry_in.total_seconds(),
-            counted=outcome.counted,
-            forget_in=None if kept_for is None else kept_for.total_seconds(),
-        )
-        if run is not None and outcome.updates_outlets:
-            events = await emit_outlet_events(connection, current.key.instance, run)
-            log.info("run.told_outlets", events=len(events.rows))
-        of_processes = Cost(cpu_seconds=status.cpu_seconds, peak_memory_mb=status.peak_memory_mb)
-        cost = await measures.add_cost(connection, open_try.key, of_processes)
-    metrics.observe_cost(open_try.key.dag_id, cost.known)
-    if run is not None:
-        metrics.count_end(run)
-    if current.cancelled:
-        log.info("run.stopped", exit_code=status.exit_code)
-    else:
-        log.info("run.ended", state=outcome.state, exit_code=status.exit_code, reason=outcome.reason)

@@ -4,21 +4,32 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Batching
-from store.runs import partition_groups
+from store.runs import partition_groups, runs
+from store.runs.kept_events import KeptQueue
 from store.runs.partition_groups import GroupRest, KeyedEvent
 from store.runs.queues import JobQueue
 from watcher.scheduling import planning
-from watcher.scheduling.partitions import DueGroup, DuePartitions, PartitionGroup, due_partitions, grouped
+from watcher.scheduling.item_counts import ItemCounts
+from watcher.scheduling.partitions import (
+    DueGroup,
+    DuePartitions,
+    GroupsOfNow,
+    PartitionGroup,
+    due_partitions,
+    grouped,
+)
 from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once, runs_of
+from watcher.scheduling.triggering import triggered
 
 
-async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: Waits) -> RunPlan:
+async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: Waits, counts: ItemCounts) -> RunPlan:
     """Plan runs of the groups that are due, as many as fit a transaction.
 
     What does not fit of a group is recorded: it is decided, and survives a crash.
@@ -29,7 +40,7 @@ async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: W
     queued = await partition_groups.queued_keys(connection, [dag_id])
     groups = grouped(queued.get(dag_id, []), batching)
     rests = await partition_groups.rests(connection, dag_id)
-    decided = await _decide(connection, queue, waits, groups, rests)
+    decided = await _decide(connection, queue, waits, groups, rests, counts)
     fitting = _fitting(decided.due, batching)
     taken = await _take(connection, dag_id, fitting, batching)
     kept: dict[str | None, GroupRest | None] = dict.fromkeys(rests.keys() - {each.group.key for each in decided.due})
@@ -43,23 +54,76 @@ async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: W
     )
 
 
+async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str | None) -> int:
+    """Make one run of what is queued of the partition, as it is; return how many events it has. 0: nothing is queued of it.
+
+    The queue is locked. Its condition and completeness do not matter.
+    """
+    dag_id, batching = queue.dag_id, queue.definition.batch
+    queued = await partition_groups.queued_keys(connection, [dag_id])
+    groups = [group for group in grouped(queued.get(dag_id, []), batching) if group.key == key]
+    if not groups or not batching.is_partitioned:
+        return 0
+    is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
+    due = DueGroup(
+        group=groups[0],
+        to=groups[0].last_event,
+        completed_by=None,
+        is_whole=True,
+        partition_complete=None if batching.complete is None else is_closed,
+        late=batching.complete is not None and is_closed,
+    )
+    [taken] = await _take(connection, dag_id, [due], batching)
+    await partition_groups.keep(connection, dag_id, {key: None})
+    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(taken.runs)])
+    return groups[0].events
+
+
 async def _decide(
     connection: AsyncConnection,
     queue: JobQueue,
     waits: Waits,
     groups: Sequence[PartitionGroup],
     rests: Mapping[str | None, GroupRest],
+    counts: ItemCounts,
 ) -> DuePartitions:
     """Decide on the groups, those first of which a part is decided already."""
-    rest_of = {
-        group.key: DueGroup(group=group, to=rest.to, completed_by=rest.completed_by)
+    dag_id, batching = queue.dag_id, queue.definition.batch
+    resting = {group.key for group in groups if group.key in rests and group.first_event <= rests[group.key].to}
+    others = [group for group in groups if group.key not in resting]
+    known = await groups_of_now(connection, dag_id, batching, others, waits, counts)
+    rest_of = [
+        DueGroup(
+            group=group,
+            to=rests[group.key].to,
+            completed_by=rests[group.key].completed_by,
+            partition_complete=None if batching.complete is None else True,
+            late=batching.complete is not None,
+        )
         for group in groups
-        if (rest := rests.get(group.key)) is not None and group.first_event <= rest.to
-    }
-    others = [group for group in groups if group.key not in rest_of]
-    unfinished = (await partition_groups.unfinished(connection, [queue.dag_id]))[queue.dag_id]
-    decided = due_partitions(others, waits, queue.definition.batch, unfinished=unfinished, now=queue.now)
-    return replace(decided, due=[*rest_of.values(), *decided.due])
+        if group.key in resting
+    ]
+    decided = due_partitions(known, waits, batching, queue.now)
+    return replace(decided, due=[*rest_of, *decided.due])
+
+
+async def groups_of_now(
+    connection: AsyncConnection,
+    dag_id: str,
+    batching: Batching,
+    groups: Sequence[PartitionGroup],
+    waits: Waits,
+    counts: ItemCounts,
+) -> GroupsOfNow:
+    """Return the groups with what is known of them."""
+    closed: AbstractSet[str | None] = frozenset()
+    items: Mapping[str | None, int] = {}
+    if batching.complete is not None:
+        closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
+    if batching.complete is not None and batching.complete.items is not None:
+        items = await counts.of(connection, dag_id, [each for each in groups if each.key not in closed], waits)
+    unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
+    return GroupsOfNow(groups=groups, unfinished=unfinished, closed=closed, items=items)
 
 
 def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:
@@ -104,13 +168,16 @@ def _is_taken(event: KeyedEvent, due: DueGroup) -> bool:
 
 def _runs_of(due: DueGroup, events: Sequence[int], batching: Batching) -> _Taken:
     is_alone = due.came_before is not None
-    batching = replace(batching, max_events=1) if is_alone else batching
+    batching = replace(batching, max_events=1 if is_alone else len(events) if due.is_whole else batching.max_events)
     limit = most_at_once(batching)
     planned = runs_of(events[:limit], events[0] if is_alone else due.completed_by, batching)
     has_rest = len(events) > limit and not is_alone
     return _Taken(
         key=due.group.key,
-        runs=[replace(run, partition_key=due.group.key) for run in planned],
+        runs=[
+            replace(run, partition_key=due.group.key, partition_complete=due.partition_complete, late=due.late)
+            for run in planned
+        ],
         rest=GroupRest(to=due.to, completed_by=due.completed_by) if has_rest else None,
         is_recorded=not is_alone,
     )

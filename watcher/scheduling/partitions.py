@@ -6,13 +6,14 @@ Events are grouped by their partition keys, and those without a key are a group 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
-from store.references import is_awaited
+from watcher.scheduling.completeness import complete_references
 from watcher.scheduling.planning import Waits, completing, remaining
 
 
@@ -50,13 +51,32 @@ class DueGroup:
     """A group that becomes runs: all its events up to `to`, which `completed_by` completed.
 
     With `came_before` only those that had come by then, each in a run of its own: the schedule does not wait for them, and no
-    other run has taken them.
+    other run has taken them. `is_whole`: they are one run, however many they are.
     """
 
     group: PartitionGroup
     to: int
     completed_by: int | None
     came_before: datetime | None = None
+    is_whole: bool = False
+    partition_complete: bool | None = None
+    """Whether the partition is complete; None: the job does not ask for it."""
+    late: bool = False
+    """Whether the events came after a run of the group."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsOfNow:
+    """The groups of a job that wait, and what is known of them by their keys.
+
+    `unfinished` have a run that is queued or running, `closed` have had a run and stay complete, `items` are the numbers of
+    different files or rows of the others, where these count.
+    """
+
+    groups: Sequence[PartitionGroup]
+    unfinished: AbstractSet[str | None] = frozenset()
+    closed: AbstractSet[str | None] = frozenset()
+    items: Mapping[str | None, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,14 +96,7 @@ def grouped(rows: Sequence[QueuedKey], batching: Batching) -> Sequence[Partition
     return sorted(groups, key=lambda group: group.first_event)
 
 
-def due_partitions(
-    groups: Sequence[PartitionGroup],
-    waits: Waits,
-    batching: Batching,
-    *,
-    unfinished: Collection[str | None],
-    now: datetime,
-) -> DuePartitions:
+def due_partitions(known: GroupsOfNow, waits: Waits, batching: Batching, now: datetime) -> DuePartitions:
     """Decide which groups become runs now.
 
     A group waits while a run with its key is unfinished. Events of assets that the schedule does not wait for go with the
@@ -91,26 +104,26 @@ def due_partitions(
     """
     due: list[DueGroup] = []
     pauses: list[timedelta] = []
-    for group in groups:
-        if group.key in unfinished:
+    for group in known.groups:
+        if group.key in known.unfinished:
             continue
-        decided, pause = _decide(group, waits, batching, now)
+        decided, pause = _decide(group, known, waits, batching, now)
         due += [] if decided is None else [decided]
         pauses += [] if pause is None else [pause]
     return DuePartitions(due=due, check_again_in=min(pauses, default=None))
 
 
 def _decide(
-    group: PartitionGroup, waits: Waits, batching: Batching, now: datetime
+    group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching, now: datetime
 ) -> tuple[DueGroup | None, timedelta | None]:
     """Return the group if it becomes runs, or else how long until the clock may make it due."""
-    completed_by = completing(group.first_events, waits)
+    due = _completed(group, known, waits, batching)
     pause: timedelta | None = None
-    if completed_by is not None:
+    if due is not None:
         pause = collecting_time(group, batching, now)
         if pause <= timedelta(0):
-            return DueGroup(group=group, to=group.last_event, completed_by=completed_by), None
-    unclaimed = [row for row in group.rows if not is_awaited(waits.condition, row.references, waits.aliases)]
+            return due, None
+    unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
         return None, pause
     longest = batching.max_wait - (now - min(row.oldest for row in unclaimed))
@@ -118,6 +131,24 @@ def _decide(
         return None, longest if pause is None else min(pause, longest)
     alone = PartitionGroup(key=group.key, rows=unclaimed)
     return DueGroup(group=alone, to=alone.last_event, completed_by=None, came_before=now - batching.max_wait), None
+
+
+def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> DueGroup | None:
+    """Return the group if its events are what it waits for. A closed one waits for any event of the schedule's assets."""
+    complete = batching.complete
+    if complete is None:
+        by = completing(group.first_events, waits)
+        return None if by is None else DueGroup(group=group, to=group.last_event, completed_by=by)
+    if group.key in known.closed:
+        late = [row.first_event for row in group.rows if waits.wait_for(row.references)]
+        if not late:
+            return None
+        by = min(late)
+        return DueGroup(group=group, to=group.last_event, completed_by=by, partition_complete=True, late=True)
+    by = completing(complete_references(group.rows, complete), waits)
+    if by is None or known.items.get(group.key, 0) < (complete.items or 0):
+        return None
+    return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
 
 
 def collecting_time(group: PartitionGroup, batching: Batching, now: datetime) -> timedelta:

@@ -7,12 +7,14 @@ checks. A check reads the queued assets only. The events themselves are read onc
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
 from typing import Final
 
 from store.keys import Batching, Condition
+from store.references import is_awaited
 from watcher.scheduling.conditions import Resolved, is_met
 
 
@@ -28,6 +30,8 @@ class PlannedRun:
     tick: datetime | None = None
     partition_key: str | None = None
     """The one that all its events have."""
+    partition_complete: bool | None = None
+    late: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,6 +64,10 @@ class Waits:
     condition: Condition | None
     aliases: Resolved = field(default_factory=dict)
     takes_each: bool = False
+
+    def wait_for(self, references: AbstractSet[str]) -> bool:
+        """Whether some part of the condition needs events that satisfy one of these references, which are keys."""
+        return is_awaited(self.condition, references, self.aliases)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,8 +21,8 @@ from store.runs.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import Admission, AdmissionLimits, admit
-from watcher.scheduling.followed_try import LOST, Transaction, record_end
 from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.try_end import LOST, Transaction, record_end
 from watcher.submit.base import Needs
 
 MOST_READ: Final = 20

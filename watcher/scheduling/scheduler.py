@@ -22,6 +22,7 @@ from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
 from watcher.scheduling.catching_up import catch_up
 from watcher.scheduling.conditions import names_alias
+from watcher.scheduling.item_counts import ItemCounts
 from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning import (
     MOST_EVENTS,
@@ -56,6 +57,7 @@ class Scheduler:
         self._late: frozenset[str] = frozenset()
         self._check_at = 0.0
         self._collecting: set[str] = set()
+        self._counts = ItemCounts()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -142,7 +144,7 @@ class Scheduler:
                 plan = await _first(connection, queue)
                 if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
-                    plan = await _plan(connection, queue, ticks.due)
+                    plan = await _plan(connection, queue, ticks.due, self._counts)
                     clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
                 new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
@@ -181,7 +183,7 @@ async def _first(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None
     return rest or await _replay(connection, queue) or await catch_up(connection, queue)
 
 
-async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
+async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime], counts: ItemCounts) -> RunPlan:
     batching, condition = queue.definition.batch, queue.definition.schedule
     resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
     takes_each = batching.mode == "each" and queue.definition.has_schedule
@@ -189,7 +191,7 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     if batching.is_partitioned:
         if queue.rest is not None:  # decided when the job took all its events together
             await queues.set_rest(connection, queue.dag_id, None)
-        plan = await plan_partitions(connection, queue, waits) if queue.first_events else RunPlan()
+        plan = await plan_partitions(connection, queue, waits, counts) if queue.first_events else RunPlan()
         return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
     joint = queue.definition.joint

@@ -38,6 +38,8 @@ def triggered(queue: LockedQueue, number: int, planned: PlannedRun) -> Triggered
         completed_by=planned.completed_by,
         tick=planned.tick,
         partition_key=planned.partition_key,
+        partition_complete=planned.partition_complete,
+        late=planned.late,
     )
 
 

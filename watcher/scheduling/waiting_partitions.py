@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.keys import Condition, JobDefinition
+from store.keys import Batching, Condition, JobDefinition
+from store.references import key, where_id
 from store.runs import partition_groups, waiting
+from watcher.scheduling.completeness import complete_references, missing_values
 from watcher.scheduling.conditions import Resolved, asks, is_met
-from watcher.scheduling.partitions import PartitionGroup, grouped
+from watcher.scheduling.item_counts import ItemCounts
+from watcher.scheduling.partition_planner import groups_of_now
+from watcher.scheduling.partitions import GroupsOfNow, PartitionGroup, grouped
+from watcher.scheduling.planning import Waits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,42 +41,50 @@ async def waiting_partitions(
         return {}
     queued = await partition_groups.queued_keys(connection, partitioned)
     resolved = await waiting.resolved(connection, partitioned)
-    unfinished = await partition_groups.unfinished(connection, partitioned)
-    return {
-        dag_id: [
-            _waiting(group, definition, resolved.get(dag_id, {}), unfinished[dag_id])
-            for group in grouped(queued[dag_id], definition.batch)
+    listed: dict[str, Sequence[WaitingPartition]] = {}
+    for dag_id, definition in partitioned.items():
+        groups = grouped(queued.get(dag_id, []), definition.batch)
+        waits = Waits(condition=definition.schedule, aliases=resolved.get(dag_id, {}))
+        known = await groups_of_now(connection, dag_id, definition.batch, groups, waits, ItemCounts())
+        listed[dag_id] = [
+            WaitingPartition(
+                partition_key=group.key,
+                events=group.events,
+                oldest=min(row.oldest for row in group.rows),
+                lacks=_lacks(group, known, waits, definition.batch),
+                has_run=group.key in known.unfinished,
+            )
+            for group in groups
         ]
-        for dag_id, definition in partitioned.items()
-        if dag_id in queued
-    }
+    return listed
 
 
-def _waiting(
-    group: PartitionGroup, definition: JobDefinition, resolved: Resolved, unfinished: Collection[str | None]
-) -> WaitingPartition:
-    condition, queued = definition.schedule, group.first_events.keys()
-    return WaitingPartition(
-        partition_key=group.key,
-        events=group.events,
-        oldest=min(row.oldest for row in group.rows),
-        lacks="" if condition is None or is_met(condition, queued, resolved) else lacking(condition, queued, resolved),
-        has_run=group.key in unfinished,
-    )
+def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Batching) -> str:
+    """Return what a group lacks; '' for one whose condition is met, or that has had its complete run."""
+    complete = batching.complete
+    if waits.condition is None or group.key in known.closed:
+        return ""
+    come = complete_references(group.rows, complete).keys()
+    if not is_met(waits.condition, come, waits.aliases):
+        return lacking(waits.condition, come, waits.aliases, lambda key: missing_values(key, group.rows, complete))
+    missing = (0 if complete is None else complete.items or 0) - known.items.get(group.key, 0)
+    return f"{missing:,} more files or rows" if missing > 0 else ""
 
 
-def lacking(condition: Condition, queued: AbstractSet[str], resolved: Resolved) -> str:
-    """Name the missing parts of a condition that is not met."""
+def lacking(
+    condition: Condition, queued: AbstractSet[str], resolved: Resolved, details: Callable[[str], str] = lambda _: ""
+) -> str:
+    """Name the missing parts of a condition that is not met, each with `details` by the key of the reference."""
     match condition:
         case str():
-            return f"`{condition}`"
+            return f"`{condition}`{details(condition)}"
         case {"alias": str(name)}:
             return f"the alias `{name}`{asks(condition)}"
         case {"asset": str(name)}:
-            return f"`{name}`{asks(condition)}"
+            return f"`{name}`{asks(condition)}{details(key(name, where_id(condition.get('where'))))}"
         case {"any": parts}:
-            return " or ".join(lacking(part, queued, resolved) for part in parts)
+            return " or ".join(lacking(part, queued, resolved, details) for part in parts)
         case {"all": parts}:
             missing = [part for part in parts if not is_met(part, queued, resolved)]
-            return " and ".join(lacking(part, queued, resolved) for part in missing)
+            return " and ".join(lacking(part, queued, resolved, details) for part in missing)
     raise ValueError(f"not a condition: {condition!r}")

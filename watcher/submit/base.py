@@ -8,7 +8,7 @@ docs/writing-a-submitter.md explains how to write one. All that a submitter need
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import Enum
@@ -21,7 +21,7 @@ from config.models import SparkParameters
 from config.models.spark import DynamicAllocation
 from store.keys import TaskInstanceId, TaskInstanceKey, TryKey
 from triggers.base import Finding
-from watcher.submit.workspace import Addresses, SubmitError, TryRecords, Workspace
+from watcher.submit.workspace import Addresses, NotYet, SubmitError, TryRecords, Workspace
 
 __all__ = [
     "Addresses",
@@ -31,6 +31,7 @@ __all__ = [
     "Handle",
     "Needs",
     "NoOptions",
+    "NotYet",
     "Progress",
     "SparkApplication",
     "Status",
@@ -138,6 +139,8 @@ class Status:
     """`cancel` had asked it to end."""
     timed_out: bool = False
     """The daemon stopped it because it ran too long."""
+    running_for: float | None = None
+    """Seconds since its driver started, 0 before; the job's timeout is counted from then. None: from the submission."""
     cpu_seconds: float | None = None
     """CPU time of all its processes, once it has exited; None if unknown."""
     peak_memory_mb: int | None = None
@@ -220,6 +223,14 @@ class Submitter(ABC):
 
     def __init__(self, workspace: Workspace) -> None:
         self.workspace = workspace
+
+    @classmethod
+    def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:  # noqa: ARG003
+        """Yield each key of a job's `spark` section that its drivers could not honour, and a sentence. Pure."""
+        return ()
+
+    async def run(self) -> None:  # noqa: B027
+        """Work in the background of a daemon until cancelled, such as by watching a cluster, or return."""
 
     @abstractmethod
     async def submit(self, submission: Submission) -> Handle:

@@ -81,7 +81,7 @@ class SparkSubmit(ShimSubmitter):
     def _command(self, submission: Submission, folder: TryFolder, context: Path | None) -> Command:
         dag_id = submission.key.instance.dag_id
         _check_files(submission.application, dag_id)
-        application = _with_properties(submission.application, f"jobs.{dag_id}.spark")
+        application = with_properties(submission.application, f"jobs.{dag_id}.spark")
         submission = replace(submission, application=application)
         runtime = self._runtime(application)
         paths = command.Paths(
@@ -138,7 +138,7 @@ class SparkSubmit(ShimSubmitter):
         if fault := java_fault(runtime.java):
             yield Finding(check="java", level="error", message=fault, remedy=JAVA_REMEDY)
         if application.packages and "properties_file" not in dict(missing):
-            whole = _with_properties(application, "spark")
+            whole = with_properties(application, "spark")
             if finding := packages_finding(whole, runtime, self.workspace.environment):
                 yield finding
 
@@ -175,7 +175,7 @@ class SparkSubmit(ShimSubmitter):
         return find_archive(archive_folder(self.workspace.environment), runtime)
 
 
-def _with_properties(application: SparkApplication, where: str) -> SparkApplication:
+def with_properties(application: SparkApplication, where: str) -> SparkApplication:
     """Return the application with the properties of its file, below those of its `conf`. Raises `SubmitError`."""
     if application.properties_file is None:
         return application

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from config.models.kubernetes import KubernetesSettings
 from watcher.submit.sdk_archive import sdk_archive
 
 
@@ -15,6 +16,10 @@ class SubmitError(Exception):
 
     retryable: bool = True
     """False: another try would fail in the same way."""
+
+
+class NotYet(Exception):
+    """The try cannot be started now, and nothing runs. The sentence is shown on the run, and it is submitted again soon."""
 
 
 class TryRecords(Protocol):
@@ -45,6 +50,8 @@ class Workspace:
     """The id of the metadata database: of two databases whose drivers run on one cluster, each has its own."""
     tries: TryRecords | None = None
     """What the metadata database knows of tries; None where it is not open, as for `watcher check`."""
+    kubernetes: KubernetesSettings | None = None
+    """`settings.kubernetes`: where drivers run as pods."""
     event_logs: bool = False
     """Whether Spark keeps an event log of each try, in the folder `watcher.host.logs.event_logs` of `logs`."""
 

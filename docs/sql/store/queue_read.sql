@@ -70,12 +70,12 @@ WHERE queued_event.dag_id = $1::VARCHAR ORDER BY queued_event.event_id
 --   Index Scan using pk_queued_event on queued_event
 
 INSERT INTO run (dag_id, run_id, run_type, triggered_by, state, trace_id, logical_date, data_interval_start,
-    data_interval_end, run_after, queued_at, partition_key)
+    data_interval_end, run_after, queued_at, partition_key, partition_complete, late)
 VALUES ($1::VARCHAR, $2::VARCHAR, $3::VARCHAR, $4::VARCHAR, $5::VARCHAR, coalesce((SELECT asset_event.trace_id
       FROM asset_event
       WHERE asset_event.id = $6::BIGINT), $7::VARCHAR), $8::TIMESTAMP WITH TIME ZONE, $9::TIMESTAMP WITH TIME ZONE,
           $10::TIMESTAMP WITH TIME ZONE, coalesce($11::TIMESTAMP WITH TIME ZONE, clock_timestamp()), clock_timestamp(),
-          $12::VARCHAR)
+          $12::VARCHAR, $13::BOOLEAN, $14::BOOLEAN)
 RETURNING run.dag_id, run.run_id, run.trace_id;
 
 -- Plan:

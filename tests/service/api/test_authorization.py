@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
 
 import httpx
 import pytest
@@ -17,7 +18,7 @@ from store.database.schema import api_token, database_now
 from store.keys import TryRef
 from store.processes import tokens
 from tests.service.api.application import SECRET, Api, as_json, claimed, superseded
-from watcher.serving import try_tokens
+from watcher.serving import owner_tokens, try_tokens
 
 PAGE: Final = (Path(__file__).parents[3] / "docs/authorization.md").read_text(encoding="utf-8")
 ROUTES: Final = dict(re.findall(r"^\| `([A-Z]+ /\S*)` \| ([a-z, ]+) \|$", PAGE, re.MULTILINE))
@@ -114,6 +115,8 @@ def expected(need: str, caller: str | None, route: str) -> set[int] | None:
     """Return the statuses in the page's second table. None means any answer except a refusal of the caller."""
     if caller is None or need == "anybody":
         return None if need == "anybody" else {401}
+    if need == "owner":  # none of these callers can read the daemon's home
+        return {403}
     if "try" not in need:
         may = caller in PEOPLE and PEOPLE.index(caller) >= PEOPLE.index(need)
         return None if may else {403}
@@ -138,12 +141,23 @@ async def test_every_route_answers_each_caller_as_documented(guarded: Api) -> No
     assert wrong == []
 
 
+async def test_the_owner_of_the_home_makes_links(guarded: Api) -> None:
+    headers = {"Authorization": f"Bearer {owner_tokens.issue(SECRET, 'cli:ann')}"}
+    made = await guarded.client.post("/api/v2/sign-in-links", json={"role": "viewer"}, headers=headers)
+    assert made.status_code == 201
+    secret = parse_qs(urlsplit(made.json()["url"]).query)["link"][0]
+    async with guarded.database.transaction() as connection:
+        identity = await tokens.redeem_link(connection, secret)
+    assert identity is not None
+    assert (identity.subject, identity.role) == ("cli:ann", "viewer")
+
+
 async def test_every_route_has_a_row_on_the_page(guarded: Api) -> None:
     document = await guarded.get("/openapi.json")
     routes = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert routes == ROUTES.keys()
 
 
-@pytest.mark.parametrize("word", ["viewer", "operator", "admin", "anybody", "try, reads", "own try, writes"])
+@pytest.mark.parametrize("word", ["viewer", "operator", "admin", "owner", "anybody", "try, reads", "own try, writes"])
 def test_the_page_has_rows_for_each_role(word: str) -> None:
     assert word in ROUTES.values()

@@ -41,6 +41,8 @@ async def test_a_claim_returns_the_whole_context_of_the_job(api: Api) -> None:
         "data_interval_start": None,
         "data_interval_end": None,
         "partition_key": None,
+        "partition_complete": None,
+        "late": False,
         "clear_on_success": False,
     }
 

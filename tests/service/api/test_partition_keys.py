@@ -9,6 +9,7 @@ from typing import Any, Final
 from store.catalog import catalog_sync
 from store.database import schema
 from store.keys import Batching
+from store.partition_keys import Completeness
 from tests.service.api.application import CONFIGURED, Api, Try
 from tests.service.scheduler.settings import HOME
 from watcher.host.leader_election import Leadership
@@ -132,3 +133,41 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
         (None, "`customers`"),
         ("2026", None),
     ]
+
+
+async def test_a_person_runs_an_incomplete_partition_as_it_is(api: Api) -> None:
+    (load, report) = CONFIGURED.jobs
+    complete = Completeness(part="region", values=("eu", "us"))
+    batch = Batching(mode="per_partition", by=("day",), complete=complete)
+    keyed = [replace(each, partition_parts='["day", "region"]') for each in CONFIGURED.assets]
+    definition = replace(load.definition, schedule="landing", batch=batch)
+    async with api.database.transaction() as connection:
+        new = replace(CONFIGURED, assets=keyed, jobs=[replace(load, definition=definition), report])
+        await catalog_sync.apply(connection, new, api.database.dialect)
+    for key in ("2026|eu", "2026|eu", "2027|eu"):
+        await told(api, "landing", key)
+    assert await scheduled(api) == []
+    path = "/api/v2/dags/load_orders/queue"
+    shown = await api.get(path)
+    assert [each["lacks"] for each in shown["partitions"]] == ["`landing` with region us"] * 2
+    for body in ({"action": "drop", "partition": "2026"}, {"action": "run", "partition": "2026", "expected_count": 2}):
+        assert (await api.client.post(path, json=body)).status_code == 422
+    assert (await api.client.post(path, json={"action": "run", "partition": "2028"})).status_code == 409
+    done = await posted(api, path, action="run", partition="2026")
+    assert done == {"dag_id": "load_orders", "action": "run", "events": 2}
+    [(run_id, key)] = await scheduled(api)
+    claim = await finished(api, run_id)
+    assert (key, claim["partition_complete"], claim["late"]) == ("2026", False, False)
+    (entry, *_) = (await api.get("/api/v2/audit"))["audit"]
+    assert (entry["action"], entry["detail"]) == ("job.queue.run", {"partition": "2026", "events": 2})
+
+    await told(api, "landing", "2026|asia")
+    [_, (late_run, _)] = await scheduled(api)
+    claim = await finished(api, late_run)
+    assert (claim["partition_key"], claim["partition_complete"], claim["late"]) == ("2026", True, True)
+
+    await told(api, "landing", "2027|us")
+    [_, _, (whole_run, _)] = await scheduled(api)
+    claim = await finished(api, whole_run)
+    assert (claim["partition_key"], claim["partition_complete"], claim["late"]) == ("2027", True, False)
+    assert len(claim["triggering_asset_events"]["landing"]) == 2

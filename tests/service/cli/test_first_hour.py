@@ -28,6 +28,14 @@ def test_the_readme_makes_a_configuration_that_its_own_program_finds_right(tmp_p
     assert "right" in run_block(f"cd mine\n{check} check", project, not_activated())
 
 
+@pytest.mark.parametrize("example", ["quickstart", "two-assets", "orders-from-s3", "customers-from-postgres"])
+def test_an_example_fits_80_columns(example: str) -> None:
+    folder = ROOT / "examples" / example
+    blocks = re.findall(r"^```\w+\n(.*?)^```$", (folder / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    texts = [*blocks, (folder / "watchers.yaml").read_text()]
+    assert [line for text in texts for line in text.splitlines() if len(line) > 80] == []
+
+
 @pytest.mark.parametrize("page", FIRST_PAGES)
 def test_samples_are_in_block_form_and_fit_80_columns(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")

@@ -14,6 +14,7 @@ from uuid import uuid4
 
 import anyio
 
+from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import ADMIN
 from tests.kubernetes_node import IMAGE
 from tests.unit.submit.plain import make_submission
@@ -22,7 +23,6 @@ from watcher.submit.kubernetes import wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.local import shim
 

@@ -8,12 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
+from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import running_api
 from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import manifest
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
 
 INSTALLATION = "0a0a0a0a-0000-4000-8000-000000000000"
 COMMAND = DriverCommand(argv=["spark-submit"], environment={})

@@ -11,9 +11,11 @@ from uuid import uuid4
 import anyio
 import pytest
 
+from config.models.kubernetes import DriverPod
 from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, KubernetesApi
-from tests.kubernetes_node import GATEWAY, IMAGE, running_node
+from tests.kubernetes_node import GATEWAY, IMAGE, SPARK_HOME, running_node
+from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals
 from watcher.submit.base import Handle, Status, Submission
@@ -21,7 +23,7 @@ from watcher.submit.kubernetes import manifest, names, wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
+from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.local import shim
 
@@ -195,3 +197,47 @@ async def test_a_late_pod_that_a_node_has_never_starts_and_is_tried_again(daemon
     status = await daemon.until(handle, is_over)
     assert (status.exit_code, status.restarted) == (None, True)
     await daemon.forget(handle)
+
+
+APPLICATION = """
+import asset_job, os, sys, time
+print("argument:", sys.argv[1], flush=True)
+print("context:", oct(os.stat(os.environ["ASSET_JOB_CONTEXT"]).st_mode & 0o777), flush=True)
+time.sleep(3)
+raise RuntimeError("on purpose")
+"""
+
+
+async def test_the_submitter_itself_runs_an_application_of_this_machine_in_a_pod(
+    node: KubernetesApi, renewals: Renewals, tmp_path: Path
+) -> None:
+    config = write_kubeconfig(tmp_path, node.address, **{"certificate-authority": str(node.authority)})
+    environment = {"KUBECONFIG": str(config), NAMESPACE: node.new_namespace()}
+    pods, other = (kubernetes_pods(tmp_path / home, environment) for home in ("one", "two"))
+    (tmp_path / "job.py").write_text(APPLICATION)
+    submission = make_submission(
+        str(uuid4()),
+        tmp_path / "job.py",
+        "hello",
+        context={"token": "t", "api": f"http://{GATEWAY}:{renewals.server_port}"},
+        options=KubernetesOptions(kubernetes=driver_pod(delete_after="0s")),
+        env={"SPARK_HOME": SPARK_HOME},
+        python="/usr/bin/python3",
+    )
+    handle = await pods.submit(submission)
+    with anyio.fail_after(PATIENCE):
+        while (await pods.poll(handle)).phase != "running":
+            await anyio.sleep(0.2)
+    attached = await other.attach(submission.key, submission.tag, None)
+    assert attached == handle
+    with anyio.fail_after(PATIENCE):
+        while not is_over(status := await other.poll(handle)):
+            await anyio.sleep(0.2)
+    log = b"".join([chunk async for chunk in other.logs(handle, 0)]).decode()
+    assert (status.exit_code, log.count("argument: hello"), log.count("context: 0o600")) == (1, 1, 1), log
+    assert "RuntimeError: on purpose" in status.reason
+    assert status.running_for is not None
+    assert status.running_for >= 2
+    await other.forget(submission.key, submission.tag, handle)
+    await pods.close()
+    await other.close()

@@ -12,6 +12,7 @@ import anyio
 import httpx
 import pytest
 
+from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import ADMIN
 from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
@@ -19,7 +20,6 @@ from watcher.submit.base import Attachment, Handle, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
 from watcher.submit.kubernetes.pod_tries import MayStillRun, PodTries
 
 JOB = DriverPod(image="watcher:1")

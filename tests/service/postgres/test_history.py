@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 import psycopg
@@ -219,12 +220,18 @@ async def test_a_crash_that_takes_asynchronous_commits_back_without_a_new_boot(
         insert(mortal_server.dsn, 3)
         await host.catch_up()
         run(mortal_server.dsn, "SELECT pg_switch_wal()::text")
-        with psycopg.connect(mortal_server.dsn, autocommit=True) as session:
+        with (
+            psycopg.connect(mortal_server.dsn, autocommit=True) as session,
+            psycopg.connect(mortal_server.dsn, autocommit=True) as neighbour,
+        ):
             session.execute("SET synchronous_commit = off")
             session.execute("INSERT INTO orders (note) VALUES ('lost')")
             reported = await host.catch_up()
             assert len(reported) == 1
             os.kill(session.info.backend_pid, signal.SIGKILL)
+            with suppress(psycopg.OperationalError):
+                while True:  # until the server notices, and ends all sessions
+                    neighbour.execute("SELECT")
         await catch_up_again(host)
         assert ids(mortal_server.dsn, "note = 'lost'") == []
         insert(mortal_server.dsn, 40, "new")
@@ -266,6 +273,75 @@ async def test_a_row_that_went_back_to_the_reported_version_is_not_reported_agai
             await catch_up_again(moved)
             assert moved.committed.ids[5:] == [3]
             assert "1 rows are reported once more" in history_of(moved)[0].message
+
+
+async def test_rows_whose_keys_are_arrays_and_composites_are_recognized(mortal_server: MortalServer) -> None:
+    run(
+        mortal_server.dsn,
+        """
+        CREATE TYPE place AS (city text, "No" numeric, seen date[]);
+        CREATE TABLE visits (tags text[], place place, note text, updated_at timestamptz NOT NULL DEFAULT now(),
+                             PRIMARY KEY (tags, place));
+        CREATE INDEX ON visits (updated_at);
+        INSERT INTO visits SELECT ARRAY['a,"b"', NULL, n::text], format('(Zürich %s,%s,{2026-11-26})', n, 0.1234567890123456789 * n)::place, 'a'
+        FROM generate_series(1, 4) n
+        """,
+    )
+    watched = {"mode": "updated_at", "table": "public.visits", "start": "all"}
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, **watched) as host:
+            keys: list[Any] = [*await host.catch_up()]
+            assert min(keys, key=str) == [
+                ['a,"b"', None, "1"],
+                {"city": "Zürich 1", "No": "0.1234567890123456789", "seen": ["2026-11-26"]},
+            ]
+            standby.lag(mortal_server)
+            run(
+                mortal_server.dsn,
+                "UPDATE visits SET note = 'later', updated_at = now() WHERE (place).city < 'Zürich 3'",
+            )
+            run(mortal_server.dsn, "INSERT INTO visits (tags, place) VALUES ('[0:1]={x,y}', '(Bern,1,{})')")
+            assert len(await host.catch_up()) == 3
+        standby.promote()
+        async with hosted_at(standby.dsn, host, **watched) as moved:
+            await catch_up_again(moved)
+            again: list[Any] = [*moved.committed.ids[7:]]
+            assert sorted(key[1]["city"] for key in again) == ["Zürich 1", "Zürich 2"]
+            [finding] = history_of(moved)
+            assert "2 as reported" in finding.message
+            assert "Bern" in finding.message.partition("gone are")[2]
+
+
+@pytest.mark.parametrize("mode", ["id", "updated_at"])
+async def test_a_prepared_transaction_that_the_old_server_rolled_back_blocks_until_it_ends(
+    mortal_server: MortalServer, mode: str
+) -> None:
+    run(mortal_server.dsn, TABLE)
+    with mortal_server.with_standby() as standby:
+        async with hosted_at(mortal_server.dsn, mode=mode) as host:
+            await host.catch_up()
+            insert(mortal_server.dsn, 3)
+            assert await host.catch_up() == [1, 2, 3]
+            run(
+                mortal_server.dsn,
+                "BEGIN; INSERT INTO orders (note) VALUES ('in doubt'); PREPARE TRANSACTION 'in doubt'",
+            )
+            insert(mortal_server.dsn, 1)
+            assert await host.catch_up() == [5]
+            standby.lag(mortal_server)
+            run(mortal_server.dsn, "ROLLBACK PREPARED 'in doubt'")
+            insert(mortal_server.dsn, 1)
+            assert await host.catch_up() == [6]
+            await host.catch_up()
+        standby.promote()
+        async with hosted_at(standby.dsn, host, mode=mode) as moved:
+            with pytest.raises(SourceChanged, match="the prepared transaction 'in doubt' is open"):
+                await catch_up_again(moved)
+            run(standby.dsn, "ROLLBACK PREPARED 'in doubt'")
+            insert(standby.dsn, 40, "new")
+            await moved.start()
+            await moved.catch_up()
+            assert moved.committed.ids[5:] == ids(standby.dsn, "note = 'new'")
 
 
 async def test_an_ordinary_restart_is_none_although_one_batch_read_two_versions_of_a_row(

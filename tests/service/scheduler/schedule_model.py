@@ -59,6 +59,27 @@ JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelComplete:
+    """A partition is complete with so many (`needed`) of the values of a part, or with so many `items`."""
+
+    part: str = ""
+    values: tuple[str, ...] = ()
+    needed: int = 0
+    items: int | None = None
+
+
+COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
+    *[(by, None) for by in (None, None, ("day",), ("region",))],
+    (("day",), ModelComplete(part="region", values=("x", "y"), needed=2)),
+    (("day",), ModelComplete(part="region", values=("x", "y", "z"), needed=2)),
+    (("region",), ModelComplete(part="day", values=("1", "2"), needed=1)),
+    (("day",), ModelComplete(items=2)),
+    (None, ModelComplete(items=3)),
+)
+"""How partitions are grouped, and when they are complete."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ModelJob:
     """A job as one configuration has it. `month`: it has a tick a year, in that month; None: no cron."""
 
@@ -69,6 +90,7 @@ class ModelJob:
     max_active_runs: int
     per_partition: bool = False
     by: tuple[str, ...] | None = None
+    complete: ModelComplete | None = None
     joint: bool = False
     """A run needs a tick and the condition."""
     catchup: bool = False
@@ -123,6 +145,12 @@ class JobState:
     """The events of each run, in the order of the runs."""
     keys: list[str | None] = field(default_factory=list)
     """The partition key of each run."""
+    flags: list[tuple[bool | None, bool]] = field(default_factory=list)
+    """Whether each run's partition was complete, and whether its events were late."""
+    closed: set[str | None] = field(default_factory=set)
+    """The keys of the partitions that have had a run."""
+    last_by: tuple[str, ...] | None = None
+    """The parts by which the last configuration of the job groups."""
     old: set[int] = field(default_factory=set)
     """Queued events that have waited for longer than `max_wait`."""
     states: list[str] = field(default_factory=list)
@@ -219,6 +247,10 @@ class ScheduleModel:
                 job.catchup = earlier if job.now.catchup and earlier else None
             elif job.now is None or not job.now.catchup or job.now.schedule is None:
                 job.catchup = None
+            if job.now is not None:
+                if job.now.per_partition and job.now.by != job.last_by:
+                    job.closed.clear()
+                job.last_by = job.now.by
             if job.now is None:
                 dropped += len(job.queue)
                 self.drop(dag_id)
@@ -244,6 +276,17 @@ class ScheduleModel:
         for run in pieces(events, 1 if now.each or now.per_partition else now.max_events):
             keys = {self.group_of(event, now.by) if now.per_partition else self.events[event].key for event in run}
             self._make(job, run, keys.pop() if len(keys) == 1 else None)
+
+    def force(self, dag_id: str) -> str | None:
+        """Run the partition with the oldest queued event as it is; return its key."""
+        job = self.jobs[dag_id]
+        assert job.now is not None
+        now, key = job.now, self.group_of(min(job.queue), job.now.by)
+        events = tuple(event for event in sorted(job.queue) if self.group_of(event, now.by) == key)
+        is_closed = key in job.closed
+        self._make(job, events, key, (None, False) if now.complete is None else (is_closed, is_closed))
+        job.closed.add(key)
+        return key
 
     def drop_left(self, dag_id: str) -> None:
         job = self.jobs[dag_id]
@@ -355,11 +398,14 @@ class ScheduleModel:
         keys = {self.events[event].key for event in run}
         self._make(job, run, keys.pop() if len(keys) == 1 else None)
 
-    def _make(self, job: JobState, run: tuple[int, ...], key: str | None) -> None:
+    def _make(
+        self, job: JobState, run: tuple[int, ...], key: str | None, flags: tuple[bool | None, bool] = (None, False)
+    ) -> None:
         for event in run:
             del job.queue[event]
         job.runs.append(run)
         job.keys.append(key)
+        job.flags.append(flags)
         job.states.append("queued")
 
     def group_of(self, event: int, by: tuple[str, ...] | None) -> str | None:
@@ -382,13 +428,50 @@ class ScheduleModel:
         for key, events in groups.items():
             if key in busy:
                 continue
-            if self.is_met(now.schedule, [job.queue[event] for event in events]):
-                for run in pieces(events, now.max_events):
-                    self._make(job, run, key)
+            runs, flags = self._runs_of(job, now, key, events)
+            for run in runs:
+                self._make(job, run, key, flags)
+            if runs:
+                job.closed.add(key)
                 continue
             stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
             for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
                 self._make(job, (event,), key)
+
+    def _runs_of(
+        self, job: JobState, now: ModelJob, key: str | None, events: list[int]
+    ) -> tuple[list[tuple[int, ...]], tuple[bool | None, bool]]:
+        """Return the runs of a group that is due, and what they say of it."""
+        awaited = [each for each in events if self.is_waited_for(job.queue[each], now.schedule)]
+        if now.complete is None:
+            met = self.is_met(now.schedule, [job.queue[each] for each in events])
+            return (pieces(events, now.max_events) if met else []), (None, False)
+        if key in job.closed:
+            return (pieces(events, now.max_events) if awaited else []), (True, True)
+        is_whole = self.is_complete(now.schedule, now.complete, job, events)
+        return ([tuple(events)] if is_whole and len(awaited) >= (now.complete.items or 0) else []), (True, False)
+
+    def is_complete(self, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
+        match condition:
+            case {"all": parts}:
+                return all(self.is_complete(part, complete, job, events) for part in parts)
+            case {"any": parts}:
+                return any(self.is_complete(part, complete, job, events) for part in parts)
+            case None:
+                return False
+        ((kind, name, where),) = names(condition)
+        return any(
+            self._has_come(asset, where, complete, job, events)
+            for asset in ({name} if kind == "asset" else self.resolved)
+        )
+
+    def _has_come(self, asset: str, where: int, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
+        mine = [each for each in events if job.queue[each].asset == asset and where in job.queue[each].satisfied]
+        if complete.part not in PARTS.get(asset, ()):
+            return bool(mine)
+        place, size = PARTS[asset].index(complete.part), len(PARTS[asset])
+        divided = [DIVIDED[key] for each in mine if (key := self.events[each].key) is not None]
+        return len({values[place] for values in divided if len(values) == size} & {*complete.values}) >= complete.needed
 
     def _tick(self, job: JobState, now: ModelJob, *, is_used: bool, waits_for_events: bool) -> int:
         if now.month is None:
@@ -415,6 +498,7 @@ def random_job(random: Random) -> ModelJob:
     each, per_partition = kind < 0.2, kind > 0.6
     schedule = random.choice((*(WITH_EACH if each else SCHEDULES), None))
     month = random.randint(1, 12) if random.random() < 0.4 else None
+    by, complete = random.choice(COMPLETE)
     return ModelJob(
         schedule=schedule,
         month=month,
@@ -424,7 +508,8 @@ def random_job(random: Random) -> ModelJob:
         max_events=random.choice((1, 2, 1000)),
         max_active_runs=random.choice((1, 2)),
         per_partition=per_partition,
-        by=random.choice((None, None, ("day",), ("region",))) if per_partition else None,
+        by=by if per_partition else None,
+        complete=complete if per_partition else None,
     )
 
 
@@ -454,8 +539,9 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "run left",
             "drop left",
             "age",
+            "force",
         )
-        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6, 3))[0]
         match kind:
             case "event":
                 key = random.choice((None, *DIVIDED))

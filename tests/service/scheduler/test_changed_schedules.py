@@ -39,6 +39,7 @@ from tests.service.scheduler.schedule_model import (
     EVENTS_AT_ONCE,
     PARTS,
     Action,
+    ModelComplete,
     ModelJob,
     ScheduleModel,
     names,
@@ -53,7 +54,8 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-from watcher.scheduling import catching_up, partitions, planning
+from watcher.scheduling import catching_up, completeness, item_counts, partition_planner, partitions, planning
+from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
@@ -78,11 +80,20 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         cron=None if model.month is None else f"0 0 1 {model.month} *",
         mode="per_partition" if model.per_partition else "each" if model.each else "coalesce",
         by=model.by,
+        complete=None if model.complete is None else stored_complete(model.complete),
         joint=model.joint,
         catchup=model.catchup,
         max_events=model.max_events,
         max_active_runs=model.max_active_runs,
     )
+
+
+def stored_complete(complete: ModelComplete) -> dict[str, Any]:
+    """Return what the database keeps of it."""
+    if complete.items is not None:
+        return {"items": complete.items}
+    at_least = None if complete.needed == len(complete.values) else complete.needed
+    return {"part": complete.part, "values": complete.values, "at_least": at_least}
 
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
@@ -149,8 +160,8 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
             model.drop(dag_id)
-        case "run left" | "drop left" if model.left(dag_id):
-            await _decide_on_what_is_left(database, model, kind, dag_id)
+        case "run left" | "drop left" | "force":
+            await _decide_on_a_queue(database, model, kind, dag_id)
         case "forget":
             async with database.transaction() as connection:
                 over = select(run.c.id).where(run.c.dag_id == dag_id, run.c.state == "success")
@@ -160,7 +171,14 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
             model.forget(dag_id)
 
 
-async def _decide_on_what_is_left(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+async def _decide_on_a_queue(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
+    state = model.jobs[dag_id]
+    if kind == "force" and state.now is not None and state.now.per_partition and state.queue:
+        key = model.force(dag_id)
+        async with database.transaction() as connection:
+            assert await run_partition(connection, await kept_events.lock(connection, dag_id), key)
+    if kind == "force" or not model.left(dag_id):
+        return
     done, left = 0, len(model.left(dag_id))
     while done < left:
         async with database.transaction() as connection:
@@ -230,20 +248,22 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
     waiting: dict[str, list[int]] = {dag_id: [] for dag_id in model.jobs}
     runs: dict[str, dict[str, list[int]]] = {dag_id: {} for dag_id in model.jobs}
     of_run = and_(r.dag_id == run.c.dag_id, r.run_id == run.c.run_id)
-    keys: dict[str, dict[str, str | None]] = {dag_id: {} for dag_id in model.jobs}
-    of_runs = select(run.c.dag_id, run.c.run_id, run.c.partition_key, r.event_id).outerjoin(run_asset_event, of_run)
+    shown: dict[str, dict[str, Any]] = {dag_id: {} for dag_id in model.jobs}
+    columns = (run.c.partition_key, run.c.partition_complete, run.c.late)
+    of_runs = select(run.c.dag_id, run.c.run_id, r.event_id, *columns).outerjoin(run_asset_event, of_run)
     async with database.reading() as connection:
         for dag_id, event in await connection.execute(select(q.dag_id, q.event_id).order_by(q.event_id)):
             waiting[dag_id].append(event)
-        for dag_id, run_id, key, event in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
-            keys[dag_id][run_id] = key
+        for dag_id, run_id, event, *of_partition in await connection.execute(of_runs.order_by(run.c.id, r.event_id)):
+            shown[dag_id][run_id] = tuple(of_partition)
             runs[dag_id].setdefault(run_id, []).extend([] if event is None else [event])
     for dag_id, state in model.jobs.items():
         assert waiting[dag_id] == sorted(state.queue), dag_id
         there = [events for number, events in enumerate(state.runs) if number not in state.forgotten]
         assert [tuple(events) for events in runs[dag_id].values()] == there, dag_id
-        of_there = [key for number, key in enumerate(state.keys) if number not in state.forgotten]
-        assert list(keys[dag_id].values()) == of_there, dag_id
+        expected = [(key, *flags) for key, flags in zip(state.keys, state.flags, strict=True)]
+        of_there = [each for number, each in enumerate(expected) if number not in state.forgotten]
+        assert list(shown[dag_id].values()) == of_there, dag_id
         used = [event for events in state.runs for event in events]
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
@@ -436,7 +456,7 @@ def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
     """Plant: what the schedule does not wait for never has a run of its own."""
-    patch.setattr(partitions, "is_awaited", lambda *_: True)
+    patch.setattr(planning, "is_awaited", lambda *_: True)
 
 
 def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
@@ -448,7 +468,38 @@ def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(partition_groups, "rests", none)
 
 
+def counting_events(patch: pytest.MonkeyPatch) -> None:
+    """Plant: each event counts as a value of its own."""
+    patch.setattr(
+        completeness, "_first_events", lambda rows, _: {str(row.first_event): row.first_event for row in rows}
+    )
+
+
+def reopening(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition that has had its run needs to be complete again."""
+
+    async def none(*_: Any) -> frozenset[str | None]:
+        return frozenset()
+
+    patch.setattr(partition_groups, "closed", none)
+
+
+def keeping_counts(patch: pytest.MonkeyPatch) -> None:
+    """Plant: the items of a partition are counted once, and not again when it changes."""
+    patch.setattr(item_counts, "_contents", lambda *_: ((frozenset(), None, 0, 0, 0),))
+
+
+def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a complete group is divided by `max_events`."""
+    runs_of = partition_planner._runs_of
+    patch.setattr(partition_planner, "_runs_of", lambda due, *more: runs_of(replace(due, is_whole=False), *more))
+
+
 PARTITION_PLANTS = (
+    counting_events,
+    reopening,
+    keeping_counts,
+    dividing_complete_groups,
     judging_together,
     overlapping,
     splitting_values,

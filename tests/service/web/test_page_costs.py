@@ -16,7 +16,7 @@ pytestmark = on_both
 MANY = 300
 
 COSTS = {
-    "/": 15,
+    "/": 16,
     "/assets": 4,
     "{landing}": 14,
     "{landing}/events": 4,
@@ -30,7 +30,7 @@ COSTS = {
     "/audit": 1,
     "/search?q=o": 7,
     "/graph": 2,
-    "/timeline": 4,
+    "/timeline": 5,
 }
 
 

@@ -76,6 +76,7 @@ def evidence(
         deletions=values.get("deletions", ()),
         rejections=values.get("rejections", ()),
         scheduled=values.get("scheduled", ("load",)),
+        filtered=values.get("filtered", ()),
         begun=NOON - 2 * DAY,
         events_since=values.get("events_since", NOON - 90 * DAY),
         runs_since=values.get("runs_since", NOON - 90 * DAY),
@@ -111,6 +112,7 @@ REJECTED = RejectedRow(
         (said(), evidence(event(), queued={7: ["load"]}), "queued", "waits in the queue of load"),
         (said(), evidence(event(), scheduled=()), "reported", "no job is scheduled"),
         (said(), evidence(event()), "reported", "no job was scheduled on its asset when"),
+        (said(), evidence(event(), filtered=("load",)), "reported", "no schedule took it when it was reported"),
         (said(), evidence(event(), runs=(run("deleted"),)), "dequeued", "was deleted"),
         (
             said(),

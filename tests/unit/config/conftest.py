@@ -115,6 +115,7 @@ def vocabulary() -> Vocabulary:
         connection=_connection,
         connections=CONNECTIONS,
         submitter=_submitter,
+        refusals=lambda _name, _spark, _options: (),
         submitters={"spark-submit": Nothing},
         add_plugins=lambda *_: None,
     )

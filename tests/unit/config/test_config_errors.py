@@ -132,6 +132,10 @@ CASES = {
             "`:` as `%3A`"
         ),
     ),
+    "password of a database with an @": (
+        "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter22@h/d'}}",
+        "2: settings.database.url: has an `@` in its user or password; write it as `%40`, and `%` as `%25`",
+    ),
     "password of a database that is cut": (
         "settings: {database: {url: 'postgresql+asyncpg://u:hun@ter:22@h/d'}}",
         (

@@ -67,6 +67,7 @@ def test_an_empty_configuration_has_the_documented_settings(
             "cleanup_interval": timedelta(hours=1),
         },
         "workers": {"state_store_backend": None, "options": {}},
+        "kubernetes": None,
         "airflow": None,
         "triggerer": {
             "heartbeat": timedelta(seconds=5),
@@ -104,7 +105,14 @@ def test_a_job_needs_only_its_application(load_text: Callable[..., Configuration
     assert job.model_dump(mode="json") == {
         "task_id": "load_orders",
         "schedule": None,
-        "batch": {"mode": "coalesce", "by": None, "debounce": "0s", "max_wait": "5m", "max_events": 1000},
+        "batch": {
+            "mode": "coalesce",
+            "by": None,
+            "complete": None,
+            "debounce": "0s",
+            "max_wait": "5m",
+            "max_events": 1000,
+        },
         "inlets": [],
         "outlets": [],
         "max_active_runs": 1,

@@ -39,6 +39,8 @@ def test_parts_are_read(load_text: Callable[..., Configuration]) -> None:
         ("plain", "{mode: per_partition}"),
         ("[plain, plain]", "{mode: per_partition}"),
         ("{cron: '0 6 * * *'}", "{mode: per_partition}"),
+        ("[orders, returns]", "{mode: per_partition, by: day, complete: {region: [us, eu], at_least: 1}}"),
+        ("plain", "{mode: per_partition, complete: {items: 3}}"),
     ],
 )
 def test_what_goes_together(load_text: Callable[..., Configuration], schedule: str, batch: str) -> None:
@@ -63,6 +65,21 @@ def test_what_goes_together(load_text: Callable[..., Configuration], schedule: s
             "{mode: per_partition}",
             "have different parts of partition keys (orders: day and region, returns: day)",
         ),
+        ("orders", "{complete: {items: 2}}", "has no effect without `mode: per_partition`"),
+        ("orders", "{mode: per_partition, by: day, complete: {regoin: [us]}}", "unknown part `regoin`; did you mean"),
+        (
+            "orders",
+            "{mode: per_partition, by: region, complete: {region: [us]}}",
+            "waits for values of `region` within",
+        ),
+        ("orders", "{mode: per_partition, complete: {region: [us]}}", "waits for values of `region` within one value"),
+        ("{cron: '0 6 * * *'}", "{mode: per_partition, complete: {items: 3}}", "needs a schedule of assets"),
+        ("orders", "{mode: per_partition, by: day, complete: {region: []}}", "must list the values of region as texts"),
+        ("orders", "{mode: per_partition, by: day, complete: {region: [us, us]}}", "lists a value of region twice"),
+        ("orders", "{mode: per_partition, by: day, complete: {region: [us], at_least: 2}}", "from 1 to 1"),
+        ("orders", "{mode: per_partition, by: day, complete: {items: 0}}", "`items` must be a whole number from 1"),
+        ("orders", "{mode: per_partition, by: day, complete: {items: 1, at_least: 1}}", "must be `{part: [value, …]}`"),
+        ("orders", "{mode: per_partition, by: day, complete: all}", "must be `{part: [value, …]}`"),
         ("{any: [plain, [orders, plain]]}", "{mode: per_partition}", "(orders: day and region, plain: none)"),
     ],
 )

@@ -99,8 +99,22 @@ def test_rules_have_what_prometheus_and_people_need() -> None:
         assert rule.keys() - {"for"} == {"alert", "expr", "labels", "annotations"}, rule["alert"]
         assert re.fullmatch("[0-9]+[mh]", rule.get("for", "1m")), rule["alert"]
         assert rule["labels"]["severity"] in {"warning", "critical"}
-        assert rule["annotations"].keys() == {"summary", "description"}
+        assert rule["annotations"].keys() == {"summary", "description", "runbook_url"}
         assert rule["expr"].count("(") == rule["expr"].count(")")
+
+
+def test_each_rule_leads_to_a_page_of_its_own() -> None:
+    pages = {rule["alert"]: rule["annotations"]["runbook_url"] for rule in rules()}
+    assert pages == {name: f"docs/runbooks/{name}.md" for name in pages}
+    index = (ROOT / "docs/runbooks/README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^\| \[(\w+)\]\(\1\.md\) \| (\w+) \|", index, re.MULTILINE) == [
+        (rule["alert"], rule["labels"]["severity"]) for rule in rules()
+    ]
+    there = {page.stem for page in (ROOT / "docs/runbooks").glob("*.md")}
+    assert there == {*pages, "README"}
+    for name, page in pages.items():
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert re.findall(r"^#+ (.*)$", text, re.MULTILINE) == [name, "Look", "Do"]
 
 
 def test_rules_use_only_metrics_and_labels_that_exist() -> None:

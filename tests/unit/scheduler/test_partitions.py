@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from store.keys import Batching
-from store.partition_keys import QueuedKey, divided, group_of, joined
-from watcher.scheduling.partitions import DuePartitions, due_partitions, grouped
+from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
+from watcher.scheduling.completeness import DistinctItems, missing_values
+from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning import Waits
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -35,11 +36,18 @@ def queued(asset: str, key: str | None, event: int, *, parts: Sequence[str] = ()
 
 
 def decided(
-    rows: Sequence[QueuedKey], schedule: Any = "a", *, unfinished: Sequence[str] = (), **more: Any
+    rows: Sequence[QueuedKey],
+    schedule: Any = "a",
+    *,
+    unfinished: Sequence[str] = (),
+    closed: Sequence[str | None] = (),
+    items: Mapping[str | None, int] | None = None,
+    **more: Any,
 ) -> DuePartitions:
     batching = Batching(mode="per_partition", **more)
     waits = Waits(condition=schedule)
-    return due_partitions(grouped(rows, batching), waits, batching, unfinished=unfinished, now=NOW)
+    known = GroupsOfNow(groups=grouped(rows, batching), unfinished={*unfinished}, closed={*closed}, items=items or {})
+    return due_partitions(known, waits, batching, NOW)
 
 
 def due_keys(*arguments: Any, **more: Any) -> list[str | None]:
@@ -115,3 +123,65 @@ def test_what_the_schedule_does_not_wait_for_goes_with_its_group_or_after_max_wa
     assert (alone.came_before, alone.group.rows) == (NOW - 3 * MINUTE, [kept])
     assert due_keys([kept], None, max_wait=3 * MINUTE) == ["x"], "by the clock alone"
     assert due_keys([kept], unfinished=["x"], max_wait=3 * MINUTE) == []
+
+
+PARTS = ("day", "region")
+BOTH_REGIONS = Completeness(part="region", values=("eu", "us"))
+
+
+def test_a_partition_is_complete_once_each_asset_has_all_values() -> None:
+    rows = [
+        queued("a", "1|eu", 1, parts=PARTS),
+        queued("a", "1|us", 4, parts=PARTS),
+        queued("b", "1", 2, parts=("day",)),
+        queued("a", "2|eu", 3, parts=PARTS),
+        queued("a", "2|asia", 5, parts=PARTS),
+        queued("b", "2", 6, parts=("day",)),
+    ]
+    batch = {"by": ("day",), "complete": BOTH_REGIONS, "max_events": 1}
+    (due,) = decided(rows, BOTH, **batch).due
+    assert (due.group.key, due.completed_by, due.is_whole, due.partition_complete, due.late) == (
+        "1",
+        4,
+        True,
+        True,
+        False,
+    )
+    assert missing_values("a", grouped(rows, Batching(by=("day",)))[1].rows, BOTH_REGIONS) == " with region us"
+    at_least = Completeness(part="region", values=("eu", "us", "asia"), at_least=2)
+    assert due_keys(rows, BOTH, **{**batch, "complete": at_least}) == ["1", "2"]
+
+
+def test_what_comes_after_the_run_of_a_partition_is_late_and_needs_nothing_else() -> None:
+    batch = {"by": ("day",), "complete": BOTH_REGIONS}
+    rows = [queued("a", "1|asia", 1, parts=PARTS)]
+    assert due_keys(rows, BOTH, **batch) == []
+    (due,) = decided(rows, BOTH, closed=["1"], **batch).due
+    assert (due.is_whole, due.partition_complete, due.late) == (False, True, True)
+    assert due_keys(rows, BOTH, closed=["1"], debounce=2 * MINUTE, **batch) == [], "it collects like others"
+
+
+def test_so_many_items_complete_a_partition() -> None:
+    rows = [queued("a", "1", 1)]
+    assert due_keys(rows, complete=Completeness(items=3), items={"1": 2}) == []
+    assert due_keys(rows, complete=Completeness(items=3), items={"1": 3}) == ["1"]
+
+
+@pytest.mark.parametrize(
+    ("events", "count"),
+    [
+        (['{"files": [{"key": "a", "etag": "1"}, {"key": "b"}]}', '{"files": [{"key": "a", "etag": "2"}]}'], 2),
+        (['{"files": [{"key": "a", "bucket": "x"}, {"key": "a", "bucket": "y"}]}'], 2),
+        (['{"ranges": [[1, 10], [20, 20]]}', '{"ranges": [[5, 12], [2, 3]]}'], 13),
+        (['{"keys": [1, "1", [1, 2]]}', '{"keys": [[1, 2], 3], "deleted": [7]}'], 4),
+        (["{}", '{"n": 1}'], 2),
+        (['{"files": []}', '{"files": 3}', '{"ranges": [[1], ["a", 2], [1, true]]}'], 0),
+    ],
+)
+def test_each_file_and_row_counts_once_whatever_its_versions(events: Sequence[str], count: int) -> None:
+    items, others = DistinctItems(), DistinctItems()
+    for number, extra in enumerate(events):
+        items.add("a", number, extra)
+        others.add("a", number, extra)
+        others.add("b", number, extra)
+    assert (items.count, others.count) == (count, 2 * count)

@@ -11,14 +11,16 @@ import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Submission, Submitter
+from watcher.submit.kubernetes.options import KubernetesOptions
 
-OF_JOB = "STARTER_ENV"
-"""The job's `env`, as JSON."""
+OF_JOB = "STARTER_JOB"
+"""The job's own keys and its context, as JSON."""
 
 
 def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[str]:
@@ -28,13 +30,30 @@ def start(factory: str, home: Path, submission: Submission) -> subprocess.Popen[
     process = subprocess.Popen(
         [sys.executable, "-m", "tests.unit.submit.starter", *argv],
         cwd=Path(__file__).parents[3],
-        env={**os.environ, OF_JOB: json.dumps(dict(application.env))},
+        env={**os.environ, OF_JOB: json.dumps(_of_job(submission))},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     assert said(process) == "ready"
     return process
+
+
+def _of_job(submission: Submission) -> dict[str, Any]:
+    application = submission.application
+    options = application.options.model_dump(mode="json")
+    return {
+        "env": dict(application.env),
+        "python": application.python,
+        "context": submission.context,
+        "options": options,
+    }
+
+
+def _given() -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(os.environ[OF_JOB])
+    options = given.pop("options")
+    return {**given, **({"options": KubernetesOptions.model_validate(options)} if options else {})}
 
 
 def make(factory: str, home: Path) -> Submitter:
@@ -51,7 +70,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 def main(factory: str, home: str, task_instance_id: str, application: str, port: str) -> None:
     submitter = make(factory, Path(home))
-    submission = make_submission(task_instance_id, Path(application), port, env=json.loads(os.environ[OF_JOB]))
+    submission = make_submission(task_instance_id, Path(application), port, **_given())
     print("ready", flush=True)  # noqa: T201
     anyio.run(submitter.submit, submission)
     print("submitted", flush=True)  # noqa: T201

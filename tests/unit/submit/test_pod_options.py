@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from config.models.kubernetes import DriverPod, PodSize, mebibytes
 from watcher.submit.base import SparkApplication
-from watcher.submit.kubernetes.options import DriverPod, KubernetesOptions, PodSize, mebibytes, refusals
+from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 
 
 @pytest.mark.parametrize(
@@ -64,9 +65,9 @@ WITH_EXECUTORS = DriverPod.model_validate({"image": "x", "executor": {}})
         ({}, ALONE, []),
         ({"master": "yarn"}, ALONE, ["master"]),
         ({"driver_memory": "2g"}, ALONE, ["driver_memory"]),
-        ({"executor_memory": "2g"}, WITH_EXECUTORS, ["executor_memory"]),
-        ({"num_executors": 3}, ALONE, ["num_executors"]),
-        ({"num_executors": 3, "executor_cores": 2, "dynamic_allocation": True}, WITH_EXECUTORS, []),
+        ({}, WITH_EXECUTORS, ["kubernetes.executor"]),
+        ({"executor_memory": "2g"}, ALONE, ["executor_memory"]),
+        ({"num_executors": 3, "executor_cores": 2}, ALONE, ["executor_cores", "num_executors"]),
         ({"dynamic_allocation": True}, ALONE, ["dynamic_allocation"]),
         ({"conf": {"spark.driver.host": "x", "spark.sql.shuffle.partitions": "2"}}, ALONE, ["conf.spark.driver.host"]),
         ({"conf": {"spark.kubernetes.driver.pod.name": "x"}}, ALONE, ["conf.spark.kubernetes.driver.pod.name"]),

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
-from watcher.submit.kubernetes.pod_state import STARTED_TWICE, started_at, status_of
+from watcher.submit.kubernetes.names import LATE, START_TIMEOUT
+from watcher.submit.kubernetes.pod_state import STARTED_TWICE, overdue, status_of, with_start
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 
@@ -143,6 +145,37 @@ def test_a_silent_node_is_said_and_ends_nothing() -> None:
     assert "does not answer" in status.reason
 
 
+NOW = datetime(2026, 11, 26, 12, 5, tzinfo=UTC)
+CREATED = "2026-11-26T11:35:00Z"
+
+
+def running_for(pod: dict[str, Any]) -> float | None:
+    return with_start(status_of(pod), pod, NOW).running_for
+
+
 def test_the_start_is_the_containers_not_the_pods() -> None:
-    assert started_at(pod(None, startTime="2026-11-26T11:00:00Z")) is None
-    assert started_at(pod(RUNNING)) == datetime(2026, 11, 26, 12, tzinfo=UTC)
+    assert running_for(pod(None, startTime="2026-11-26T11:00:00Z")) == 0
+    assert running_for(pod(RUNNING)) == 300
+    times = {"startedAt": "2026-11-26T12:00:00Z", "finishedAt": "2026-11-26T12:01:00Z"}
+    assert running_for(pod(terminated(0, **times))) == 60
+
+
+def waiting(seconds: str, **annotations: str) -> dict[str, Any]:
+    made = pod({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}})
+    made["metadata"] |= {"creationTimestamp": CREATED, "annotations": {START_TIMEOUT: seconds, **annotations}}
+    return made
+
+
+def test_a_container_that_does_not_start_in_time_is_overdue() -> None:
+    in_time, late = waiting("1801"), waiting("1800")
+    assert overdue(in_time, status_of(in_time), NOW) == ""
+    sentence = overdue(late, status_of(late), NOW)
+    assert "did not start within 1800 s" in sentence
+    assert "Back-off" in sentence
+    given_up = waiting("1800", **{LATE: sentence})
+    assert overdue(given_up, status_of(given_up), NOW) == ""
+    given_up["metadata"]["deletionTimestamp"] = CREATED
+    status = with_start(status_of(given_up), given_up, NOW)
+    assert (status.phase, status.restarted, status.reason) == ("exited", False, sentence)
+    started = {**pod(RUNNING), "metadata": late["metadata"]}
+    assert overdue(started, status_of(started), NOW) == ""

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,249}")
 _OWNER: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
@@ -29,6 +29,16 @@ def try_log(directory: Path, dag_id: str, run_id: str, task_id: str, map_index: 
     """Return the file with a try's driver output and the daemon's records about it. Raises `InvalidLogName`."""
     parts = (_checked(_NAME, dag_id), _checked(_RUN_ID, run_id), _checked(_NAME, task_id), str(int(map_index)))
     return directory.joinpath("runs", *parts, f"{int(try_number)}.log")
+
+
+def driver_log(directory: Path, **key: Any) -> Path:
+    """Return the file with a copy of the driver's output, for a try whose driver runs elsewhere. `key` is as for `try_log`."""
+    return try_log(directory, **key).with_suffix(".driver.log")
+
+
+def end_of_copy(log: Path) -> Path:
+    """Return the file that says how much of a driver's output was copied into `log`."""
+    return log.with_suffix(".copied")
 
 
 def mark_of(log: Path) -> Path:
@@ -85,7 +95,8 @@ def remove(paths: Iterable[Path]) -> int:
         with suppress(FileNotFoundError):
             path.unlink()
             removed += 1
-        mark_of(path).unlink(missing_ok=True)
+        for beside in (mark_of(path), end_of_copy(path)):
+            beside.unlink(missing_ok=True)
         for folder in list(path.parents)[:4]:  # runs/dag/run/task/map index
             if folder.name in {"watchers", "runs", "spark-events"}:
                 break

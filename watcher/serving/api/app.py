@@ -58,6 +58,7 @@ RESOURCES: Final = (
     reload.router,
     stream.router,
     tokens.router,
+    tokens.links,
     execution_tokens.router,
     system.router,
     system.probes,

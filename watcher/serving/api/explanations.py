@@ -18,6 +18,7 @@ from store.detection import item_search
 from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue
+from store.references import has_where
 from store.runs import explanations, waiting
 from store.runs.explanations import ConsumedBy, OutletOfRun
 from triggers.explanations import Explanation
@@ -88,7 +89,8 @@ async def _answer(
         naming = await item_search.events_naming(connection, _name_of(row, explanation))
     ids = [event.id for event in naming.events]
     consumed = await explanations.runs_of(connection, ids)
-    scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, row.asset_id)]
+    jobs = await waiting.jobs_scheduled_on(connection, row.asset_id)
+    scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
     now, limits = await now_of(connection), context.limits
     evidence = Evidence(
@@ -101,6 +103,7 @@ async def _answer(
         else await explanations.deletions_after(connection, row.asset_id, scheduled, since),
         rejections=await explanations.rejections_of(connection, name, explanation.rejected_as or explanation.name),
         scheduled=scheduled,
+        filtered=[job.dag_id for job in jobs if has_where(job.definition.schedule)],
         begun=await explanations.begun_at(connection, row.asset_id),
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),

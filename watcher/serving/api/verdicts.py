@@ -46,6 +46,8 @@ class Evidence:
     rejections: Sequence[RejectedRow]
     scheduled: Sequence[str]
     """The jobs that wait for the asset's events now."""
+    filtered: Sequence[str]
+    """Those of them whose schedules have a `where`."""
     begun: datetime
     """When the asset was configured first."""
     events_since: datetime
@@ -170,6 +172,12 @@ def _unconsumed(event: NamingEvent, runs: Sequence[ConsumedBy], evidence: Eviden
     if not evidence.scheduled:
         return "reported", "no job is scheduled on its asset"
     jobs = ", ".join(evidence.scheduled)
+    if evidence.filtered:
+        its = ", ".join(evidence.filtered)
+        return (
+            "reported",
+            f"no schedule took it when it was reported; by now {jobs} waits for its asset ({its} with a `where`)",
+        )
     return "reported", f"no job was scheduled on its asset when it was reported; by now {jobs} is"
 
 

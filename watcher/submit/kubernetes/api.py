@@ -8,7 +8,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import httpx
 
+from config.models.pod_template import DRIVER
+
 Kind: TypeAlias = Literal["pods", "secrets"]
+_REVIEWS: Final = "authorization.k8s.io/v1"
 WATCHED_FOR: Final = 300
 """Seconds after which the server ends a watch, which is then begun again."""
 
@@ -58,6 +61,31 @@ class PodApi:
 
     async def delete_all(self, kind: Kind, selector: str) -> None:
         await self._call("DELETE", self._path(kind), params={"labelSelector": selector})
+
+    async def log(self, pod: str, *, since: str | None, most_bytes: int) -> bytes:
+        """The driver's log from the second `since` on, each line behind its timestamp."""
+        parameters = {"container": DRIVER, "timestamps": "true", "limitBytes": str(most_bytes)}
+        more = {} if since is None else {"sinceTime": since}
+        response = await self.client.get(f"{self._path('pods', pod)}/log", params={**parameters, **more})
+        if response.is_error:
+            raise _refusal(response)
+        return response.content
+
+    async def is_allowed(self, verb: str, resource: str) -> bool:
+        """Whether our account may do this in the namespace; the resource may have a part, as in `pods/log`."""
+        kind, _, part = resource.partition("/")
+        asked = {"namespace": self.namespace, "verb": verb, "resource": kind, "subresource": part}
+        review = {"apiVersion": _REVIEWS, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
+        answer = await self._call("POST", f"/apis/{_REVIEWS}/selfsubjectaccessreviews", json=review)
+        return bool(answer["status"]["allowed"])
+
+    async def cluster_id(self) -> str | None:
+        """The uid of the cluster's own namespace, which no other cluster has; None if our account may not read it."""
+        try:
+            answer = await self._call("GET", "/api/v1/namespaces/kube-system")
+        except ApiRefused:
+            return None
+        return str(answer["metadata"]["uid"])
 
     async def watch(self, kind: Kind, selector: str, version: str) -> AsyncIterator[Mapping[str, Any]]:
         """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
+from config.models.kubernetes import DriverPod
+from config.models.pod_template import DRIVER, merged
 from watcher.submit.base import Submission, SubmitError
 from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.options import DriverPod
-from watcher.submit.kubernetes.pod_template import DRIVER, merged
 
 MOST_BYTES: Final = 900_000
 """What a Secret may hold: the API server refuses more than 1 MiB of it."""
@@ -121,6 +121,8 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
             "annotations": {
                 **_annotations(submission.tag, place),
                 "asset-watcher/job": submission.key.instance.dag_id,
+                names.DELETE_AFTER: f"{job.delete_after.total_seconds():g}",
+                names.START_TIMEOUT: f"{job.start_timeout.total_seconds():g}",
                 "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
                 "karpenter.sh/do-not-disrupt": "true",
             },

@@ -1,104 +1,13 @@
-"""A job's keys for drivers on Kubernetes, and the memory that they leave for a heap."""
+"""A job's keys for drivers on Kubernetes, and those of its other keys that a pod could not honour."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from datetime import timedelta
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Final
 
-from pydantic import AfterValidator, Field
-
-from config.models.values import Duration, PositiveDuration
+from config.models import SparkParameters
+from config.models.kubernetes import DriverPod
 from config.section import Section
-from watcher.submit.base import SparkApplication
-from watcher.submit.kubernetes.pod_template import template_fault
-
-_MIB: Final = 2**20
-_UNITS: Final = {
-    "": 1,
-    "k": 10**3,
-    "M": 10**6,
-    "G": 10**9,
-    "T": 10**12,
-    "Ki": 2**10,
-    "Mi": 2**20,
-    "Gi": 2**30,
-    "Ti": 2**40,
-}
-_OVERHEAD_FACTOR: Final = 0.4
-"""Spark's `spark.driver.memoryOverheadFactor` for Python on Kubernetes; executors have the same."""
-_LEAST_OVERHEAD: Final = 384
-_LEAST_HEAP: Final = 512
-LEAST_MEMORY: Final = _LEAST_HEAP + _LEAST_OVERHEAD
-"""MiB below which Spark would not start: it refuses a heap of less than 450 MiB."""
-
-
-def mebibytes(quantity: str) -> int:
-    """The whole MiB in a quantity of Kubernetes, such as `2Gi`."""
-    match = re.fullmatch("([0-9]+)([A-Za-z]*)", quantity)
-    if match is None or match[2] not in _UNITS:
-        raise ValueError("must be an amount of memory such as `1500Mi` or `2Gi`")
-    return int(match[1]) * _UNITS[match[2]] // _MIB
-
-
-def heap_mb(memory_mb: int) -> int:
-    """The largest heap that a container of this memory has room for beside Spark's own overhead."""
-    return min(memory_mb - _LEAST_OVERHEAD, int(memory_mb / (1 + _OVERHEAD_FACTOR)))
-
-
-def _check_memory(quantity: str) -> str:
-    if mebibytes(quantity) < LEAST_MEMORY:
-        raise ValueError(
-            f"must be at least `{LEAST_MEMORY}Mi`: Spark needs a heap of {_LEAST_HEAP} MiB, and {_LEAST_OVERHEAD} MiB beside it"
-        )
-    return quantity
-
-
-def _check_cpu(quantity: str) -> str:
-    if not re.fullmatch(r"[1-9][0-9]*m|[1-9][0-9]*(\.[0-9]{1,3})?|0\.(?!0+$)[0-9]{1,3}", quantity):
-        raise ValueError("must be an amount of CPU such as `500m`, `1` or `1.5`")
-    return quantity
-
-
-def _check_template(template: dict[str, Any]) -> dict[str, Any]:
-    if fault := template_fault(template):
-        raise ValueError(fault)
-    return template
-
-
-ContainerMemory: TypeAlias = Annotated[str, AfterValidator(_check_memory)]
-Cpu: TypeAlias = Annotated[str, Field(coerce_numbers_to_str=True), AfterValidator(_check_cpu)]
-
-
-class PodSize(Section):
-    cpu: Cpu = "1"
-    """CPU that is requested for the container."""
-    memory: ContainerMemory = "1Gi"
-    """Memory of the container, requested and at most. The heap is what Spark's overhead leaves of it."""
-
-    @property
-    def heap(self) -> int:
-        return heap_mb(mebibytes(self.memory))
-
-
-class DriverPod(Section):
-    """The keys below `kubernetes` in a job's `spark` section."""
-
-    image: Annotated[str, Field(min_length=1)]
-    """The image of driver and executors. It has Python and PySpark."""
-    service_account: str | None = None
-    """The service account of the driver; null is the namespace's default. Only a driver with executors gets its token."""
-    template: Annotated[dict[str, Any], AfterValidator(_check_template)] = Field(default_factory=dict)
-    """A pod template (`metadata` and `spec`), which the driver's pod is made from."""
-    driver: PodSize = PodSize()
-    """Size of the driver."""
-    executor: PodSize | None = None
-    """Size of each executor, which is a pod of its own; null runs all tasks in the driver's pod."""
-    start_timeout: PositiveDuration = timedelta(minutes=30)
-    """Time within which the container must start."""
-    delete_after: Duration = timedelta(hours=1)
-    """How long the pod is kept after its end was recorded."""
 
 
 class KubernetesOptions(Section):
@@ -106,23 +15,24 @@ class KubernetesOptions(Section):
     """The pod of the driver."""
 
 
-def refusals(application: SparkApplication, pod: DriverPod) -> Iterator[tuple[str, str]]:
+def refusals(application: SparkParameters, pod: DriverPod) -> Iterator[tuple[str, str]]:
     """Yield each key of the `spark` section that a pod could not honour, and a sentence with the remedy."""
-    defaults = SparkApplication(application="", env={})
+    defaults = SparkParameters(application="/")
+    if pod.executor is not None:
+        yield "kubernetes.executor", "is not built yet: remove it; all tasks run in the driver's pod"
     if application.master != defaults.master:
-        yield "master", "is set by `kubernetes`: remove it; `kubernetes.executor` makes executors"
+        yield "master", "is set for each pod: remove it"
     if application.driver_memory != defaults.driver_memory:
         yield "driver_memory", "is the rest of `kubernetes.driver.memory`: remove it"
-    if application.executor_memory is not None:
-        yield "executor_memory", "is the rest of `kubernetes.executor.memory`: remove it"
     of_executors = {
-        "num_executors": application.num_executors,
+        "executor_memory": application.executor_memory,
         "executor_cores": application.executor_cores,
+        "num_executors": application.num_executors,
         "dynamic_allocation": application.dynamic_allocation or None,
     }
     for name, value in of_executors.items():
-        if pod.executor is None and value is not None:
-            yield name, "needs `kubernetes.executor`: add it"
+        if value is not None:
+            yield name, "is for executors, and all tasks run in the driver's pod: remove it"
     for name in sorted(application.conf):
         if name in OURS or name.startswith(("spark.kubernetes.driver.", "spark.kubernetes.authenticate.")):
             yield f"conf.{name}", "is set for each pod: remove it"

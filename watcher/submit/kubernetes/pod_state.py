@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
+from config.models.pod_template import DRIVER
 from watcher.submit.base import Status
-from watcher.submit.kubernetes.names import STOPPED
-from watcher.submit.kubernetes.pod_template import DRIVER
+from watcher.submit.kubernetes.names import LATE, START_TIMEOUT, STOPPED
 
 STARTED_TWICE: Final = 76
 """The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
@@ -49,11 +50,32 @@ def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -
     return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state, events or {}), ""))
 
 
-def started_at(pod: Mapping[str, Any]) -> datetime | None:
-    """When the driver's container started, by its node's clock; None if it has not."""
+def with_start(status: Status, pod: Mapping[str, Any], now: datetime) -> Status:
+    """Return the status with how long the driver has run, and as a failure if the pod was given up before it started."""
     state = _driver(pod).get("state") or {}
-    moment = (state.get("running") or state.get("terminated") or {}).get("startedAt")
-    return None if moment is None else datetime.fromisoformat(moment)
+    times = state.get("running") or state.get("terminated") or {}
+    seconds = 0.0
+    if started := times.get("startedAt"):
+        ended = times.get("finishedAt")
+        until = now if ended is None else datetime.fromisoformat(ended)
+        seconds = max((until - datetime.fromisoformat(started)).total_seconds(), 0.0)
+    late = (pod["metadata"].get("annotations") or {}).get(LATE)
+    if late and status.phase == "exited" and status.exit_code != 0:
+        status = replace(status, restarted=False, reason=late)
+    return replace(status, running_for=seconds)
+
+
+def overdue(pod: Mapping[str, Any], status: Status, now: datetime) -> str:
+    """Why the try fails because its container has not started in time; '' if it may still start."""
+    annotations = pod["metadata"].get("annotations") or {}
+    if status.phase != "starting" or LATE in annotations or START_TIMEOUT not in annotations:
+        return ""
+    seconds = float(annotations[START_TIMEOUT])
+    age = (now - datetime.fromisoformat(pod["metadata"]["creationTimestamp"])).total_seconds()
+    if age < seconds:
+        return ""
+    why = f": {status.reason}" if status.reason else ""
+    return f"its container did not start within {seconds:g} s (spark.kubernetes.start_timeout){why}"
 
 
 def _driver(pod: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -15,12 +15,12 @@ from typing import Any, Final
 import anyio
 import httpx
 
-from watcher.submit.base import Attachment, Handle, Status, Submission, SubmitError
+from config.models.kubernetes import DriverPod
+from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.options import DriverPod
-from watcher.submit.kubernetes.pod_state import has_started, status_of
+from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start
 
 SILENT_FOR: Final = 120.0
 """Seconds after its last renewal in which a driver without a pod may still run: the wrapper ends it after half of them."""
@@ -83,17 +83,28 @@ class PodTries:
                 return Status(phase="running", reason=_GONE)
             status = Status(phase="exited", restarted=True, reason=_GONE)
         else:
-            status = status_of(pod)
+            status = await self._status(pod)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
+        return status
+
+    async def _status(self, pod: Mapping[str, Any]) -> Status:
+        """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
+        now = datetime.now(UTC)
+        status = with_start(status_of(pod), pod, now)
+        if sentence := overdue(pod, status, now):
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            late = {"metadata": {"annotations": {names.LATE: sentence}, "uid": uid}}
+            if await _of_this_pod(lambda: self.api.change("pods", name, late)):
+                await _of_this_pod(lambda: self.api.delete("pods", name, uid=uid, grace=1))
         return status
 
     async def cancel(self, handle: Handle, grace: float) -> None:
         """Stop the driver, and wait until its end is known. That it was stopped is written before it can be noticed."""
         stopped = {"annotations": {names.STOPPED: datetime.now(UTC).isoformat()}, "uid": handle["uid"]}
-        if await self._of_this_pod(lambda: self.api.change("pods", handle["pod"], {"metadata": stopped})):
+        if await _of_this_pod(lambda: self.api.change("pods", handle["pod"], {"metadata": stopped})):
             seconds = max(1, round(grace))  # 0 would be a deletion by force, which waits for no container
-            await self._of_this_pod(lambda: self.api.delete("pods", handle["pod"], uid=handle["uid"], grace=seconds))
+            await _of_this_pod(lambda: self.api.delete("pods", handle["pod"], uid=handle["uid"], grace=seconds))
         while (await self.poll(handle)).phase != "exited":  # noqa: ASYNC110  the pod's node reports when it does
             await anyio.sleep(_CHECK_EVERY)
 
@@ -101,7 +112,7 @@ class PodTries:
         """Let the cluster delete all that is left of a try whose end is committed."""
         pod = await self.api.read("pods", names.pod_name(tag))
         if pod is not None and self._is_own(pod, tag) and (handle is None or _is_handles(pod, handle)):
-            await self._remove(pod)
+            await _remove(self.api, pod)
         await self._delete_secrets(names.pod_name(tag))
 
     async def _create_secret(self, secret: Mapping[str, Any], tag: str) -> None:
@@ -145,44 +156,25 @@ class PodTries:
         if has_started(pod) or await self.api.read("secrets", manifest.secret_of(pod)) is not None:
             return False
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        await self._of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
+        await _of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
         now = await self.api.read("pods", name)  # from here on no node can get it
         if now is None or now["metadata"]["uid"] != uid:
             return True
         if now["spec"].get("nodeName"):
             return False
-        await self._remove(now)
+        await _remove(self.api, now)
         return True
-
-    async def _remove(self, pod: Mapping[str, Any]) -> None:
-        """Take our finalizer off, and delete exactly this pod. Other finalizers stay."""
-        name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        others = [each for each in pod["metadata"].get("finalizers", ()) if each != names.FINALIZER]
-        version = pod["metadata"]["resourceVersion"]
-        change = {"metadata": {"finalizers": others or None, "resourceVersion": version, "uid": uid}}
-        await self.api.change("pods", name, change)
-        await self._of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
 
     async def _delete_secrets(self, pod: str) -> None:
         await self.api.delete_all("secrets", f"{names.TRY}={pod},{names.INSTALLATION}={self.place.installation}")
-
-    @staticmethod
-    async def _of_this_pod(request: Callable[[], Awaitable[Any]]) -> bool:
-        """Send a request about a pod; return False if another pod has its name by now."""
-        try:
-            await request()
-        except ApiRefused as refusal:
-            if refusal.code not in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}:
-                raise
-            return False
-        return True
 
     def _is_own(self, item: Mapping[str, Any], tag: str) -> bool:
         return names.is_of_try(item["metadata"], tag, self.place.installation)
 
     def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag}
+        kept = float((pod["metadata"].get("annotations") or {}).get(names.DELETE_AFTER, 0))
+        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
 
     def _taken(self, what: str, name: str) -> SubmitError:
         error = SubmitError(
@@ -206,4 +198,37 @@ def _submit_error(refusal: ApiRefused) -> Exception:
         error = SubmitError(f"{refusal}; correct the job's spark.kubernetes")
         error.retryable = False
         return error
+    if "exceeded quota" in refusal.message:
+        return NotYet(f"waits for room in the namespace's quota: {refusal.message}")
     return refusal
+
+
+async def forget_all(api: PodApi, installation: str) -> int:
+    """Remove every pod and Secret of an installation; return the number of pods. A driver that runs is stopped."""
+    selector = f"{names.INSTALLATION}={installation}"
+    pods = (await api.list("pods", selector))["items"]
+    for pod in pods:
+        await _remove(api, pod)
+    await api.delete_all("secrets", selector)
+    return len(pods)
+
+
+async def _remove(api: PodApi, pod: Mapping[str, Any]) -> None:
+    """Take our finalizer off, and delete exactly this pod. Other finalizers stay."""
+    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+    others = [each for each in pod["metadata"].get("finalizers", ()) if each != names.FINALIZER]
+    version = pod["metadata"]["resourceVersion"]
+    change = {"metadata": {"finalizers": others or None, "resourceVersion": version, "uid": uid}}
+    await api.change("pods", name, change)
+    await _of_this_pod(lambda: api.delete("pods", name, uid=uid))
+
+
+async def _of_this_pod(request: Callable[[], Awaitable[Any]]) -> bool:
+    """Send a request about a pod; return False if another pod has its name by now."""
+    try:
+        await request()
+    except ApiRefused as refusal:
+        if refusal.code not in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}:
+            raise
+        return False
+    return True

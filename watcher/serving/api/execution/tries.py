@@ -51,6 +51,8 @@ class TryContext(Shape):
     data_interval_start: datetime | None
     data_interval_end: datetime | None
     partition_key: str | None
+    partition_complete: bool | None
+    late: bool
     triggering_asset_events: Mapping[str, Sequence[StoredEvent]]
     inlets: Sequence[Mapping[str, str]]
     outlets: Sequence[Mapping[str, str]]
@@ -122,6 +124,8 @@ async def _try_context(context: ApiContext, connection: AsyncConnection, try_key
         data_interval_start=run.data_interval_start,
         data_interval_end=run.data_interval_end,
         partition_key=run.partition_key,
+        partition_complete=run.partition_complete,
+        late=run.late,
         triggering_asset_events=triggering,
         inlets=await _named(connection, try_key.dag_id, around, "inlet"),
         outlets=await _named(connection, try_key.dag_id, around, "outlet"),

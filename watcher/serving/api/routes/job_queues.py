@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal, Self
 
 from fastapi import APIRouter
+from pydantic import Field, model_validator
 
 from store.errors import Conflict
+from store.keys import LONGEST_PARTITION_KEY
 from store.processes import audit
 from store.runs import jobs, kept_events
 from watcher.host.loops import Hint
+from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.triggering import run_kept
 from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.decisions import check_count
@@ -65,12 +68,23 @@ class JobQueueResponse(Shape):
 
 
 class QueueDecisionBody(Body):
-    """What becomes of the queued events that the job's schedule does not wait for. Another number than `expected_count` is 409."""
+    """What becomes of the queued events that the job's schedule does not wait for. Another number than `expected_count` is 409.
+
+    With `partition`, `run` makes one run of what is queued of that partition, as it is; the empty text means the events
+    without a key.
+    """
 
     model_config = example(action="run", expected_count=3)
 
     action: Literal["run", "drop"]
     expected_count: Count | None = None
+    partition: Annotated[str, Field(max_length=LONGEST_PARTITION_KEY)] | None = None
+
+    @model_validator(mode="after")
+    def _runs_a_partition(self) -> Self:
+        if self.partition is not None and (self.action, self.expected_count) != ("run", None):
+            raise ValueError("a partition is run as it is: give `action` run and no `expected_count`")
+        return self
 
 
 class QueueDecisionResponse(Shape):
@@ -114,7 +128,9 @@ async def decide_on_queue(
 
 
 async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDecisionBody) -> QueueDecisionResponse:
-    """Run or drop the kept events of a job's queue. Raises `NotFound`, `Conflict`."""
+    """Run or drop the kept events of a job's queue, or run a partition. Raises `NotFound`, `Conflict`."""
+    if body.partition is not None:
+        return await _run_partition(context, actor, dag_id, body.partition)
     async with context.database.transaction() as connection:
         queue = await kept_events.lock(connection, dag_id)
         if not queue.events:
@@ -137,3 +153,17 @@ async def decide(context: ApiContext, actor: Actor, dag_id: str, body: QueueDeci
         done += more
     context.hint(Hint(what="tries"))
     return QueueDecisionResponse(dag_id=dag_id, action=body.action, events=done)
+
+
+async def _run_partition(context: ApiContext, actor: Actor, dag_id: str, partition: str) -> QueueDecisionResponse:
+    async with context.database.transaction() as connection:
+        queue = await kept_events.lock(connection, dag_id)
+        events = await run_partition(connection, queue, partition or None)
+        if not events:
+            raise Conflict(
+                f"nothing is queued for {dag_id} of the partition {partition!r}, or it does not take each partition by itself"
+            )
+        detail = {"partition": partition, "events": events}
+        await audit.record(connection, actor.name, "job.queue.run", dag_id, detail, new_write_id())
+    context.hint(Hint(what="tries"))
+    return QueueDecisionResponse(dag_id=dag_id, action="run", events=events)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from pydantic import AfterValidator, Field
 
 from store.processes import audit, tokens
@@ -15,9 +15,11 @@ from watcher.serving.api.context import Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.parameters import Body, Text, UnorderedWindow, example
 from watcher.serving.api.shapes.base import Shape
-from watcher.serving.api.sign_in.auth import Admin
+from watcher.serving.api.sign_in.auth import Admin, HomeOwner
+from watcher.serving.sign_in_links import new_link
 
 router = APIRouter(prefix="/api/v2/tokens", tags=["Tokens"])
+links = APIRouter(prefix="/api/v2", tags=["Tokens"])
 
 
 def _printable(text: str) -> str:
@@ -42,6 +44,19 @@ class NewToken(Body):
     role: Literal["viewer", "operator", "admin"]
     name: _Word | None = None
     expires_in: _Seconds | None = None
+
+
+class NewLink(Body):
+    """A link with which a browser signs in once, in a role, and goes on to the page at the address `next` below the root."""
+
+    model_config = example(role="viewer", next="/watchers/landing_files")
+
+    role: Literal["viewer", "operator", "admin"] = "admin"
+    next: Annotated[Text, Field(max_length=2000)] | None = None
+
+
+class LinkShape(Shape):
+    url: str
 
 
 class Rotation(Body):
@@ -113,3 +128,10 @@ async def rotate_token(
         await audit.record(connection, actor.name, "token.rotate", token.subject, detail)
     context.sign_in.known_tokens.forget()
     return CreatedTokenShape.of(token)
+
+
+@links.post("/sign-in-links", status_code=201)
+async def create_link(request: Request, context: Context, actor: HomeOwner, body: NewLink) -> LinkShape:
+    """Make a link with which a browser signs in, once and within five minutes. Only for who can read the daemon's home."""
+    url = context.sign_in.site.base_url or str(request.base_url)
+    return LinkShape(url=await new_link(context.database, url, actor.name, body.role, body.next))

@@ -30,10 +30,14 @@ Bearer = Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]
 
 @dataclass(frozen=True, kw_only=True)
 class Actor:
-    """The person or tool that sends a request. `role` is one of `store.processes.tokens.ROLES`."""
+    """The person or tool that sends a request. `role` is one of `store.processes.tokens.ROLES`.
+
+    `owns_home`: it is the command line of an account that can read the daemon's home.
+    """
 
     name: str
     role: str
+    owns_home: bool = False
 
 
 def not_authenticated(sentence: str = "Not authenticated") -> HTTPException:
@@ -93,7 +97,7 @@ async def _identified(request: Request, context: ApiContext, bearer: Bearer) -> 
     identity = await (_of_session(request, context) if bearer is None else _of_token(request, context, bearer))
     if identity.use_is_news:
         await optional_write(context.database, partial(tokens.remember_use, token_id=identity.token_id))
-    return Actor(name=identity.subject, role=identity.role)
+    return Actor(name=identity.subject, role=identity.role, owns_home=not identity.token_id)
 
 
 async def _of_token(request: Request, context: ApiContext, bearer: HTTPAuthorizationCredentials) -> Identity:
@@ -138,6 +142,18 @@ def _at_least(role: str) -> Callable[[Request, Bearer], Awaitable[Actor]]:
     return check
 
 
+async def _owner(request: Request, bearer: Bearer) -> Actor:
+    actor = await _actor(request, bearer)
+    if not actor.owns_home:
+        raise HTTPException(
+            403,
+            f"only an account that can read the daemon's home may do this, and {actor.name} is known by other means; "
+            "use the command line where the daemon runs, without --url",
+        )
+    return actor
+
+
+HomeOwner = Annotated[Actor, Depends(_owner)]
 Viewer = Annotated[Actor, Depends(_at_least("viewer"))]
 Operator = Annotated[Actor, Depends(_at_least("operator"))]
 Admin = Annotated[Actor, Depends(_at_least("admin"))]

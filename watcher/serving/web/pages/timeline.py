@@ -32,6 +32,7 @@ async def timeline(
         names = [job.dag_id for job in shown]
         groups = await run_spans.groups_in(connection, names, span.since, span.until, apart=apart)
         counts = await activity.between(connection, span.edges)
+        has_earlier = await run_spans.is_anything_before(connection, span.since)
     return view.page(
         "timeline.html",
         span=span,
@@ -43,7 +44,7 @@ async def timeline(
         has_more=len(jobs) > _MOST_JOBS,
         most=_MOST_JOBS,
         is_past=is_past,
-        earlier=_text(span.since),
+        earlier=_text(span.since) if has_earlier else None,
         later=_text(span.until + SPANS[zoom]) if is_past else None,
         ending=_text(span.until) if is_past else None,
     )

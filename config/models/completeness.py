@@ -1,0 +1,85 @@
+"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n` of the values, or `{items: n}`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, TypeAlias
+
+from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
+
+from config.section import LARGEST_INT
+
+_FORMS: Final = "must be `{part: [value, …]}`, which `at_least: n` may follow, or `{items: n}`"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompleteConfig:
+    """All `values` of a `part`, or `at_least` so many of them; or so many `items`."""
+
+    part: str = ""
+    values: tuple[str, ...] = ()
+    at_least: int | None = None
+    items: int | None = None
+
+
+def _parse(value: Any) -> CompleteConfig | None:
+    match value:
+        case None | CompleteConfig():
+            return value
+        case {"items": items, **rest} if not rest:
+            return CompleteConfig(items=_number("items", items, LARGEST_INT))
+        case {"items": _} | {"marker": _} | {"manifest": _}:
+            raise ValueError(_FORMS)
+        case dict():
+            values = {name: each for name, each in value.items() if name != "at_least"}
+            if len(values) == 1:
+                [(part, listed)] = values.items()
+                return _of_values(part, listed, value.get("at_least"))
+    raise ValueError(_FORMS)
+
+
+def _of_values(part: Any, listed: Any, at_least: Any) -> CompleteConfig:
+    if not isinstance(listed, list) or not listed or not all(isinstance(each, str) and each.strip() for each in listed):
+        raise ValueError(f"must list the values of {part} as texts")
+    if len({*listed}) != len(listed):
+        raise ValueError(f"lists a value of {part} twice")
+    most = None if at_least is None else _number("at_least", at_least, len(listed))
+    return CompleteConfig(part=str(part), values=tuple(listed), at_least=most)
+
+
+def _number(name: str, value: Any, most: int) -> int:
+    if type(value) is not int or not 1 <= value <= most:
+        raise ValueError(f"`{name}` must be a whole number from 1 to {most}")
+    return value
+
+
+def _to_json(complete: CompleteConfig | None) -> Mapping[str, Any] | None:
+    if complete is None:
+        return None
+    if complete.items is not None:
+        return {"items": complete.items}
+    more = {} if complete.at_least is None else {"at_least": complete.at_least}
+    return {complete.part: list(complete.values), **more}
+
+
+_AT_LEAST_ONE: Final = {"type": "integer", "minimum": 1, "maximum": LARGEST_INT}
+_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "null"},
+        {
+            "type": "object",
+            "properties": {"items": _AT_LEAST_ONE},
+            "required": ["items"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"at_least": _AT_LEAST_ONE},
+            "additionalProperties": {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True},
+        },
+    ]
+}
+CompleteField: TypeAlias = Annotated[
+    CompleteConfig | None, PlainValidator(_parse), PlainSerializer(_to_json), WithJsonSchema(_SCHEMA)
+]

@@ -1,0 +1,47 @@
+"""Makes the submitter of pods for the stand-in of Kubernetes, here or in a process to be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from config.models.kubernetes import KubernetesSettings
+from tests.stand_in_kubernetes import TOKEN
+from tests.unit.submit.plain import workspace
+from watcher.submit.kubernetes.submitter import KubernetesPods
+
+NAMESPACE: Final = "STAND_IN_NAMESPACE"
+
+
+class SilentTries:
+    """Every driver has been silent for long enough, and every try is still this home's."""
+
+    async def silence(self, tag: str) -> float:  # noqa: ARG002
+        return 1000.0
+
+    async def may_start(self, tag: str) -> bool:  # noqa: ARG002
+        return True
+
+
+def write_kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
+    path = folder / "kubeconfig"
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "test", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "test", "user": {"token": TOKEN}}],
+        "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
+    }
+    path.write_text(json.dumps(content))
+    return path
+
+
+def kubernetes_pods(home: Path, environment: Mapping[str, str] = os.environ) -> KubernetesPods:
+    """`environment` has KUBECONFIG, and the namespace."""
+    settings = KubernetesSettings(context="test", namespace=environment[NAMESPACE])
+    lent = replace(workspace(home, environment), kubernetes=settings, installation="0a-0b", tries=SilentTries())
+    return KubernetesPods(lent)

@@ -1,0 +1,248 @@
+"""PySpark in pods: the driver runs in client mode in a pod of its own, and all its tasks with it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, cast
+
+import anyio
+import httpx
+from anyio.to_thread import run_sync
+from pydantic import BaseModel
+
+from config.models import SparkParameters
+from config.models.kubernetes import DriverPod, KubernetesSettings
+from store.keys import TryKey
+from watcher.host.logs import driver_log, end_of_copy
+from watcher.submit.base import (
+    Addresses,
+    Attachment,
+    Finding,
+    Handle,
+    Needs,
+    SparkApplication,
+    Status,
+    Submission,
+    SubmitError,
+    Submitter,
+    TryRecords,
+    Workspace,
+)
+from watcher.submit.failure_reasons import explain_log
+from watcher.submit.kubernetes import wrapper
+from watcher.submit.kubernetes.access import access_findings
+from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
+from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
+from watcher.submit.kubernetes.manifest import WRAPPER, Place
+from watcher.submit.kubernetes.options import KubernetesOptions, refusals
+from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog
+from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.kubernetes.pod_watch import PodWatch
+from watcher.submit.local import shim
+from watcher.submit.local.exit_reason import end_of
+from watcher.submit.spark_submit import with_properties
+
+COPY_EVERY: Final = 2.0
+"""Seconds between two requests for the log of a running driver."""
+_CHUNK: Final = 64 * 1024
+_NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
+
+
+class ClusterUnknown(Exception):
+    """The cluster cannot be asked now. It says nothing of a try, whose driver may run."""
+
+
+class KubernetesPods(Submitter):
+    """A try is a pod and its Secret. What is known of it is in the cluster; a handle names its pod."""
+
+    Options = KubernetesOptions
+    ends_with_home = False
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(workspace)
+        self._opened: PodTries | None = None
+        self._opening = anyio.Lock()
+        self._watch: PodWatch | None = None
+        self._copied_at: dict[str, float] = {}
+
+    @classmethod
+    def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
+        return refusals(spark, cast("KubernetesOptions", options).kubernetes)
+
+    async def run(self) -> None:
+        """Watch the installation's pods, so that a poll needs no request. Without it each poll is one."""
+        if self.workspace.kubernetes is None:
+            return
+        tries = await self._tries()
+        self._watch = PodWatch(tries.api, tries.place.installation)
+        try:
+            await self._watch.run()
+        finally:
+            self._watch = None
+            await self.close()
+
+    async def close(self) -> None:
+        """Close the connections to the cluster. The next request opens new ones."""
+        opened, self._opened = self._opened, None
+        if opened is not None:
+            await opened.api.client.aclose()
+
+    async def submit(self, submission: Submission) -> Handle:
+        tries, pod, files = await self._tries(), _pod_of(submission.application), CarriedFiles()
+        application = in_pod(with_properties(submission.application, "spark"), pod, files)
+        submission = replace(submission, application=application)
+        command, of_spark = driver_command(submission)
+        contents = {**await run_sync(_contents, files.by_name, self.workspace), **of_spark}
+        handle = await tries.submit(submission, pod, command, contents)
+        return self._handle(submission.key, handle)
+
+    async def attach(self, key: TryKey, tag: str, handle: Handle | None) -> Handle | Attachment:
+        attached = await (await self._tries()).attach(tag, handle)
+        return attached if isinstance(attached, Attachment) else self._handle(key, attached)
+
+    async def poll(self, handle: Handle) -> Status:
+        """Return the try's state, with its log copied up to its end once it is over."""
+        seen = None if self._watch is None else self._watch.get(handle["pod"])
+        status = await (await self._tries()).poll(handle, seen)
+        if status.phase == "exited" or (status.phase == "running" and self._is_due(handle["uid"])):
+            await self._copy_log(handle, is_over=status.phase == "exited")
+        if status.phase == "exited" and status.exit_code and not status.reason and not status.stopped:
+            return replace(status, reason=await run_sync(_explained, status.exit_code, self._log(handle).file))
+        return status
+
+    async def cancel(self, handle: Handle, grace: float) -> None:
+        await (await self._tries()).cancel(handle, grace)
+
+    async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        while chunk := await run_sync(_read, self._log(handle).file, offset):
+            yield chunk
+            offset += len(chunk)
+
+    def kept_for(self, handle: Handle | None) -> timedelta:
+        return timedelta(seconds=0 if handle is None else handle["delete_after"])
+
+    async def forget(self, key: TryKey, tag: str, handle: Handle | None) -> None:  # noqa: ARG002
+        await (await self._tries()).forget(tag, handle)
+
+    def needs(self, application: SparkApplication) -> Needs:  # noqa: ARG002  it takes nothing of this machine
+        return Needs()
+
+    def api_url(self, addresses: Addresses) -> str:
+        settings = self.workspace.kubernetes
+        url = addresses.public if settings is None or settings.api_url is None else settings.api_url
+        if url is None:
+            raise NoCluster(_NO_ADDRESS)
+        return url
+
+    async def check(self, application: SparkApplication) -> Sequence[Finding]:
+        """Check the files that a pod would get, and that the cluster allows what a try needs."""
+        try:
+            files = CarriedFiles()
+            in_pod(with_properties(application, "spark"), _pod_of(application), files)
+            await run_sync(_contents, files.by_name, self.workspace)
+            return await access_findings((await self._tries()).api)
+        except (SubmitError, ClusterUnknown) as error:
+            problem, _, remedy = str(error).partition(": ")
+            return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]
+
+    async def _tries(self) -> PodTries:
+        async with self._opening:
+            if self._opened is None:
+                self._opened = await self._open()
+            return self._opened
+
+    async def _open(self) -> PodTries:
+        settings = self.workspace.kubernetes
+        if settings is None:
+            raise ClusterUnknown("there is no settings.kubernetes, which names cluster and namespace: add it")
+        try:
+            client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
+        except NoCluster as error:
+            raise ClusterUnknown(str(error)) from error
+        records = self.workspace.tries or _Unknown()
+        return PodTries(
+            api=PodApi(client, settings.namespace),
+            place=Place(namespace=settings.namespace, installation=self.workspace.installation),
+            silence=records.silence,
+            is_ours=records.may_start,
+        )
+
+    def _handle(self, key: TryKey, handle: Handle) -> Handle:
+        return {**handle, "log": key.bindings}
+
+    def _log(self, handle: Handle) -> CopiedLog:
+        file = driver_log(self.workspace.logs, **handle["log"])
+        return CopiedLog(file, end_of_copy(file))
+
+    def _is_due(self, uid: str) -> bool:
+        now = anyio.current_time()
+        if now < self._copied_at.get(uid, 0.0):
+            return False
+        self._copied_at[uid] = now + COPY_EVERY
+        return True
+
+    async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
+        """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
+        api, log, is_whole = (await self._tries()).api, self._log(handle), False
+        try:
+            while not is_whole:
+                copied = await run_sync(log.read_state)
+                answer = await api.log(handle["pod"], since=copied.since, most_bytes=MOST_AT_ONCE)
+                is_whole = len(answer) < MOST_AT_ONCE
+                ending = b"\n" if is_over and is_whole and answer and not answer.endswith(b"\n") else b""
+                if not await run_sync(log.add, answer + ending):
+                    break
+        except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
+            if is_over:
+                await run_sync(log.note_lost, str(error))
+        if is_over:
+            self._copied_at.pop(handle["uid"], None)
+
+
+class _Unknown(TryRecords):
+    """The records of a process that has no database open, and starts nothing."""
+
+    async def silence(self, tag: str) -> float:  # noqa: ARG002
+        return 0.0
+
+    async def may_start(self, tag: str) -> bool:  # noqa: ARG002
+        return False
+
+
+def cluster_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> Cluster:
+    """The cluster that the settings name. Blocking. Raises `NoCluster`."""
+    return own_cluster(environment) if settings.in_cluster else cluster_of_context(settings.context, environment)
+
+
+def _pod_of(application: SparkApplication) -> DriverPod:
+    return cast("KubernetesOptions", application.options).kubernetes
+
+
+def _contents(files: Mapping[str, Path], workspace: Workspace) -> Mapping[str, bytes]:
+    """Read the files for a pod, ours among them. Blocking. Raises `SubmitError` for the first one that cannot be read."""
+    ours = {WRAPPER: Path(wrapper.__file__), SHIM: Path(shim.__file__), SDK: workspace.sdk_archive()}
+    try:
+        return {name: path.read_bytes() for name, path in {**files, **ours}.items()}
+    except OSError as error:
+        sentence = f"{error.filename} cannot be read ({error.strerror}): create it, or correct its path"
+        raise SubmitError(sentence) from error
+
+
+def _explained(exit_code: int, log: Path) -> str:
+    ending, reason = f"the driver ended with exit code {exit_code}", explain_log(end_of(log).text)
+    if reason is None:
+        return f"{ending} and logged nothing"
+    return f"{ending}; the last line of its log: {reason.sentence}" if reason.guessed else reason.sentence
+
+
+def _read(path: Path, offset: int) -> bytes:
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            return file.read(_CHUNK)
+    except FileNotFoundError:
+        return b""
