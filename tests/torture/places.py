@@ -50,6 +50,8 @@ class Mount:
     identity: str = "inode"
     moved_in: Counter[Hashable] = field(default_factory=Counter)
     moved_out: list[str] = field(default_factory=list)
+    copied: set[Hashable] = field(default_factory=set)
+    """The versions of which copies were made."""
 
     def __post_init__(self) -> None:
         self.path, self.away, self.elsewhere = (self.root / name for name in ("data", "away", "elsewhere"))
@@ -110,11 +112,12 @@ class Mount:
     def _copy(self) -> None:
         """Put a copy in the folder's place, as another disk has it: the inode numbers differ, and no time but the ctime."""
         copy = self.root / "copy"
+        self.copied |= self.listed()
         copytree(self.path, copy)
         rmtree(self.path)
         copy.rename(self.path)
-        if self.identity == "path":  # those that were not listed meanwhile look as if they had been moved out and in
-            self.moved_in.update(self.listed())
+        # As if they had been moved out and in: all where inode numbers do not count, else those that have one from before the last copy.
+        self.moved_in.update(self.listed() & self.copied)
 
     def _lose(self) -> None:
         self.path.rename(self.away)

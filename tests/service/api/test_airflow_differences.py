@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -11,8 +12,9 @@ import pytest
 from sqlalchemy import update
 
 from store.database import schema
+from store.keys import JobDefinition
 from tests.lazy_imports import lazy_importorskip
-from tests.service.api.application import Api, claimed
+from tests.service.api.application import DEFINITION, Api, claimed
 
 walk = lazy_importorskip("tests.service.api.airflow_walk", reason="apache-airflow-client is not installed")
 
@@ -244,6 +246,16 @@ async def _wait(api: Api) -> None:
     assert response.text == '{"state": "failed"}\n'
 
 
+async def _where(api: Api) -> None:
+    where = {"extra.region": "eu"}
+    definition = JobDefinition.from_json(json.dumps({**DEFINITION, "schedule": {"asset": "landing", "where": where}}))
+    async with api.database.transaction() as connection:
+        of_job = update(schema.job).where(schema.job.c.dag_id == "load_orders")
+        await connection.execute(of_job.values(definition=definition))
+    expression = (await api.get("/api/v2/dags/load_orders/details"))["asset_expression"]
+    assert expression["asset"].items() >= {"name": "landing", "where": where}.items()
+
+
 async def _paused(api: Api) -> None:
     await answer(api, "PATCH", "/api/v2/dags/load_orders", 200, {"is_paused": True})
     await answer(api, "POST", "/api/v2/assets/events", 200, {"asset_id": api.asset_ids["landing"]})
@@ -288,6 +300,7 @@ CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
     "`PATCH /api/v2/dags`": _dags,
     "`dagVersions`": _versions,
     "`GET …/wait`": _wait,
+    "a reference with `where`": _where,
     "queued events of a paused job": _paused,
     "texts that no database can store": _texts,
     "a job's token and assets that it does not declare": _assets,

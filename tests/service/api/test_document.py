@@ -71,6 +71,10 @@ def examples(document: Mapping[str, Any]) -> Iterator[tuple[str, str, Any, Any]]
             yield method, path, shape, example
 
 
+OF_THE_OWNER = {"/api/v2/sign-in-links"}
+"""The paths that only an account may call that can read the daemon's home."""
+
+
 async def test_every_body_has_a_valid_example(api: Api, document: Any) -> None:
     own = await claimed(api)
     names = {**NAMES, "task_instance_id": own.task_instance_id, "asset_id": api.asset_ids["orders"]}
@@ -84,7 +88,8 @@ async def test_every_body_has_a_valid_example(api: Api, document: Any) -> None:
         sent["headers"] |= headers
         params = query if path.startswith("/execution/") else None
         answer = await api.client.request(method, path.format(**names), params=params, **sent)
-        assert answer.status_code not in {400, 401, 403, 422, 500}, (method, path, answer.text)
+        wrong = {400, 401, 422, 500} if path in OF_THE_OWNER else {400, 401, 403, 422, 500}
+        assert answer.status_code not in wrong, (method, path, answer.text)
 
 
 async def test_an_answer_that_is_not_in_the_document_is_noticed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:

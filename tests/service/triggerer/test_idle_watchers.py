@@ -201,7 +201,7 @@ def up_to(watermark: str | None) -> Any:
 
 
 MANY = 60
-AT_REST = {"folders": 10_500, "tables": 20_500}
+AT_REST = {"folders": 11_200, "tables": 22_000}
 """The limit in bytes for one watcher with its options."""
 
 
