@@ -117,9 +117,8 @@ class Corpus:
         alone = [case for case in self.files if case.input.source == "parquet"]
         tables.ingest_all(self.results, self.world, way, self.wide, alone)
         load = tables.ingest_rows(self.world, way)
-        filled = [
-            each for each in self.filled if each[0].representable or way == "parquet"
-        ]  # what is odd is read alike
+        with_odd = way == "parquet" and not self.short  # what is odd is read alike, whatever is written
+        filled = [each for each in self.filled if each[0].representable or with_odd]
         rows.try_all(self.results, f"ingest {way}", rows.by_tables(load), filled)
 
     def by_append(self, way: str) -> None:
