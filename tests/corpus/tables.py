@@ -184,8 +184,10 @@ def ingest_rows(world: World, way: str) -> Callable[[str, OnUnrepresentable], pa
         loaded, bad = ingested(
             world, way, f"rows_{way}_{table}_{mode}", options, table=f"public.{table}", column="id", ranges=[[0, 1000]]
         )
-        return pa.concat_tables(
-            [loaded, pa.table([pa.nulls(len(bad), each) for each in loaded.schema.types], schema=loaded.schema)]
-        )
+        schema = (
+            loaded.schema if loaded.num_columns else pa.schema([("id", pa.int64()), ("v", pa.null())])
+        )  # no good row
+        nulls = pa.table([pa.nulls(len(bad), each) for each in schema.types], schema=schema)
+        return pa.concat_tables([loaded, nulls]) if loaded.num_columns else nulls
 
     return rows
