@@ -26,6 +26,8 @@ class Place(Protocol):
 
     moved_in: Counter[Hashable]
     """How often each version was moved out and in again."""
+    copies: int
+    """How often a copy took the place's place: what it replaced is never there again as it was."""
 
     @property
     def is_lost(self) -> bool:
@@ -50,6 +52,7 @@ class Mount:
     identity: str = "inode"
     moved_in: Counter[Hashable] = field(default_factory=Counter)
     moved_out: list[str] = field(default_factory=list)
+    copies: int = 0
     copied: set[Hashable] = field(default_factory=set)
     """The versions of which copies were made."""
 
@@ -112,6 +115,7 @@ class Mount:
     def _copy(self) -> None:
         """Put a copy in the folder's place, as another disk has it: the inode numbers differ, and no time but the ctime."""
         copy = self.root / "copy"
+        self.copies += 1
         self.copied |= self.listed()
         copytree(self.path, copy)
         rmtree(self.path)
@@ -152,6 +156,7 @@ class Bucket:
     name: str
     front: FaultyS3
     moved_in: Counter[Hashable] = field(default_factory=Counter)
+    copies: int = 0
     ends_before: bytes | None = None
     """Listings end before this key, without a sign; None: they are whole."""
 

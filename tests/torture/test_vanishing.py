@@ -55,7 +55,9 @@ class History:
     silent: int = 0
     """Polls of a lost place without the finding `vanished`."""
     endless: int = 0
-    """Polls of a place that is whole again with that finding."""
+    """Polls of a place that is whole again with that finding, though no copy took its place since it was last without."""
+    copies: int = 0
+    """The copies that had been made when it was last whole and without that finding."""
 
     async def play(self) -> None:
         for _ in range(STEPS):
@@ -114,7 +116,9 @@ class History:
             self.silent += self.there >= 20 and not is_shown
         elif self.place.is_whole:
             self.there = len(self.place.listed())
-            self.endless += is_shown
+            if not is_shown:
+                self.copies = self.place.copies
+            self.endless += is_shown and self.place.copies == self.copies
 
     async def kill(self) -> None:
         if self.batches is not None:
