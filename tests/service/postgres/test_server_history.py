@@ -7,7 +7,7 @@ import signal
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, fields
 
 import psycopg
@@ -190,11 +190,12 @@ def test_a_crash_of_one_backend_takes_commits_back_without_a_new_boot(origin: Mo
 
 
 def after_the_crash(server: MortalServer) -> ServerFacts | None:
-    try:
-        return facts(server)
-    except psycopg.OperationalError:
-        time.sleep(0.05)
-        return None
+    """The facts once the server has replayed its WAL; None while it has not, or has not even noticed the crash."""
+    with suppress(psycopg.OperationalError):
+        if (seen := facts(server)).replayed is not None:
+            return seen
+    time.sleep(0.05)
+    return None
 
 
 @pytest.mark.slow
