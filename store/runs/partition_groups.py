@@ -11,9 +11,10 @@ from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Self
+from functools import cache
+from typing import Any, Final, Self
 
-from sqlalchemy import Select, func, select
+from sqlalchemy import BindParameter, Executable, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
@@ -37,13 +38,8 @@ class GroupRest:
 
 async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[QueuedKey]]:
     """Return what is queued for jobs, by asset and partition key. It reads their queues in the database."""
-    times = (func.min(_q.created_at, type_=_q.created_at.type), func.max(_q.created_at, type_=_q.created_at.type))
-    columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
-    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key)
-    query = select(*by, *columns, times[0].label("oldest"), times[1].label("newest"))
-    query = query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id.in_(dag_ids)).group_by(*by)
     queued: defaultdict[str, list[QueuedKey]] = defaultdict(list)
-    for row in await connection.execute(query):
+    for row in await connection.execute(_QUEUED_KEYS, {"b_dag_ids": list(dag_ids)}):
         queued[row.dag_id].append(
             QueuedKey(
                 asset=row.name,
@@ -90,13 +86,12 @@ async def events_of(
     connection: AsyncConnection, dag_id: str, partition_keys: Collection[str | None], *, to: int
 ) -> Sequence[KeyedEvent]:
     """Return the queued events with these partition keys, in order, up to the event `to`."""
-    texts = sorted(key for key in partition_keys if key is not None)
-    conditions = [_q.partition_key.in_(some) for some in chunks(texts)]
-    conditions += [_q.partition_key.is_(None)] if None in partition_keys else []
+    these = {"b_dag_id": dag_id, "b_to": to}
     events: list[KeyedEvent] = []
-    for among in conditions:
-        query = keyed_events().where(_q.dag_id == dag_id, _q.event_id <= to, among)
-        events += map(KeyedEvent.of, await connection.execute(query))
+    for some in chunks(sorted(key for key in partition_keys if key is not None)):
+        events += map(KeyedEvent.of, await connection.execute(_WITH_KEYS, {**these, "b_keys": list(some)}))
+    if None in partition_keys:
+        events += map(KeyedEvent.of, await connection.execute(_WITHOUT_KEYS, these))
     return sorted(events, key=lambda event: event.event_id)
 
 
@@ -106,19 +101,17 @@ def _names(parts: str | None) -> Sequence[str]:
 
 async def unfinished(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, AbstractSet[str | None]]:
     """Return, by job, the partition keys of its runs that are queued or running."""
-    these = (run.c.dag_id.in_(dag_ids), run.c.state.in_(ACTIVE))
     unfinished: dict[str, set[str | None]] = {dag_id: set() for dag_id in dag_ids}
-    for row in await connection.execute(select(run.c.dag_id, run.c.partition_key).where(*these).distinct()):
+    for row in await connection.execute(_UNFINISHED, {"b_dag_ids": list(dag_ids)}):
         unfinished[row.dag_id].add(row.partition_key)
     return unfinished
 
 
 async def rests(connection: AsyncConnection, dag_id: str) -> Mapping[str | None, GroupRest]:
     """Return the groups of which a part is decided and has no runs yet, by their keys."""
-    query = select(_g.key, _g.rest_to, _g.rest_completed_by).where(_g.dag_id == dag_id, _g.rest_to.is_not(None))
     return {
         row.key or None: GroupRest(to=row.rest_to, completed_by=row.rest_completed_by)
-        for row in await connection.execute(query)
+        for row in await connection.execute(_RESTS, {"b_dag_id": dag_id})
     }
 
 
@@ -126,7 +119,7 @@ async def closed(connection: AsyncConnection, dag_id: str, keys: Collection[str 
     """Return those of these keys whose groups have had a run."""
     closed: set[str | None] = set()
     for some in chunks(sorted(key or WITHOUT_KEY for key in keys)):
-        rows = await connection.execute(select(_g.key).where(_g.dag_id == dag_id, _g.key.in_(some)))
+        rows = await connection.execute(_CLOSED, {"b_dag_id": dag_id, "b_keys": list(some)})
         closed.update(key or None for key in rows.scalars())
     return closed
 
@@ -135,7 +128,7 @@ async def extras_of(connection: AsyncConnection, event_ids: Collection[int]) -> 
     """Return the `extra` of each of these events, as JSON text."""
     extras: dict[int, str] = {}
     for some in chunks(sorted(event_ids)):
-        rows = await connection.execute(select(asset_event.c.id, asset_event.c.extra).where(asset_event.c.id.in_(some)))
+        rows = await connection.execute(_EXTRAS, {"b_events": list(some)})
         extras |= {row.id: row.extra for row in rows}
     return extras
 
@@ -152,6 +145,36 @@ async def keep(connection: AsyncConnection, dag_id: str, groups: Mapping[str | N
         for key, rest in groups.items()
     ]
     if rows:
-        new = upsert(partition_group, connection.dialect.name)
-        changed = {name: new.excluded[name] for name in ("rest_to", "rest_completed_by")}
-        await connection.execute(new.on_conflict_do_update(index_elements=["dag_id", "key"], set_=changed), rows)
+        await connection.execute(_keep(connection.dialect.name), rows)
+
+
+@cache
+def _keep(dialect: str) -> Executable:
+    new = upsert(partition_group, dialect)
+    changed = {name: new.excluded[name] for name in ("rest_to", "rest_completed_by")}
+    return new.on_conflict_do_update(index_elements=["dag_id", "key"], set_=changed)
+
+
+def _queued_keys() -> Select[Any]:
+    times = (func.min(_q.created_at, type_=_q.created_at.type), func.max(_q.created_at, type_=_q.created_at.type))
+    columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
+    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key)
+    query = select(*by, *columns, times[0].label("oldest"), times[1].label("newest"))
+    return query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id.in_(_DAG_IDS)).group_by(*by)
+
+
+_DAG_IDS: Final[BindParameter[Any]] = bindparam("b_dag_ids", expanding=True)
+_KEYS: Final[BindParameter[Any]] = bindparam("b_keys", expanding=True)
+_UP_TO: Final = keyed_events().where(_q.dag_id == bindparam("b_dag_id"), _q.event_id <= bindparam("b_to"))
+_QUEUED_KEYS: Final = _queued_keys()
+_WITH_KEYS: Final = _UP_TO.where(_q.partition_key.in_(_KEYS))
+_WITHOUT_KEYS: Final = _UP_TO.where(_q.partition_key.is_(None))
+_UNFINISHED: Final = (
+    select(run.c.dag_id, run.c.partition_key).where(run.c.dag_id.in_(_DAG_IDS), run.c.state.in_(ACTIVE)).distinct()
+)
+_OF_THE_JOB: Final = _g.dag_id == bindparam("b_dag_id")
+_RESTS: Final = select(_g.key, _g.rest_to, _g.rest_completed_by).where(_OF_THE_JOB, _g.rest_to.is_not(None))
+_CLOSED: Final = select(_g.key).where(_OF_THE_JOB, _g.key.in_(_KEYS))
+_EXTRAS: Final = select(asset_event.c.id, asset_event.c.extra).where(
+    asset_event.c.id.in_(bindparam("b_events", expanding=True))
+)

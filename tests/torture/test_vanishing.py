@@ -2,9 +2,9 @@
 
 Each history has a real folder, or a bucket behind an S3 server that lists too little without a sign, and the real trigger. The
 trigger is killed before and after any of its commits. Every version that is there in the end was reported, and none was
-reported twice, but for what docs/files.md says: a file that was moved out and in again is new, and so is a
-copy where inode numbers count. While all is gone, and only
-then, people are shown that many files vanished.
+reported twice, but for what docs/files.md says: a file that was moved out and in again is new, and so is a copy where inode
+numbers count. While all is gone, and only then, people are shown that many files vanished, or until they are forgotten where a
+copy took their place.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ async def catch_up(connection: AsyncConnection, queue: JobQueue) -> RunPlan | No
     """Queue the next stored events and plan the runs that they make; None if the job has them all.
 
     Later events wait meanwhile, and so does what the condition still lacks something for. With `per_partition`, runs are made
-    once all are queued. Neither `debounce` nor
-    `max_active_runs` holds runs of the past back: the latter limits how many of them run.
+    once all are queued. Neither `debounce` nor `max_active_runs` holds runs of the past back: the latter limits how many of
+    them run.
     """
     if queue.catchup is None:
         return None
