@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Final, TypeAlias
 
@@ -107,8 +107,11 @@ class BatchOptions(BaseOptions):
     max_bytes: Annotated[Bytes, Field(ge=1_000)] = 1_000_000
     """The most bytes of one event, as JSON; only an event of a single item may be larger."""
 
-    def parts(self, sizes: Iterable[int], most: int) -> Iterator[slice]:
+    def parts(self, sizes: Sequence[int], most: int) -> Iterator[slice]:
         """Divide items of these sizes into events: each gets at least one item and at most `most` items."""
+        if 0 < len(sizes) <= most and sum(sizes) <= self.max_bytes - ENVELOPE:
+            yield slice(0, len(sizes))
+            return
         first = used = end = 0
         for size in sizes:
             if end > first and (end - first >= most or used + size > self.max_bytes - ENVELOPE):

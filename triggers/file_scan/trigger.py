@@ -231,7 +231,7 @@ class NewFiles(
             (each for each in step.versions if each.fault is None), lambda version: self.options.name_below(version.key)
         ):
             described = [version.describe() for version in versions]
-            sizes = (len(json.dumps(file)) + 2 for file in described)
+            sizes = [len(json.dumps(file)) + 2 for file in described]
             for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
                 payload = {"files": files}
                 yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)

@@ -32,8 +32,8 @@ class RowNames(Protocol):
         """Return the members of an event's payload that name these rows."""
 
     @staticmethod
-    def most_bytes(row: Any) -> int:
-        """Return the most bytes that a row takes in those members."""
+    def sizes(rows: Sequence[Any]) -> Sequence[int]:
+        """Return the most bytes that each row takes in those members."""
 
 
 class IdRanges:
@@ -48,8 +48,8 @@ class IdRanges:
         return {"ranges": [list(limits) for limits in ranges_of([row[0] for row in rows])]}
 
     @staticmethod
-    def most_bytes(row: Any) -> int:  # noqa: ARG004  all rows are alike
-        return 48
+    def sizes(rows: Sequence[Any]) -> Sequence[int]:
+        return [48] * len(rows)
 
 
 class PrimaryKeys:
@@ -64,8 +64,8 @@ class PrimaryKeys:
         return {"keys": parse_all([row["key"] for row in rows])}
 
     @staticmethod
-    def most_bytes(row: Any) -> int:
-        return length_of(row["key"]) + 2
+    def sizes(rows: Sequence[Any]) -> Sequence[int]:
+        return [length_of(row["key"]) + 2 for row in rows]
 
 
 class SoftDeletedKeys(PrimaryKeys):
@@ -87,7 +87,9 @@ def events_of(
 ) -> Iterator[TriggerEvent]:
     """Yield events as large as the options allow. Where columns are configured, a row's `row` is itself as JSON text."""
     batch = options.batch
-    sizes = (names.most_bytes(row) + (length_of(row["row"]) + 2 if options.columns else 0) for row in rows)
+    sizes = names.sizes(rows)
+    if options.columns:
+        sizes = [size + length_of(row["row"]) + 2 for size, row in zip(sizes, rows, strict=True)]
     for part in (rows[limits] for limits in batch.parts(sizes, batch.max_rows)):
         payload = {"table": options.table, "column": options.column, **names.members(part)}
         if options.columns:

@@ -14,7 +14,7 @@ from triggers.postgres.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.batches import IdRanges
 from triggers.postgres.history_by_mode import HistoryById
 from triggers.postgres.id_statements import MOST_AHEAD, NEWEST_IDS, NewsById, RowsById
-from triggers.postgres.kept_rows import NO_WITNESS, WitnessKind
+from triggers.postgres.kept_rows import WitnessKind
 from triggers.postgres.ledger import LARGEST_ID, MOST_GAPS, Gap, Ledger, LockSet
 from triggers.postgres.options import Place
 from triggers.postgres.partitions import PartitionsById
@@ -146,8 +146,8 @@ class RowsByIdReader(Reader[Ledger]):
         gives_up = any(not gap.holders for gap in ledger.gaps)  # ids still missing from such a gap are given up
         if rows or gives_up:
             await table.refuse_altered(gives_up=gives_up)
-        ids, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
-        after, cut = ledger.read(ids, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
+        drawn, ahead = [row[0] for row in rows if row[-1] is None], [row[0] for row in rows if row[-1] is not None]
+        after, cut = ledger.read(drawn, fresh_limit=portion.fresh, late_limit=portion.late, gaps_read=portion.gaps)
         self.progress.memory = after.with_ahead(ahead)
         self._refuse_many_ahead()
         if ledger.ahead:
@@ -155,20 +155,16 @@ class RowsByIdReader(Reader[Ledger]):
             rejected = [item for item in rejected if not ledger.is_ahead(cast("int", item.key))]
         refuse_many(table.options.table, len(rows), rejected)
         if rows:
-            self._keep(rows, ahead)
+            self._keep(rows, drawn, ahead)
         return kept, rejected, cut or portion.is_part or 0 < portion.fresh <= len(ahead)
 
-    def _keep(self, rows: Sequence[Any], ahead: Sequence[int]) -> None:
+    def _keep(self, rows: Sequence[Any], drawn: Sequence[int], ahead: Sequence[int]) -> None:
         """Keep what recognizes these rows later."""
         by_row = self.table.facts.witness.kind is WitnessKind.ROW
-        xid = -3 if by_row else -2  # by number, because these three lists are most of what recognition costs
-        witnesses = [row[xid - 1] for row in rows]
-        if None in witnesses:
-            witnesses = [each or NO_WITNESS for each in witnesses]
+        place = -3 if by_row else -2  # by number, because this list is most of what recognition costs
         self.table.history.note_rows(
-            [row[0] for row in rows],
-            [row[xid] for row in rows],
-            witnesses,
+            [row[0] for row in rows] if ahead else drawn,
+            [row[place] for row in rows],
             xmin=rows[0]["snapshot_xmin"] if by_row else 0,
             ahead=ahead,
         )

@@ -15,7 +15,16 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
-from triggers.postgres.kept_rows import UNKNOWN_TIMELINE, Chunk, Key, Milestone, ServerMarks, Witness, WitnessKind
+from triggers.postgres.kept_rows import (
+    FINGERPRINT,
+    UNKNOWN_TIMELINE,
+    Chunk,
+    Key,
+    Milestone,
+    ServerMarks,
+    Witness,
+    WitnessKind,
+)
 
 
 class RowFate(Enum):
@@ -198,8 +207,9 @@ def _fate(chunk: Chunk, number: int, row: PresentRow | None, witness: Witness) -
         return RowFate.GONE
     if chunk.witness != witness.sql:  # the table, or the configuration, has changed since
         return RowFate.CHANGED
-    is_same = row.witness == chunk.witnesses[number]
-    if witness.kind is WitnessKind.TIME or row.xid % 2**32 == chunk.xids[number]:
+    xid, told = FINGERPRINT.unpack(chunk.fingerprints[number])
+    is_same = row.witness == told
+    if witness.kind is WitnessKind.TIME or row.xid % 2**32 == xid:
         return RowFate.AS_TOLD if is_same else RowFate.REISSUED
     return RowFate.OLDER if row.xid < chunk.xmin else RowFate.CHANGED
 

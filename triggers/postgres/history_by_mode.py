@@ -13,7 +13,7 @@ from triggers.errors import SourceChanged
 from triggers.postgres.history import Judgement, PresentRow, RowFate
 from triggers.postgres.history_examination import CLOCKS_DIFFER, HistoryExamination
 from triggers.postgres.history_statements import PREPARED, KeptRowsById, last_id
-from triggers.postgres.kept_rows import NO_WITNESS, Chunk, Key, Milestone, ServerMarks
+from triggers.postgres.kept_rows import FINGERPRINT, Chunk, Key, Milestone, ServerMarks
 from triggers.postgres.ledger import Ledger
 from triggers.postgres.values import parse_all
 from triggers.postgres.waiting_rows import WaitingRow, key_as_object, statements
@@ -25,7 +25,7 @@ class HistoryById(HistoryExamination[Ledger]):
 
     async def _present(self, keys: Sequence[Key]) -> Mapping[Key, PresentRow]:
         rows = await self._table.fetch(self._sql.present, keys)
-        return {row["key"]: PresentRow(xid=_widened(row), witness=row["witness"] or NO_WITNESS) for row in rows}
+        return {row["key"]: _present_row(row) for row in rows}
 
     async def _baseline(self) -> Chunk:
         rows = await self._table.fetch(self._sql.newest, self._progress.memory.highest)
@@ -37,8 +37,7 @@ class HistoryById(HistoryExamination[Ledger]):
             xmin=rows[0]["snapshot_xmin"] if rows else 0,
             witness=self._table.facts.witness.sql,
             keys=[row["key"] for row in rows],
-            xids=[row["xid"] for row in rows],
-            witnesses=[row["witness"] or NO_WITNESS for row in rows],
+            fingerprints=[row["fingerprint"] for row in rows],
         )
 
     async def _is_back(self) -> bool:
@@ -82,18 +81,13 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
         names = self._table.facts.primary_key
         objects = [key_as_object(names, key) for key in parse_all([str(key) for key in keys])]
         rows = await self._table.fetch(statements(self._table, where=None).by_key, json.dumps(objects))
-        return {
-            row["key"]: PresentRow(xid=_widened(row, "written_by"), witness=row["witness"] or NO_WITNESS)
-            for row in rows
-        }
+        return {row["key"]: _present_row(row) for row in rows}
 
     async def _baseline(self) -> Chunk:
         memory = self._progress.memory
         rows = await self._table.fetch(statements(self._table, where=None).newest)
         marks = await self._table.marks()
-        handled = [
-            row for row in rows if memory.window.accounts_for(_widened(row, "written_by"), WaitingRow.of(row).place)
-        ]
+        handled = [row for row in rows if memory.window.accounts_for(_present_row(row).xid, WaitingRow.of(row).place)]
         return Chunk(
             marks=marks,
             at=time.time(),
@@ -101,8 +95,7 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
             xmin=rows[0]["snapshot_xmin"] if rows else 0,
             witness=self._table.facts.witness.sql,
             keys=[row["key"] for row in handled],
-            xids=[row["written_by"] for row in handled],
-            witnesses=[row["witness"] or NO_WITNESS for row in handled],
+            fingerprints=[row["fingerprint"] for row in handled],
         )
 
     async def _heal(self, judgement: Judgement, present: Mapping[Key, PresentRow]) -> None:
@@ -157,8 +150,9 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
         return Milestone(highest=0)
 
 
-def _widened(row: Any, name: str = "xid") -> int:
-    return TransactionSnapshot(xmin=0, xmax=row["xmax"]).widen(row[name])
+def _present_row(row: Any) -> PresentRow:
+    xid, witness = FINGERPRINT.unpack(row["fingerprint"])
+    return PresentRow(xid=TransactionSnapshot(xmin=0, xmax=row["xmax"]).widen(xid), witness=witness)
 
 
 def _waits_for(name: str, why: str) -> SourceChanged:

@@ -16,7 +16,7 @@ SELECT transaction::text::int8 AS xid, gid AS name FROM pg_prepared_xacts WHERE 
 
 @dataclass(frozen=True, kw_only=True)
 class KeptRowsById:
-    """The statements of mode `id`. Both return ids, the transactions that wrote the rows, and their witnesses."""
+    """The statements of mode `id`. Both return ids and the fingerprints of their rows."""
 
     present: str
     """The rows with the ids `$1`."""
@@ -26,7 +26,7 @@ class KeptRowsById:
     @classmethod
     def of(cls, table: TableName, column: str, witness: Witness) -> KeptRowsById:
         cursor = f"{table.sql}.{quoted(column)}"
-        row = f"{cursor}::int8 AS key, {table.sql}.xmin::text::int8 AS xid, {witness.sql} AS witness, {SNAPSHOT}"
+        row = f"{cursor}::int8 AS key, {witness.fingerprint(f'{table.sql}.xmin')} AS fingerprint, {SNAPSHOT}"
         select = f"SELECT {row} FROM {table.sql}"  # noqa: S608  names are quoted
         return cls(
             present=f"{select} WHERE {cursor} = ANY ($1::int8[])",

@@ -100,7 +100,7 @@ class RowsById:
         parts = {} if self.parts is None else {"parts": self.parts}
         if self.witness is None:
             return parts
-        columns = {**parts, "witness": self.witness.sql, "xid": f"{self.table.sql}.xmin"}
+        columns = {**parts, "fingerprint": self.witness.fingerprint(f"{self.table.sql}.xmin")}
         if self.witness.kind is WitnessKind.ROW:  # an update leaves the time of the insert as it is
             columns["snapshot_xmin"] = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::int8)"
         return columns

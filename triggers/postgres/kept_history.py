@@ -26,13 +26,12 @@ class KeptHistory:
     __slots__ = (
         "_ahead",
         "_begun",
+        "_fingerprints",
         "_gave_up",
         "_handled",
         "_keys",
         "_marks",
         "_unreported",
-        "_witnesses",
-        "_xids",
         "_xmin",
         "changes",
         "is_back",
@@ -58,8 +57,7 @@ class KeptHistory:
         self._gave_up = False
         self._ahead: list[int] = []
         self._keys: list[Key] = []
-        self._xids: list[int] = []
-        self._witnesses: list[bytes] = []
+        self._fingerprints: list[bytes] = []
         self._unreported: list[int] = []
 
     @property
@@ -75,8 +73,7 @@ class KeptHistory:
     def note_rows(
         self,
         keys: Sequence[Key],
-        xids: Sequence[int],
-        witnesses: Sequence[bytes],
+        fingerprints: Sequence[bytes],
         *,
         xmin: int = 0,
         ahead: Sequence[int] = (),
@@ -91,12 +88,10 @@ class KeptHistory:
         self._handled = min(self._handled, handled) if self._keys else handled
         self._unreported += [len(self._keys) + number for number in unreported]
         self._keys += keys
-        self._xids += xids
-        self._witnesses += witnesses
+        self._fingerprints += fingerprints
         self._ahead += ahead
         if (more := len(self._keys) - MOST_ROWS) > 0:  # a minute of rows that `where` skips
-            for rows in (self._keys, self._xids, self._witnesses):
-                del rows[:more]
+            del self._keys[:more], self._fingerprints[:more]
             self._unreported = [number - more for number in self._unreported if number >= more]
 
     def begin(self, chunk: Chunk) -> None:
@@ -126,8 +121,7 @@ class KeptHistory:
             unreported=self._unreported,
             handled=self._handled,
             keys=self._keys,
-            xids=self._xids,
-            witnesses=self._witnesses,
+            fingerprints=self._fingerprints,
         )
         self.forget()
         added = self.window.add(chunk)

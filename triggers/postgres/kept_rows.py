@@ -2,7 +2,8 @@
 
 A restored or promoted server holds a prefix of the old history. A row that it shows as it was reported proves everything that
 was visible before the row's transaction began. Each chunk belongs to one batch: it names the server's marks, how far the watcher had come, and
-of each row its key, the transaction that wrote it, and its witness: eight bytes that no other row under the same key has.
+of each row its key and its fingerprint: the transaction that wrote it, and its witness, eight bytes that no other row under the
+same key has.
 """
 
 from __future__ import annotations
@@ -32,8 +33,11 @@ SLACK: Final = 1.25
 """How far the number of rows or chunks may exceed its limit before that."""
 BASELINE: Final = 1_000
 """How many of the newest rows a first chunk holds, which belongs to no batch."""
-WITNESS_BYTES: Final = 8
-NO_WITNESS: Final = bytes(WITNESS_BYTES)
+FINGERPRINT: Final = struct.Struct(">I8s")
+"""A row's fingerprint: 32 bits of the xid that wrote it, and its witness."""
+NO_WITNESS: Final = bytes(8)
+NO_FINGERPRINT: Final = FINGERPRINT.pack(0, NO_WITNESS)
+"""The fingerprint of a row that is not recognized."""
 
 
 class WitnessKind(Enum):
@@ -54,6 +58,10 @@ class Witness:
     kind: WitnessKind
     sql: str
     column: str | None = None
+
+    def fingerprint(self, xmin: str) -> str:
+        """Return an expression for the fingerprint of a row, whose `xmin` is another."""
+        return f"xidsend({xmin}) || coalesce({self.sql}, '\\x{NO_WITNESS.hex()}')"
 
     def describe(self) -> str:
         if self.column is not None:
@@ -144,12 +152,12 @@ class Chunk:
     unreported: Sequence[int] = ()
     handled: int = 0
     keys: Sequence[Key] = ()
-    xids: Sequence[int] = ()
-    witnesses: Sequence[bytes] = ()
+    fingerprints: Sequence[bytes] = ()
 
     def told_xid(self, number: int) -> int:
         """Return the 64 bits of the xid that wrote the row of this number."""
-        return self.marks.xmax - ((self.marks.xmax - self.xids[number]) % 2**32)
+        xid: int = FINGERPRINT.unpack(self.fingerprints[number])[0]
+        return self.marks.xmax - ((self.marks.xmax - xid) % 2**32)
 
     def pack(self) -> bytes:
         keys = self.keys
@@ -168,8 +176,7 @@ class Chunk:
             "keys": len(keys) if ids else list(keys),
         }
         text = _ENCODER.encode(header).encode()
-        xids = struct.pack(f"<{len(self.xids)}I", *self.xids)
-        return b"".join([struct.pack("<I", len(text)), text, ids, xids, *self.witnesses])
+        return b"".join([struct.pack("<I", len(text)), text, ids, *self.fingerprints])
 
     @classmethod
     def unpack(cls, data: bytes) -> Chunk:
@@ -179,8 +186,6 @@ class Chunk:
         if isinstance(keys, int):
             keys = struct.unpack_from(f"<{keys}q", data, place)
             place += 8 * len(keys)
-        xids = struct.unpack_from(f"<{len(keys)}I", data, place)
-        place += 4 * len(keys)
         before, after, marks = header["before"], header["after"], header["marks"]
         return cls(
             marks=ServerMarks(
@@ -203,8 +208,7 @@ class Chunk:
             unreported=header.get("unreported", ()),
             handled=header.get("handled", 0),
             keys=keys,
-            xids=xids,
-            witnesses=[data[at : at + WITNESS_BYTES] for at in range(place, len(data), WITNESS_BYTES)],
+            fingerprints=[data[at : at + FINGERPRINT.size] for at in range(place, len(data), FINGERPRINT.size)],
         )
 
 

@@ -78,7 +78,7 @@ class PortionReader:
     def _kept(self, portion: Portion, rows: Sequence[Any], left_out: Mapping[int, RejectedItem]) -> ReadRows:
         has_keep = bool(left_out) or self._table.options.where is not None
         kept = [row for row in rows if row["keep"]] if has_keep else rows
-        rejected = [left_out[row[0]] for row in rows if row[0] in left_out]
+        rejected = [left_out[row[0]] for row in rows if row[0] in left_out] if left_out else []
         return ReadRows(portion=portion, rows=rows, kept=kept, rejected=rejected)
 
     async def _fitting(
@@ -88,7 +88,8 @@ class PortionReader:
         sql, sizes = self._selection.without(left_out)
         if sizes is None:
             rows = await self._selection.fetch(sql, ledger, whole)
-            refuse_unreadable(row["row"] for row in rows if self._selection.row is not None)
+            if self._selection.row is not None:
+                refuse_unreadable(row["row"] for row in rows)
             return whole, rows
         budget = self._table.max_batch_bytes // _SHARE_BY_SIZES
         portion, sized = await self._sizes(sizes, ledger, whole, budget)

@@ -50,11 +50,11 @@ class RowsByUpdate:
         deleted: str = "false",
         parts: str = "NULL::text[]",
         time_zone: str | None = None,
-        witness: str = "NULL::bytea",
+        fingerprint: str = "NULL::bytea",
     ) -> RowsByUpdate:
         name, xmin, place = table.sql, f"{table.sql}.xmin", f"({table.sql}.tableoid, {table.sql}.ctid)"
         version = f"{xmin}::text::int8 AS written_by, {name}.tableoid::int8 AS relation, {name}.ctid AS place"
-        listed = f"{version}, {key} AS key, {witness} AS witness, {deleted} AS deleted, {parts} AS parts, ({size or 0})::int8 AS size FROM {name}"
+        listed = f"{version}, {key} AS key, {fingerprint} AS fingerprint, {deleted} AS deleted, {parts} AS parts, ({size or 0})::int8 AS size FROM {name}"
         above = f"WHERE {name}.{quoted(column)} > {in_time_zone('$2::text', time_zone)}"
         ordered = f"{place[1:-1]} LIMIT {MOST_PLACES}"
         oldest = "age(coalesce($3::text::xid, pg_snapshot_xmin(s.snapshot)::xid))"
@@ -66,7 +66,7 @@ class RowsByUpdate:
         )
         rest = f"{xmin} = $5::text::xid"
         new_places = (
-            "SELECT xid, written_by, relation, place, key, witness, deleted, parts, size FROM ("  # noqa: S608
+            "SELECT xid, written_by, relation, place, key, fingerprint, deleted, parts, size FROM ("  # noqa: S608
             f"SELECT {xmin}::text::int8 AS xid, age({xmin}) AS age, ({rest}) IS TRUE AS is_rest, {listed} {above}"
             f" AND age({xmin}) BETWEEN 1 AND age($3::text::xid) AND {xmin} NOT IN (SELECT unnest($4::text[]::xid[]))"
             f" AND ({rest} AND {place} <= ($6::int8::oid, $7::text::tid)) IS NOT TRUE"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from triggers.base import JsonValue, RejectedItem
 from triggers.postgres.bad_rows import (
@@ -20,7 +20,7 @@ from triggers.postgres.bad_rows import (
     refuse_unreadable,
 )
 from triggers.postgres.failures import UnreadableRows
-from triggers.postgres.kept_rows import NO_WITNESS
+from triggers.postgres.kept_rows import NO_FINGERPRINT
 from triggers.postgres.portions import length_of, size_of
 from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.postgres.update_statements import RowsByUpdate
@@ -29,8 +29,7 @@ from triggers.postgres.watched_table import WatchedTable
 from triggers.postgres.window import BEFORE_THE_FIRST, RowPlace
 
 
-@dataclass(frozen=True, kw_only=True)
-class WaitingRow:
+class WaitingRow(NamedTuple):
     """A version that is to be reported.
 
     `xid` has 64 bits, or is `BEFORE_THE_FIRST`; `written_by` is the xid as it stands on the row. `key` is JSON text, `size` the
@@ -42,7 +41,7 @@ class WaitingRow:
     place: RowPlace
     key: str
     size: int
-    witness: bytes = NO_WITNESS
+    fingerprint: bytes = NO_FINGERPRINT
     deleted: bool = False
     """Whether the column `soft_delete` says so."""
     parts: tuple[str | None, ...] | None = None
@@ -70,7 +69,7 @@ class WaitingRow:
             place=RowPlace(relation=row["relation"], block=row["place"][0], number=row["place"][1]),
             key=row["key"],
             size=row["size"],
-            witness=row["witness"] or NO_WITNESS,
+            fingerprint=row["fingerprint"],
             deleted=row["deleted"],
             parts=row["parts"] and tuple(row["parts"]),
         )
@@ -118,8 +117,7 @@ class WaitingReader:
         reported = rejected | {row["key"] for row in handled.rows if row["keep"]}
         self._table.history.note_rows(
             [row.key for row in rows],
-            [row.written_by if row.key in there else 0 for row in rows],
-            [row.witness for row in rows],
+            [row.fingerprint if row.key in there else NO_FINGERPRINT for row in rows],
             xmin=xmin,
             unreported=[number for number, row in enumerate(rows) if row.key not in reported],
             handled=before,
@@ -241,7 +239,7 @@ def statements(
         deleted=_is_deleted(table),
         parts=parts_as_texts(options.source, options.partition),
         time_zone=options.time_zone,
-        witness=facts.witness.sql,
+        fingerprint=facts.witness.fingerprint(f"{options.source.sql}.xmin"),
     )
 
 

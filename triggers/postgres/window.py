@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from triggers.base import JsonObject, JsonValue, RowChanges
 from triggers.postgres.kept_rows import Milestone
@@ -61,8 +61,7 @@ BEFORE_THE_FIRST: Final = 0
 """The xid that stands for all transactions that had ended by the very first snapshot."""
 
 
-@dataclass(frozen=True, kw_only=True, order=True)
-class RowPlace:
+class RowPlace(NamedTuple):
     """The place of a row version: its partition's oid, and its block and number there."""
 
     relation: int

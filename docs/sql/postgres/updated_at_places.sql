@@ -8,12 +8,12 @@ SELECT pg_snapshot_xmin(s.snapshot)::text::int8 AS snapshot_xmin, pg_snapshot_xm
   FROM pg_class c
   WHERE c.oid = ANY($1::oid[])) AS files, r.*
 FROM s
-LEFT JOIN LATERAL (SELECT xid, written_by, relation, place, key, witness, deleted, parts, size
+LEFT JOIN LATERAL (SELECT xid, written_by, relation, place, key, fingerprint, deleted, parts, size
   FROM (SELECT "public"."orders".xmin::text::int8 AS xid, age("public"."orders".xmin) AS age, ("public"."orders".xmin =
       $5::text::xid) IS TRUE AS is_rest, "public"."orders".xmin::text::int8 AS written_by,
       "public"."orders".tableoid::int8 AS relation, "public"."orders".ctid AS place, to_json("id")::text AS key,
-      timestamptz_send("public"."orders"."updated_at"::timestamp with time zone) AS witness, false AS deleted,
-      NULL::text[] AS parts, (0)::int8 AS size
+      xidsend("public"."orders".xmin) || coalesce(timestamptz_send("public"."orders"."updated_at"::timestamp with time
+      zone), '\x0000000000000000') AS fingerprint, false AS deleted, NULL::text[] AS parts, (0)::int8 AS size
     FROM "public"."orders"
     WHERE "public"."orders"."updated_at" > $2::text::timestamptz AND age("public"."orders".xmin) BETWEEN 1 AND
         age($3::text::xid) AND "public"."orders".xmin NOT IN (SELECT unnest($4::text[]::xid[])) AND

@@ -15,7 +15,16 @@ from tests.unit.triggers_postgres.updates_model import Server, Version, WindowPo
 from tests.unit.triggers_postgres.updates_model import Transaction as Open
 from tests.unit.triggers_postgres.visibility_model import LedgerPoller, Table, Transaction
 from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
-from triggers.postgres.kept_rows import Chunk, ChunkWindow, Key, Milestone, ServerMarks, Witness, WitnessKind
+from triggers.postgres.kept_rows import (
+    FINGERPRINT,
+    Chunk,
+    ChunkWindow,
+    Key,
+    Milestone,
+    ServerMarks,
+    Witness,
+    WitnessKind,
+)
 from triggers.postgres.ledger import Ledger
 from triggers.postgres.window import BEFORE_ALL_TIME, RowPlace, TransactionSnapshot, VersionWindow, earlier
 
@@ -201,9 +210,8 @@ class HistoryLedgerPoller(LedgerPoller):
             after=Milestone(highest=self.ledger.highest, xmax=self.table.next_xid),
             witness=self.recognition.sql,
             keys=ids,
-            xids=[self.table.writers[number] % 2**32 for number in ids],
             xmin=self.table.oldest_xid,
-            witnesses=[self.witness(number) for number in ids],
+            fingerprints=[FINGERPRINT.pack(self.table.writers[number] % 2**32, self.witness(number)) for number in ids],
         )
 
     def witness(self, number: int) -> bytes:
@@ -388,8 +396,10 @@ class HistoryWindowPoller(WindowPoller):
             unreported=self.unreported([number for number, (_, _, is_reported) in enumerate(noted) if not is_reported]),
             handled=handled or 0,
             keys=[str(row.key) for row, _, _ in noted],
-            xids=[row.xid if is_there else 0 for row, is_there, _ in noted],
-            witnesses=[row.updated_at.to_bytes(8, "big") for row, _, _ in noted],
+            fingerprints=[
+                FINGERPRINT.pack(row.xid if is_there else 0, row.updated_at.to_bytes(8, "big"))
+                for row, is_there, _ in noted
+            ],
         )
 
     def poll(self) -> int:

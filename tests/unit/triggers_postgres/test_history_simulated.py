@@ -20,7 +20,7 @@ from tests.unit.triggers_postgres.history_model import (
     simulate_updates,
 )
 from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
-from triggers.postgres.kept_rows import Chunk, Key, Milestone, ServerMarks
+from triggers.postgres.kept_rows import FINGERPRINT, Chunk, Key, Milestone, ServerMarks
 
 RUNS = effort(150, 3000)
 
@@ -65,7 +65,10 @@ class ProvesByTheOrderOfReports(HistoryLedgerPoller):
             chunk.before.highest
             for chunk in chunks
             if chunk.before is not None
-            and any(key in present and present[key].witness == chunk.witnesses[n] for n, key in enumerate(chunk.keys))
+            and any(
+                key in present and fingerprint.endswith(present[key].witness)
+                for key, fingerprint in zip(chunk.keys, chunk.fingerprints, strict=True)
+            )
         ]
         return replace(judgement, reached=max([judgement.reached, *proofs]))
 
@@ -157,8 +160,7 @@ def chunk(*, number: int, xid: int, xmax: int, **positions: int | None) -> Chunk
         after=Milestone(highest=number, xmax=xmax),
         witness=BY_TIME.sql,
         keys=[number],
-        xids=[xid],
-        witnesses=[number.to_bytes(8, "big")],
+        fingerprints=[FINGERPRINT.pack(xid, number.to_bytes(8, "big"))],
     )
 
 
@@ -262,13 +264,13 @@ def test_what_rows_and_marks_prove(case: str) -> None:
     ],
 )
 def test_a_hash_recognizes_a_row_with_its_transaction_only(row: PresentRow, fate: RowFate) -> None:
-    kept = replace(FIRST, xmin=40, witness="hash", witnesses=[b"reported"])
+    kept = replace(FIRST, xmin=40, witness="hash", fingerprints=[FINGERPRINT.pack(45, b"reported")])
     [fates] = judge([kept], {5: row}, RESTORED, BY_HASH).fates.values()
     assert fates is fate
 
 
 def test_rows_that_were_kept_with_another_witness_are_not_recognized() -> None:
-    kept = replace(FIRST, xmin=40, witness="hash of fewer columns", witnesses=[b"reported"])
+    kept = replace(FIRST, xmin=40, witness="hash of fewer columns", fingerprints=[FINGERPRINT.pack(45, b"reported")])
     [fates] = judge([kept], {5: PresentRow(xid=45, witness=b"reported")}, RESTORED, BY_HASH).fates.values()
     assert fates is RowFate.CHANGED
 
@@ -282,8 +284,7 @@ def test_an_older_version_proves_that_the_reported_one_was_taken_back() -> None:
         xmin=38,
         witness=BY_UPDATE.sql,
         keys=["1", "2"],
-        xids=[40, 39],
-        witnesses=[b"12345678", b"12345678"],
+        fingerprints=[FINGERPRINT.pack(xid, b"12345678") for xid in (40, 39)],
     )
     present: Mapping[Key, PresentRow] = {
         "1": PresentRow(xid=20, witness=b"00000000"),
@@ -318,9 +319,8 @@ def test_a_version_that_readers_have_is_held_although_newer_ones_were_replaced_b
         handled=30,
         witness=BY_UPDATE.sql,
         keys=[*["1"] * len(versions), "another row"],
-        xids=xids,
         unreported=[number for number, (_, is_replaced) in enumerate(versions) if is_replaced],
-        witnesses=[xid.to_bytes(8, "big") for xid in xids],
+        fingerprints=[FINGERPRINT.pack(xid, xid.to_bytes(8, "big")) for xid in xids],
     )
     present: Mapping[Key, PresentRow] = {
         "1": PresentRow(xid=stands, witness=stands.to_bytes(8, "big")),
