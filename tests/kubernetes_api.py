@@ -55,7 +55,8 @@ def programs() -> Path:
     """The folder of Kubernetes' programs. Skips the test where they are not built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "asset-watcher" / "kubernetes" / VERSION
-    if not (folder / "kube-apiserver").exists() or which("etcd") is None:
+    built = all((folder / name).exists() for name in ("kube-apiserver", "helm"))
+    if not built or which("etcd") is None:
         pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
     return folder
 
