@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ CASES = pytest.mark.parametrize("values", [{}, FULL], ids=["default", "everythin
 
 
 @pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The schemas of a real API server, which has Prometheus' operator's kind too."""
     folder = tmp_path_factory.mktemp("schemas")
     with running_api(tmp_path_factory.mktemp("kubernetes")) as server, server.client() as client:
@@ -131,7 +131,7 @@ def test_the_roles_are_those_that_the_program_prints(tmp_path: Path) -> None:
 
 
 def test_a_daemon_whose_drivers_are_no_pods_has_no_rights_in_the_cluster(tmp_path: Path) -> None:
-    objects = documents(rendered(tmp_path, {"driverPods": False, "networkPolicy": {"enabled": True}}))
+    objects = documents(rendered(tmp_path, {"driverPods": {"enabled": False}, "networkPolicy": {"enabled": True}}))
     assert sorted(objects) == ["ConfigMap/watcher", "NetworkPolicy/watcher", "Service/watcher", "StatefulSet/watcher"]
     pod = stateful_pod(objects)
     assert (pod["automountServiceAccountToken"], pod.get("serviceAccountName")) == (False, None)
