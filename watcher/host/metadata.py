@@ -26,7 +26,7 @@ from watcher.host.home import refusing_os_errors
 from watcher.host.loops import insist, keep_going
 
 if TYPE_CHECKING:
-    from triggers.postgres.passwords import PasswordSupply
+    from triggers.postgres.server.passwords import PasswordSupply
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
@@ -110,7 +110,7 @@ def connections_to_database(
 
 
 def _passwords(database: DatabaseSettings, url: URL) -> PasswordSupply | None:
-    from triggers.postgres.passwords import password_supply, rds_tokens  # noqa: PLC0415  not needed for SQLite
+    from triggers.postgres.server.passwords import password_supply, rds_tokens  # noqa: PLC0415  not needed for SQLite
 
     if database.iam:
         return rds_tokens(url.host or "", url.port, url.username or "")
@@ -120,7 +120,7 @@ def _passwords(database: DatabaseSettings, url: URL) -> PasswordSupply | None:
 
 def sessions_with(passwords: PasswordSupply | None) -> Connect:
     """Return what opens the metadata database's sessions, as watchers of PostgreSQL open theirs."""
-    from triggers.postgres.opener import SessionOpener  # noqa: PLC0415  not needed for SQLite
+    from triggers.postgres.server.opener import SessionOpener  # noqa: PLC0415  not needed for SQLite
 
     opener = SessionOpener(passwords=passwords)
 
