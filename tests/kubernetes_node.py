@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from tests.kubernetes_api import ADMIN, GATEWAY, KubernetesApi, programs, running, running_api
+from tests.kubernetes_api import ADMIN, DNS, GATEWAY, KubernetesApi, programs, running, running_api
 from tests.stand_in_spark import PROGRAM
 from watcher.demo.servers import free_port
 
@@ -124,6 +124,8 @@ state = "{folder}/containerd-state"
         "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": str(folder / "ca.crt")}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
+        "clusterDNS": [DNS],
+        "clusterDomain": "cluster.local",
         "failCgroupV1": False,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{folder}/containerd.sock",
