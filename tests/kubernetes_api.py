@@ -23,6 +23,8 @@ VERSION = "1.34.4"
 ADMIN = "admin-token"
 GATEWAY = "10.88.78.1"
 """The address of this machine as pods of a node see it."""
+SERVICES = "10.0.0.0/24"
+"""The addresses of Services."""
 DNS = "10.0.0.10"
 """The address of the Service that pods ask for names."""
 
@@ -101,7 +103,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
             "--kubelet-client-key",
             str(folder / "client.key"),
         ),
-        *("--service-cluster-ip-range", "10.0.0.0/24"),
+        *("--service-cluster-ip-range", SERVICES),
     ]
     api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
     with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):

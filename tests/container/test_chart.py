@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -114,6 +115,10 @@ def metadata_url() -> Iterator[str]:
 INSTALL, PUT_FILE, READ_LOG, REMOVE = shell_blocks("docs/kubernetes.md")
 
 
+def commands(block: str) -> list[str]:
+    return re.findall(r"(?:.*\\\n)*.*\n", block)
+
+
 def test_the_page_leads_from_an_empty_cluster_to_the_log_of_a_run(
     node: KubernetesApi, reader: Reader, tmp_path: Path
 ) -> None:
@@ -146,12 +151,12 @@ def test_a_driver_outlives_the_process_that_started_it(reader: Reader, metadata_
             "env": [{"name": "WATCHER_SETTINGS__LOGS__DIRECTORY", "value": "/lake/logs"}],
         }
     )
-    namespace, *install = INSTALL.splitlines(keepends=True)
+    namespace, *install = commands(INSTALL)
     reader.types(namespace)
     reader.types(f"kubectl --namespace spark create secret generic database --from-literal=url={metadata_url}")
     reader.types(f"kubectl --namespace spark create secret generic api --from-literal=secret={'s' * 32}")
     assert "load_orders: can start" in reader.types("".join(install))
-    copy, created, *ended = PUT_FILE.splitlines(keepends=True)
+    copy, created, *ended = commands(PUT_FILE)
     reader.types(copy + created)
     reader.types(f"kubectl --namespace spark wait --for=condition=Ready --timeout=300s pod --selector {DRIVERS}")
     drivers = reader.types(UIDS)
