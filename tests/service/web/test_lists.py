@@ -36,7 +36,7 @@ async def test_the_last_runs_of_a_job_are_drawn_where_people_look_and_lead_to_ea
     async with browser.api.database.transaction() as connection:
         await runs.move_run(connection, "load_orders", "manual__1", "running")
         await runs.move_run(connection, "load_orders", "manual__1", "failed", reason="no such column")
-    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders"):
+    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders", "/watchers"):
         page = await browser.open(path)
         (drawing,) = [svg for svg in page.all("svg") if svg.get("class") == "strip"]
         assert drawing["aria-label"].startswith("the last 1 runs: 1 failed; the newest is failed"), path
