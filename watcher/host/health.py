@@ -13,6 +13,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
+from store.catalog.suspects import FINE
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
@@ -217,6 +218,15 @@ class Health:
             return parse(stored)[::-1]
         report.remember_look()
         return report.history.newest_first()
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """The hosted watchers of which something may be wrong, as far as this process knows."""
+        return frozenset(
+            name
+            for name, report in self.watchers.items()
+            if report.error or report.error_count or report.findings or report.state not in {"", *FINE}
+        )
 
     def merged(self, row: WatcherRow) -> WatcherRow:
         """Return the row with what this process knows better, because it may have been unable to store it."""
