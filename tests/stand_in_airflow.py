@@ -115,6 +115,13 @@ class StandInAirflow:
 
     def _create(self, body: Any) -> tuple[int, Any]:
         fault = self.faults.popleft() if self.faults else None
+        if self.version < "3.2" and "partition_key" in body:
+            extra = {
+                "type": "extra_forbidden",
+                "loc": ["body", "partition_key"],
+                "msg": "Extra inputs are not permitted",
+            }
+            return 422, {"detail": [{**extra, "input": body["partition_key"]}]}
         if fault == "404" or not 1 <= body["asset_id"] <= len(self.assets):
             return 404, {"detail": f"Asset with ID: `{body['asset_id']}` was not found"}
         if fault is not None:
@@ -122,6 +129,7 @@ class StandInAirflow:
         if fault in {"lost before", "503 before"}:
             return (0, None) if fault == "lost before" else (503, {"detail": "no healthy upstream"})
         event = self._event(body["asset_id"], {**body["extra"], "from_rest_api": True}, 0)
+        event |= {"partition_key": body.get("partition_key")} if self.version >= "3.2" else {}
         self.events.append(event)
         return {"lost after": (0, None), "503 after": (503, {}), "silent after": (-1, None)}.get(
             fault or "", (200, event)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 from urllib.parse import parse_qsl, urlsplit
 
-from pydantic import AfterValidator, Field, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    Discriminator,
+    Field,
+    SecretStr,
+    Tag,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from config.models.alerts import AlertConfig
 from config.models.api_settings import ApiSettings
@@ -206,6 +216,17 @@ class LogSettings(Section):
 TheirAsset: TypeAlias = Annotated[str, Field(min_length=1, max_length=1500)]
 
 
+class ForwardConfig(Section):
+    asset: TheirAsset
+    """Airflow's asset, by name or uri."""
+    partition_key: bool = False
+    """Whether an event is sent with its partition key; Airflow knows them from 3.2 on."""
+
+
+def _form_of_forward(given: object) -> str:
+    return "long" if isinstance(given, dict | ForwardConfig) else "short"
+
+
 class AirflowSettings(Section):
     base_url: Address
     """Address of its API server, without `/api/v2`."""
@@ -215,8 +236,13 @@ class AirflowSettings(Section):
     """Name of the user that signs in at `/auth/token`, and signs in again when the token has expired."""
     password: SecretStr | None = None
     """Password of the user."""
-    forward: dict[Name, TheirAsset] = Field(default_factory=dict)
-    """Our assets whose events are sent to Airflow, each with the name or uri of Airflow's asset."""
+    forward: dict[
+        Name,
+        Annotated[
+            Annotated[TheirAsset, Tag("short")] | Annotated[ForwardConfig, Tag("long")], Discriminator(_form_of_forward)
+        ],
+    ] = Field(default_factory=dict)
+    """Our assets whose events are sent to Airflow, each with the name or uri of Airflow's asset, or with `{asset: THEIRS, partition_key: true}`: then its events keep their partition keys there (Airflow 3.2 and later)."""
     listen: dict[TheirAsset, Name] = Field(default_factory=dict)
     """Airflow's assets, by name or uri, each with the asset of ours that gets their events."""
     lateness: PositiveDuration = timedelta(minutes=10)
@@ -232,6 +258,14 @@ class AirflowSettings(Section):
         if by_user != {not by_token}:
             raise ValueError("needs a `token`, or a `user` and a `password`")
         return self
+
+    @property
+    def forwards(self) -> Mapping[str, ForwardConfig]:
+        """The entries of `forward` in their long form."""
+        return {
+            name: ForwardConfig(asset=given) if isinstance(given, str) else given
+            for name, given in self.forward.items()
+        }
 
 
 class Settings(Section):

@@ -26,6 +26,7 @@ class DeclaredForward:
 
     asset: str
     target: str
+    with_partition_key: bool = False
 
 
 async def apply(
@@ -36,12 +37,12 @@ async def apply(
     Messages for an asset that is no longer forwarded are dropped, like queue rows of removed jobs. So is the reading
     position of an asset that is no longer listened to: listening again begins anew.
     """
-    configured = {ids[each.asset]: each.target for each in forwards}
-    rows = await connection.execute(select(asset_forward.c.asset_id, asset_forward.c.target))
-    if configured != {row.asset_id: row.target for row in rows}:
+    configured = {(ids[each.asset], each.target, each.with_partition_key) for each in forwards}
+    if configured != {tuple(row) for row in await connection.execute(select(*asset_forward.c))}:
         await connection.execute(delete(asset_forward))
         if configured:
-            new = [{"asset_id": asset_id, "target": target} for asset_id, target in sorted(configured.items())]
+            names = asset_forward.c.keys()
+            new = [dict(zip(names, row, strict=True)) for row in sorted(configured)]
             await connection.execute(insert(asset_forward), new)
         of_event = asset_event.c.id == outbox.c.asset_event_id
         kept = exists().where(of_event, asset_forward.c.asset_id == asset_event.c.asset_id)

@@ -159,18 +159,24 @@ def contains(column: ColumnElement[str], text: str | None) -> ColumnElement[bool
     return true() if text is None else column.icontains(text, autoescape=True)
 
 
-def like(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
-    """Return the condition of a `*_pattern`; None means all."""
-    return _either(pattern, lambda term: column.ilike(f"%{_literal(term)}%", escape="\\"))
+def like(column: ColumnElement[str], pattern: str | None, *, pipe_is_or: bool = True) -> ColumnElement[bool]:
+    """Return the condition of a `*_pattern`; None means all. Without `pipe_is_or`, `|` is a character and null matches nothing."""
+    return _either(pattern, lambda term: column.ilike(f"%{_literal(term)}%", escape="\\"), pipe_is_or)
 
 
-def begins(column: ColumnElement[str], pattern: str | None) -> ColumnElement[bool]:
-    """Return the condition of a `*_prefix_pattern`; None means all."""
-    return _either(pattern, lambda term: func.substr(column, 1, len(term)) == term)
+def begins(column: ColumnElement[str], pattern: str | None, *, pipe_is_or: bool = True) -> ColumnElement[bool]:
+    """Return the condition of a `*_prefix_pattern`; None means all. `pipe_is_or` is that of `like`."""
+    return _either(pattern, lambda term: func.substr(column, 1, len(term)) == term, pipe_is_or)
 
 
-def _either(pattern: str | None, condition: Callable[[str], ColumnElement[bool]]) -> ColumnElement[bool]:
-    if pattern is None or pattern == _ALL:
+def _either(
+    pattern: str | None, condition: Callable[[str], ColumnElement[bool]], pipe_is_or: bool
+) -> ColumnElement[bool]:
+    if pattern is None:
+        return true()
+    if not pipe_is_or:
+        return condition("" if pattern == _ALL else pattern)
+    if pattern == _ALL:
         return true()
     return or_(false(), *(condition(term.strip()) for term in pattern.split("|") if term.strip()))
 

@@ -412,6 +412,7 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
+    Column("with_partition_key", Boolean, nullable=False, server_default=false()),
 )
 
 outbox = _table(  # messages to other systems, written in the transaction that gave the reason

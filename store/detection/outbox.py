@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     and_,
     bindparam,
+    case,
     cast,
     delete,
     func,
@@ -73,6 +74,8 @@ class OutboxMessage:
     asset_event_id: int | None
     target: str | None
     """The asset of Airflow's that an event goes to; None for other messages."""
+    partition_key: str | None
+    """The partition key that goes with an event."""
     attempts: int
     first_attempt_at: datetime | None
     attempt_at: datetime | None
@@ -123,10 +126,11 @@ async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[st
 @cache
 def _first() -> Select[Any]:
     body = func.coalesce(_o.body, _e.extra).label("body")
+    key = case((_f.with_partition_key, _e.partition_key)).label("partition_key")
     of_message = (_o.id, _o.destination, _o.lane, _o.message_id, _o.asset_event_id)
     of_attempts = (_o.attempts, _o.first_attempt_at, _o.attempt_at, _o.not_before)
     return (
-        select(*of_message, body, _f.target, *of_attempts, database_now().label("now"))
+        select(*of_message, body, _f.target, key, *of_attempts, database_now().label("now"))
         .outerjoin_from(outbox, asset_event, _e.id == _o.asset_event_id)
         .outerjoin(asset_forward, _f.asset_id == _e.asset_id)
         .where(_o.destination == bindparam("b_destination"), _o.lane == bindparam("b_lane"))

@@ -65,7 +65,10 @@ class RunFilter:
         exactly = among(_r.run_id, self.run_ids), among(_r.logical_date, self.logical_dates)
         patterns = like(_r.dag_id, self.dag_id_pattern), begins(_r.dag_id, self.dag_id_prefix)
         kinds = among(_r.state, self.states), among(_r.run_type, self.types), equal(_r.trace_id, self.trace_id)
-        keys = like(_r.partition_key, self.partition_key_pattern), begins(_r.partition_key, self.partition_key_prefix)
+        keys = (
+            like(_r.partition_key, self.partition_key_pattern, pipe_is_or=False),
+            begins(_r.partition_key, self.partition_key_prefix, pipe_is_or=False),
+        )
         conf = contains(_r.conf, self.conf_contains)
         text = or_(*(contains(column, self.text) for column in (_r.run_id, _r.dag_id, _r.reason)))
         bounds = (within(RUN_RANGES[name], bounds) for name, bounds in self.ranges.items())

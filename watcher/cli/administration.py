@@ -167,7 +167,7 @@ def install_notify(
 
     Pipe it into psql as the table's owner, or --apply it.
     """
-    from triggers.postgres.notifications import definition  # noqa: PLC0415  see watcher.cli
+    from triggers.postgres.server.notifications import definition  # noqa: PLC0415  see watcher.cli
 
     connection, options = _watched_table(load_configuration(config), name)
     script = definition(options)
@@ -260,7 +260,7 @@ def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresCon
 
 async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> None:
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.notifications import install  # noqa: PLC0415
+    from triggers.postgres.server.notifications import install  # noqa: PLC0415
 
     try:
         await install(connection, options)

@@ -32,7 +32,7 @@ from watcher.triggerer.isolation.inquiries import ForeignConnection
 def declared(configuration: Configuration) -> Declared:
     """The part of the configuration that the database mirrors."""
     airflow = configuration.settings.airflow
-    forward = {} if airflow is None else airflow.forward
+    forwards = {} if airflow is None else airflow.forwards
     return Declared(
         hash=configuration.hash,
         assets=[
@@ -59,7 +59,10 @@ def declared(configuration: Configuration) -> Declared:
         ],
         aliases={name: alias.group for name, alias in configuration.aliases.items()},
         jobs=[_job(dag_id, job) for dag_id, job in configuration.jobs.items()],
-        forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in forward.items()],
+        forwards=[
+            DeclaredForward(asset=name, target=forward.asset, with_partition_key=forward.partition_key)
+            for name, forward in forwards.items()
+        ],
         listens=() if airflow is None else tuple(airflow.listen),
     )
 

@@ -33,6 +33,19 @@ async def test_check_names_what_airflow_lacks(
     assert all(finding.remedy for finding in findings if finding.level == "error")
 
 
+@pytest.mark.parametrize(("version", "level"), [("3.1.9", "error"), ("3.2.0", None), ("3.10.1", None), ("odd", None)])
+async def test_check_refuses_partition_keys_for_an_airflow_that_does_not_know_them(
+    airflow: StandInAirflow, version: str, level: str | None
+) -> None:
+    airflow.version = version
+    forward = {"orders": {"asset": "their_orders", "partition_key": True}}
+    findings = {finding.check: finding for finding in await checks.check(settings(airflow, forward=forward))}
+    assert findings["asset"].level == "ok"
+    assert (findings["partition_key"].level if "partition_key" in findings else None) == level
+    if level is not None:
+        assert "orders" in findings["partition_key"].message
+
+
 async def test_check_warns_of_unknown_versions(airflow: StandInAirflow) -> None:
     airflow.version = "4.0.0"
     (finding,) = await checks.check(settings(airflow))

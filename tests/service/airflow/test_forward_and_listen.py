@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
@@ -54,7 +54,10 @@ class Ours:
             assets=[DeclaredAsset(name=n, uri=f"x-test:{n}", group="", extra="{}") for n in ("orders", "theirs", "b")],
             watchers=[],
             jobs=[],
-            forwards=[DeclaredForward(asset=ours, target=theirs) for ours, theirs in configured.forward.items()],
+            forwards=[
+                DeclaredForward(asset=name, target=each.asset, with_partition_key=each.partition_key)
+                for name, each in configured.forwards.items()
+            ],
             listens=tuple(configured.listen),
         )
         async with self.database.transaction() as connection:
@@ -79,9 +82,10 @@ class Ours:
             yield
             tasks.cancel_scope.cancel()
 
-    async def tell(self, name: str, *extras: str) -> None:
+    async def tell(self, name: str, *extras: str, partition_key: str | None = None) -> None:
         async with self.database.transaction() as connection:
-            await events.append(connection, [event(self.asset_ids[name], extra) for extra in extras])
+            new = [replace(event(self.asset_ids[name], extra), partition_key=partition_key) for extra in extras]
+            await events.append(connection, new)
         if self.wake:
             self.wake()
 
@@ -228,6 +232,50 @@ async def test_events_keep_the_partition_keys_that_they_have_in_airflow(ours: Ou
     async with ours.database.reading() as connection:
         keys = (await connection.execute(select(e.partition_key).order_by(e.id))).scalars().all()
     assert keys == ["2026-11-20", None, "eu|x", None, None, None]
+
+
+async def test_events_take_their_partition_keys_to_airflow_if_the_configuration_says_so(ours: Ours) -> None:
+    keys = ["2026-11-20|eu", 'Größe "L"', None]
+    forward: dict[str, Any] = {"orders": {"asset": "their_orders", "partition_key": True}, "b": "their_b"}
+    ours.airflow.assets["their_b"] = "s3://their/b"
+    async with ours.running(forward=forward):
+        for key in keys:
+            await ours.tell("orders", "{}", partition_key=key)
+        await ours.tell("b", "{}", partition_key="2026-11-20")
+        await ours.all_sent()
+    made = [[each["partition_key"] for each in ours.airflow.events if each["asset_id"] == number] for number in (1, 2)]
+    assert made == [keys, [None]]
+
+
+async def test_a_key_is_in_airflow_once_whatever_happens_to_answers_and_daemons(ours: Ours) -> None:
+    forward: dict[str, Any] = {"orders": {"asset": "their_orders", "partition_key": True}}
+    ours.airflow.faults += ["lost after", "503 before", "silent after"]
+    keys = [f"2026-11-{day}" for day in range(10, 20)]
+    await ours.configure(settings(ours.airflow, forward=forward))
+    for key in keys:
+        await ours.tell("orders", "{}", partition_key=key)
+    for _ in range(3):
+        async with ours.running(forward=forward):  # each end is a crash
+            await anyio.sleep(0.2)
+    async with ours.running(forward=forward):
+        await ours.all_sent()
+    assert [each["partition_key"] for each in ours.airflow.events] == keys
+    assert len({mark["event_id"] for mark in ours.airflow.made()}) == len(keys)
+
+
+async def test_an_airflow_that_knows_no_partition_keys_is_named_and_gets_the_events_once_it_does(ours: Ours) -> None:
+    ours.airflow.version = "3.1.5"
+    forward: dict[str, Any] = {"orders": {"asset": "their_orders", "partition_key": True}}
+    async with ours.running(forward=forward):
+        await ours.tell("orders", "{}", partition_key="2026-11-20")
+        with anyio.fail_after(PATIENCE):
+            while not (stuck := await ours.stuck("orders")):
+                await anyio.sleep(0.02)
+        assert stuck[0].refused
+        assert "knows partition keys from 3.2 on" in stuck[0].error
+        ours.airflow.version = "3.2.0"
+        await ours.all_sent()
+    assert [each["partition_key"] for each in ours.airflow.events] == ["2026-11-20"]
 
 
 async def test_events_are_not_sent_back_to_where_they_came_from(ours: Ours) -> None:

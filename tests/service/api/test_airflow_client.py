@@ -62,6 +62,28 @@ async def test_assets_events_and_their_store(api: Api, call: Call) -> None:
     await call("AssetStateStoreApi", "clear_asset_state_store", asset_id)
 
 
+async def test_partition_keys_are_read_and_filtered(api: Api, call: Call) -> None:
+    landing = api.asset_ids["landing"]
+    for key in ("2026-11-20|eu", None):
+        body = client.CreateAssetEventsBody(asset_id=landing, extra={}, partition_key=key)
+        assert (await call("AssetApi", "create_asset_event", body)).partition_key == key
+    events = (await call("AssetApi", "get_asset_events", asset_id=landing)).asset_events
+    assert [event.partition_key for event in events] == ["2026-11-20|eu", None]
+
+    for run_id, key in (("eu", "2026-11-20|eu"), ("us", "2026-11-20|us"), ("none", None)):
+        run = client.TriggerDAGRunPostBody(dag_run_id=run_id, logical_date=None, partition_key=key)
+        assert (await call("DagRunApi", "trigger_dag_run", "load_orders", run)).partition_key == key
+
+    async def listed(**query: str) -> list[tuple[str, str | None]]:
+        runs = (await call("DagRunApi", "get_dag_runs", "load_orders", order_by=["dag_run_id"], **query)).dag_runs
+        return [(run.dag_run_id, run.partition_key) for run in runs]
+
+    assert await listed(partition_key_pattern="20|e") == [("eu", "2026-11-20|eu")]
+    assert await listed(partition_key_pattern="eu|us") == []
+    assert [run_id for run_id, _ in await listed(partition_key_prefix_pattern="2026-11-20")] == ["eu", "us"]
+    assert len(await listed()) == 3
+
+
 async def test_jobs_runs_and_logs(api: Api, call: Call) -> None:
     assert [dag.dag_id for dag in (await call("DAGApi", "get_dags")).dags] == ["load_orders", "report"]
     assert (await call("DAGApi", "patch_dag", "report", client.DAGPatchBody(is_paused=True))).is_paused

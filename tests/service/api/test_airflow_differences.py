@@ -148,6 +148,18 @@ async def _queued_with_a_key(api: Api) -> None:
     assert (await api.get("/api/v2/dags/load_orders/assets/queuedEvents"))["total_entries"] == 1
 
 
+async def _started_with_a_key(api: Api) -> None:
+    made = await answer(api, "POST", RUNS, 200, {"logical_date": None, "partition_key": "2026-11-20"})
+    assert made["partition_key"] == "2026-11-20"
+
+
+async def _prefixes(api: Api) -> None:
+    for key in ("2026-11-20", "2026-11-20|eu"):
+        await answer(api, "POST", RUNS, 200, {"logical_date": None, "partition_key": key})
+    for prefix, count in (("2026-11-20", 2), ("2026-11-20|", 1)):
+        assert (await api.get(RUNS, partition_key_prefix_pattern=prefix))["total_entries"] == count
+
+
 async def _no_date(api: Api) -> None:
     made = await answer(api, "POST", RUNS, 200, {"logical_date": None, "partition_key": "2026-11-20"})
     assert made["partition_date"] is None
@@ -288,6 +300,8 @@ CHECKS: Final[Mapping[str, Callable[[Api], Awaitable[None]]]] = {
     "`cursor` with `order_by=conf`": _no_cursor,
     "`access_control`, `run_after`; `partition_key` of a bulk clear": _only_null,
     "events with a `partition_key`": _queued_with_a_key,
+    "`partition_key` of a run that is started": _started_with_a_key,
+    "`…_prefix_pattern`": _prefixes,
     "`partition_date`": _no_date,
     "`data_interval_start` and `_end` without `logical_date`": _interval,
     "`triggering_user_name`": _user,

@@ -93,11 +93,17 @@ async def test_runs_are_filtered_by_their_keys_as_in_airflow(api: Api) -> None:
         return {each["dag_run_id"] for each in (await api.get(RUNS, **query))["dag_runs"]}
 
     assert await listed(partition_key_pattern="%11%") == {"one", "three"}
-    assert await listed(partition_key_pattern="~") == {"one", "two", "three", "none"}
+    assert await listed(partition_key_pattern="~") == {"one", "two", "three"}
+    assert await listed(partition_key_prefix_pattern="~") == {"one", "two", "three"}
     assert await listed(partition_key_prefix_pattern="2026-1") == {"one", "two"}
     assert await listed(partition_key_pattern="%12%", partition_key_prefix_pattern="2026-11") == set()
+    await posted(api, RUNS, logical_date=None, dag_run_id="parts", partition_key="2026-11-20|eu")
+    assert await listed(partition_key_pattern="20|e") == {"parts"}, "`|` is a character of keys"
+    assert await listed(partition_key_prefix_pattern="2026-11-20|eu") == {"parts"}
+    assert await listed(partition_key_pattern="2026-12|2026_11") == set()
+    assert await listed(run_id_pattern="thr|two") == {"three", "two"}
     body = {"dag_ids": ["load_orders"]}
-    assert len((await posted(api, "/api/v2/dags/~/dagRuns/list", **body))["dag_runs"]) == 4
+    assert len((await posted(api, "/api/v2/dags/~/dagRuns/list", **body))["dag_runs"]) == 5
 
 
 async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) -> None:

@@ -32,6 +32,22 @@ def test_forward_and_listen_have_defaults(load_text: Callable[..., Configuration
     assert "pass" not in repr(airflow).replace("password", "")
 
 
+def test_forward_says_whether_partition_keys_go_along(load_text: Callable[..., Configuration]) -> None:
+    plain = load_text(text())
+    keyed = load_text(text(forward="{orders: {asset: their_orders, partition_key: true}, report: theirs}"))
+    assert keyed.settings.airflow is not None
+    long = {name: (each.asset, each.partition_key) for name, each in keyed.settings.airflow.forwards.items()}
+    assert long == {"orders": ("their_orders", True), "report": ("theirs", False)}
+    assert plain.hash != keyed.hash
+    for wrong, sentence in (
+        ("{orders: {partition_key: true}}", "settings.airflow.forward.orders.asset"),
+        ("{orders: {asset: x, key: true}}", "settings.airflow.forward.orders.key"),
+        ("{orders: }", "settings.airflow.forward.orders"),
+    ):
+        with pytest.raises(ConfigurationInvalid, match=sentence):
+            load_text(text(forward=wrong))
+
+
 @pytest.mark.parametrize("sign_in", ["user: watcher", "password: p", "token: t, user: u, password: p", "lateness: 1m"])
 def test_a_token_or_a_user_with_a_password_signs_in(load_text: Callable[..., Configuration], sign_in: str) -> None:
     with pytest.raises(ConfigurationInvalid, match="needs a `token`, or a `user` and a `password`"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import Final
@@ -9,9 +10,11 @@ from typing import Final
 from config.models.settings import AirflowSettings
 from triggers.base import Finding
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused
+from watcher.outbound.airflow.forward import NEEDS_PARTITION_KEYS
 
 KNOWN: Final = ("3.0", "3.1", "3.2", "3.3")
 """The versions of Airflow whose REST API is known to fit."""
+_FIRST_WITH_PARTITION_KEYS: Final = (3, 2)
 
 
 async def check(settings: AirflowSettings) -> Sequence[Finding]:
@@ -40,8 +43,17 @@ async def _findings(client: AirflowClient, settings: AirflowSettings) -> AsyncGe
     else:
         known = f"{KNOWN[0]} to {KNOWN[-1]}"
         yield Finding.warning("version", f"Airflow {version} is none of {known}", "try it before you rely on it")
-    for target in sorted({*settings.forward.values(), *settings.listen}):
+    keyed = [name for name, forward in settings.forwards.items() if forward.partition_key]
+    if keyed and _is_before(version, _FIRST_WITH_PARTITION_KEYS):
+        sentence = f"Airflow {version} would refuse the partition keys that go with events of {', '.join(keyed)}"
+        yield Finding.error("partition_key", sentence, NEEDS_PARTITION_KEYS)
+    for target in sorted({*(forward.asset for forward in settings.forwards.values()), *settings.listen}):
         yield await _asset(client, target)
+
+
+def _is_before(version: str, first: tuple[int, int]) -> bool:
+    numbers = re.match(r"([0-9]{1,9})[.]([0-9]{1,9})", version)
+    return numbers is not None and (int(numbers[1]), int(numbers[2])) < first
 
 
 async def _asset(client: AirflowClient, target: str) -> Finding:

@@ -111,9 +111,10 @@ class AirflowClient:
         """Forget the id of `target`, so that the next call looks it up again."""
         self._asset_ids.pop(target, None)
 
-    async def create_event(self, asset_id: int, extra: str) -> None:
-        """Create an event. `extra` is the text of a JSON object and is sent unchanged."""
-        await self._ask("POST", "/api/v2/assets/events", content=f'{{"asset_id": {asset_id}, "extra": {extra}}}')
+    async def create_event(self, asset_id: int, extra: str, partition_key: str | None) -> None:
+        """Create an event. `extra` is the text of a JSON object and is sent unchanged. Airflow before 3.2 refuses a key."""
+        key = "" if partition_key is None else f', "partition_key": {json.dumps(partition_key)}'
+        await self._ask("POST", "/api/v2/assets/events", content=f'{{"asset_id": {asset_id}, "extra": {extra}{key}}}')
 
     async def events(self, asset_id: int, since: datetime | None) -> AsyncIterator[Sequence[TheirEvent]]:
         """Yield pages of the asset's events from `since` on, oldest first. An event may come twice; none is left out.

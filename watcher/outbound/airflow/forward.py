@@ -12,6 +12,8 @@ from store.detection.outbox import AIRFLOW, OutboxMessage
 from watcher.outbound.airflow.client import AirflowClient, AirflowError, AirflowRefused, AirflowSilent
 from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
 
+NEEDS_PARTITION_KEYS: Final = "Airflow knows partition keys from 3.2 on: upgrade an older one, or remove partition_key from settings.airflow.forward"
+_UNKNOWN_FIELD: Final = 422
 MARK: Final = "asset_watcher"
 """The key in an event's `extra` that marks it as ours and identifies it."""
 
@@ -38,11 +40,17 @@ class Forward:
         except AirflowError as error:
             return _not_sent(error)
         try:
-            await self.client.create_event(asset_id, marked(message.body, self._mark(message)))
+            await self.client.create_event(asset_id, marked(message.body, self._mark(message)), message.partition_key)
         except AirflowSilent as error:
             return Unclear(reason=str(error))
         except AirflowError as error:
             self.client.forget(target)
+            if (
+                isinstance(error, AirflowRefused)
+                and error.status == _UNKNOWN_FIELD
+                and message.partition_key is not None
+            ):
+                return DeliveryRefused(reason=f"{error}; {NEEDS_PARTITION_KEYS}")
             return _not_sent(error)
         return Delivered()
 
