@@ -1,4 +1,4 @@
-"""Measures how long PostgreSQL takes to find the events that name one file or row among 1,000,000 events.
+"""Measures how long PostgreSQL takes, and how much CPU, to find the events that name one file or row among 1,000,000 events.
 
 Six tenths are events of files, with one to twenty each, of one asset; three tenths name rows by ranges of ids; one tenth are
 events of before there were sketches. The files and rows that are asked for are in events chosen at random, in none, or have a
@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -76,19 +79,34 @@ async def fill(url: str, assets: dict[str, int], events: int) -> None:
 
 
 async def measure(what: str, ask: Callable[[int], Awaitable[NamingEvents]], numbers: list[int], named: int) -> None:
-    times = []
+    times, cpu = [], cpu_seconds()
     for number in numbers:
         began = time.perf_counter()
         naming = await ask(number)
         times.append(time.perf_counter() - began)
         assert len(naming.events) == named, (what, number, naming)
     middle, longest = statistics.median(times) * 1000, max(times) * 1000
-    print(f"{what:<60} {middle:6.0f} ms, at most {longest:6.0f} ms", flush=True)
+    each = (cpu_seconds() - cpu) / len(numbers) * 1000
+    print(f"{what:<40} {middle:6.0f} ms, at most {longest:6.0f} ms; CPU {each:6.0f} ms each", flush=True)
+
+
+def cpu_seconds() -> float:
+    """Return the CPU of this process and of the server's, which it has started. Ended parallel workers do not count."""
+    ticks, family = 0, {os.getpid()}
+    for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
+        with suppress(OSError):
+            fields = stat.read_text().rpartition(")")[2].split()
+            if int(fields[1]) in family or int(stat.parent.name) in family:
+                family.add(int(stat.parent.name))
+                ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 async def main(events: int, questions: int) -> None:
     with running_postgres() as server:
-        async with Database.open(server.replace("postgresql:", "postgresql+asyncpg:")) as database:
+        async with Database.open(
+            server.replace("postgresql:", "postgresql+asyncpg:"), idle_in_transaction_timeout=60
+        ) as database:
             await migrations.upgrade(database)
             names = ("files", "rows")
             given = declared(assets={name: f"x://{name}" for name in names}, watchers={name: name for name in names})
