@@ -21,8 +21,8 @@ import structlog
 from triggers.base import TriggerContext
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.notifications import install
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.server.notifications import install
 from watcher.demo.servers import running_postgres
 
 SIZES = [10_000, 1_000_000]

@@ -27,8 +27,8 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database, migrations
 from store.keys import JobDefinition
+from triggers.postgres.by_id.ledger import Ledger
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.ledger import Ledger
 from triggers.postgres.new_rows import NewRows
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles

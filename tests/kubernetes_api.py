@@ -21,6 +21,8 @@ from watcher.demo.servers import free_port
 
 VERSION = "1.34.4"
 ADMIN = "admin-token"
+GATEWAY = "10.88.78.1"
+"""The address of this machine as pods of a node see it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +31,11 @@ class KubernetesApi:
 
     address: str
     folder: Path
-    """It has the server's own certificate, and `client.crt` and `client.key` of an administrator."""
+    """It has the authority of the server's certificate, and `client.crt` and `client.key` of an administrator."""
 
     @property
     def authority(self) -> Path:
-        return self.folder / "apiserver.crt"
+        return self.folder / "ca.crt"
 
     def client(self, token: str = ADMIN) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"}
@@ -55,7 +57,8 @@ def programs() -> Path:
     """The folder of Kubernetes' programs. Skips the test where they are not built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "asset-watcher" / "kubernetes" / VERSION
-    if not (folder / "kube-apiserver").exists() or which("etcd") is None:
+    built = all((folder / name).exists() for name in ("kube-apiserver", "helm"))
+    if not built or which("etcd") is None:
         pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
     return folder
 
@@ -84,7 +87,8 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
     ]
     server = [
         *(str(binaries / "kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{client}"),
-        *("--secure-port", str(port), "--bind-address", "127.0.0.1", "--cert-dir", str(folder)),
+        *("--secure-port", str(port), "--bind-address", "0.0.0.0", "--advertise-address", GATEWAY),  # noqa: S104  pods reach it
+        *("--tls-cert-file", str(folder / "server.crt"), "--tls-private-key-file", str(folder / "server.key")),
         *("--service-account-issuer", "https://kubernetes.default.svc"),
         *("--service-account-key-file", str(folder / "sa.pub")),
         *("--service-account-signing-key-file", str(folder / "sa.key")),
@@ -105,14 +109,18 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
 
 
 def _make_keys(folder: Path) -> None:
-    """Make the keys of accounts' tokens, and an authority with the certificate of an administrator."""
+    """Make the keys of accounts' tokens, and an authority with the certificates of the server and of an administrator."""
     new = "-newkey rsa:2048 -nodes"
+    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:{GATEWAY}\n")
+    signed = "-CA ca.crt -CAkey ca.key -CAcreateserial"
     for arguments in (
         "genrsa -out sa.key 2048",
         "rsa -in sa.key -pubout -out sa.pub",
         f"req -x509 {new} -keyout ca.key -out ca.crt -subj /CN=authority",
         f"req {new} -keyout client.key -out client.csr -subj /O=system:masters/CN=admin",
-        "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt",
+        f"x509 -req -in client.csr {signed} -out client.crt",
+        f"req {new} -keyout server.key -out server.csr -subj /CN=server",
+        f"x509 -req -in server.csr {signed} -extfile names -out server.crt",
     ):
         subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
     (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')

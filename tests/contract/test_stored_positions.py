@@ -18,15 +18,15 @@ from triggers.file_scan.state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
 from triggers.local_folder.folder import FolderFile
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
-from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.by_id.reader import RowsByIdReader
+from triggers.postgres.by_update.reader import RowsByUpdateReader
+from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.facts import TableFacts
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.reader import Reader
-from triggers.postgres.session import Server
-from triggers.postgres.watched_table import WatchedTable
+from triggers.postgres.reading.reader import Reader
+from triggers.postgres.server.session import Server
+from triggers.postgres.table.watched_table import WatchedTable
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 from triggers.s3.objects import Selection

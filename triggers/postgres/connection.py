@@ -23,14 +23,14 @@ import asyncpg
 from anyio.abc import TaskGroup
 from pydantic import Field
 
-from triggers.postgres.address import PostgresAddress
-from triggers.postgres.catalog import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
-from triggers.postgres.functions import FunctionRights
-from triggers.postgres.ledger import LockSet
-from triggers.postgres.notifications import Notifications
-from triggers.postgres.opener import SessionOpener
-from triggers.postgres.probes import Probes
-from triggers.postgres.session import LONGEST, Lane, Session
+from triggers.postgres.catalog.statements import ANY_SEQUENCE, LOCK_HOLDER, LOCKS
+from triggers.postgres.server.address import PostgresAddress
+from triggers.postgres.server.functions import FunctionRights
+from triggers.postgres.server.locks import LockSet
+from triggers.postgres.server.notifications import Notifications
+from triggers.postgres.server.opener import SessionOpener
+from triggers.postgres.server.probes import Probes
+from triggers.postgres.server.session import LONGEST, Lane, Session
 
 SessionT = TypeVar("SessionT", bound=Session)
 

@@ -10,20 +10,20 @@ from typing import Any, Final
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, as_json, outside
-from triggers.postgres.failures import UnreadableRows
-from triggers.postgres.ledger import Ledger
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
-from triggers.postgres.sql import key_of_values, primary_key_as_json, quoted, row_of_key
-from triggers.postgres.update_statements import in_time_zone
-from triggers.postgres.values import parse_all
-from triggers.postgres.watched_table import WatchedTable
-from triggers.postgres.window import (
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.by_update.statements import in_time_zone
+from triggers.postgres.by_update.window import (
     BEFORE_ALL_TIME,
     RowPlace,
     TransactionSnapshot,
     VersionWindow,
     moment_text,
 )
+from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
+from triggers.postgres.server.failures import UnreadableRows
+from triggers.postgres.sql import key_of_values, primary_key_as_json, quoted, row_of_key
+from triggers.postgres.table.watched_table import WatchedTable
+from triggers.postgres.values import parse_all
 
 
 def key_of(item: str, columns: tuple[str, ...]) -> Mapping[str, Any] | Explanation:

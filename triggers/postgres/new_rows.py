@@ -28,22 +28,22 @@ from triggers.base import (
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.explanations import Explanation
 from triggers.hosting import SharedPollTrigger
-from triggers.postgres.alarms import describe_what_is_open
-from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
+from triggers.postgres.by_id.inventory import CountedRows
+from triggers.postgres.by_id.reader import RowsByIdReader
+from triggers.postgres.by_update.reader import RowsByUpdateReader
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.examination import Examiner
 from triggers.postgres.explanation import explain_row
-from triggers.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
-from triggers.postgres.inventory import CountedRows
 from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
-from triggers.postgres.probed_tables import Arguments, ProbedWatcher
-from triggers.postgres.probes import Probes
-from triggers.postgres.reader import Reader, resumed
+from triggers.postgres.reading.alarms import describe_what_is_open
+from triggers.postgres.reading.reader import Reader, resumed
+from triggers.postgres.server.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.postgres.server.probed_tables import Arguments, ProbedWatcher
+from triggers.postgres.server.probes import Probes
 from triggers.postgres.sql import TableName
-from triggers.postgres.survey import survey
-from triggers.postgres.watched_table import Altered
+from triggers.postgres.table.examination import Examiner
+from triggers.postgres.table.survey import survey
+from triggers.postgres.table.watched_table import Altered
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: the rows that exist when the watcher continues count as handled."""

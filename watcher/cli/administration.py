@@ -57,7 +57,7 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 async def _check(settings: Settings) -> None:
     from store.database import migrations  # noqa: PLC0415  see watcher.cli
-    from watcher.host.metadata import connections_to_database  # noqa: PLC0415
+    from watcher.host.database_address import connections_to_database  # noqa: PLC0415
 
     async with connections_to_database(settings) as database:
         await migrations.check(database)
@@ -167,7 +167,7 @@ def install_notify(
 
     Pipe it into psql as the table's owner, or --apply it.
     """
-    from triggers.postgres.notifications import definition  # noqa: PLC0415  see watcher.cli
+    from triggers.postgres.server.notifications import definition  # noqa: PLC0415  see watcher.cli
 
     connection, options = _watched_table(load_configuration(config), name)
     script = definition(options)
@@ -260,7 +260,7 @@ def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresCon
 
 async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> None:
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.notifications import install  # noqa: PLC0415
+    from triggers.postgres.server.notifications import install  # noqa: PLC0415
 
     try:
         await install(connection, options)

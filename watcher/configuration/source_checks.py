@@ -26,7 +26,7 @@ from watcher.configuration.queue_checks import catchup_findings, queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
 from watcher.configuration.target_checks import target_findings
-from watcher.host.metadata import connections_to_database, database_url
+from watcher.host.database_address import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger

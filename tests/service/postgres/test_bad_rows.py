@@ -11,7 +11,7 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import SourceChanged
-from triggers.postgres.bad_rows import BadRow
+from triggers.postgres.reading.bad_rows import BadRow
 
 pytestmark = pytest.mark.service
 

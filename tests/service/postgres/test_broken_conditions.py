@@ -216,7 +216,9 @@ async def test_mode_updated_at_finds_a_row_that_was_hidden_for_a_moment(
         await updated_orders.execute(f"{SHOWN}; {TEN}")
         assert sorted(await host.catch_up()) == [*range(1, 21)]
 
-        monkeypatch.setattr("triggers.postgres.window.OLD", 1)  # the next position is written although no row has come
+        monkeypatch.setattr(
+            "triggers.postgres.by_update.window.OLD", 1
+        )  # the next position is written although no row has come
         await updated_orders.execute(HIDDEN)
         await updated_orders.execute(TEN)
         with pytest.raises(ConfigurationError, match="row-level security"):

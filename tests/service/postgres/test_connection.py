@@ -8,7 +8,7 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.postgres.catalog import LOCKS
+from triggers.postgres.catalog.statements import LOCKS
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 
 pytestmark = pytest.mark.service

@@ -10,8 +10,8 @@ import pytest
 from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
+from triggers.postgres.by_update.statements import NewsByUpdate
 from triggers.postgres.sql import TableName, news_of
-from triggers.postgres.update_statements import NewsByUpdate
 
 pytestmark = pytest.mark.service
 

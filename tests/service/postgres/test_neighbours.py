@@ -15,10 +15,10 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.test_probes import INSERT, TABLE, Crowd, Watched, crowd
 from triggers.errors import SourceBusy
-from triggers.postgres import session
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.session import StatementLimits
+from triggers.postgres.server import session
+from triggers.postgres.server.session import StatementLimits
 
 pytestmark = pytest.mark.service
 

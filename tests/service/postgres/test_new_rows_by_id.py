@@ -13,7 +13,7 @@ from tests.service.postgres.conftest import ORDERS, Connect
 from tests.service.postgres.tiny_host import hosted
 from triggers.errors import ConfigurationError, SourceChanged, SourceUnavailable
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.progress import ReadProgress
+from triggers.postgres.reading.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 

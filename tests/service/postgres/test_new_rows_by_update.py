@@ -11,8 +11,8 @@ from tests.servers import PostgresDatabase, PostgresServer
 from tests.service.postgres.conftest import Connect, MortalServer
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.errors import SourceChanged, SourceUnavailable, TriggerError
-from triggers.postgres import session
-from triggers.postgres.progress import ReadProgress
+from triggers.postgres.reading.progress import ReadProgress
+from triggers.postgres.server import session
 
 pytestmark = pytest.mark.service
 
@@ -274,7 +274,7 @@ async def test_a_position_is_written_for_filtered_rows_but_not_for_the_clock_alo
 async def test_a_snapshot_is_written_silently_before_it_gets_too_old(
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("triggers.postgres.window.OLD", 20)
+    monkeypatch.setattr("triggers.postgres.by_update.window.OLD", 20)
     async with hosted(postgres_database.dsn, **OPTIONS) as host:
         written, watermark = host.committed.writes, host.committed.watermark
         for _ in range(50):
@@ -392,8 +392,8 @@ async def test_many_waiting_rows_are_reported_in_parts_and_a_crash_between_parts
     postgres_database: PostgresDatabase, customers: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Other sessions write in the meantime, and the list of waiting rows is cut off as well."""
-    monkeypatch.setattr("triggers.postgres.by_update.MOST_PLACES", 25)
-    monkeypatch.setattr("triggers.postgres.update_statements.MOST_PLACES", 25)
+    monkeypatch.setattr("triggers.postgres.by_update.reader.MOST_PLACES", 25)
+    monkeypatch.setattr("triggers.postgres.by_update.statements.MOST_PLACES", 25)
     await customers.execute("INSERT INTO customers (id, note) SELECT n, 'a' FROM generate_series(1, 60) n")
     await insert(customers, *range(61, 80))
     options = {**OPTIONS, "columns": ["note"], "batch": {"max_rows": 7}}

@@ -11,11 +11,12 @@ import asyncpg
 import pytest
 
 from tests.servers import PostgresDatabase
+from triggers.postgres.by_id.statements import NewsById, RowsById
+from triggers.postgres.by_update.statements import NewsByUpdate, RowsByUpdate, old_rows_by_update
+from triggers.postgres.catalog.sequences import DrawnIds
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.id_statements import DrawnIds, NewsById, RowsById
-from triggers.postgres.session import Session
+from triggers.postgres.server.session import Session
 from triggers.postgres.sql import TableName, news_of, primary_key_as_json, row_as_json
-from triggers.postgres.update_statements import NewsByUpdate, RowsByUpdate, old_rows_by_update
 
 pytestmark = pytest.mark.service
 

@@ -21,10 +21,10 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import Committed, options
 from triggers.base import TriggerContext
 from triggers.errors import TriggerError
-from triggers.postgres import probes
 from triggers.postgres.connection import PostgresClient, PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.session import Session
+from triggers.postgres.server import probes
+from triggers.postgres.server.session import Session
 
 pytestmark = pytest.mark.service
 

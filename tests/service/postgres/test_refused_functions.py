@@ -16,7 +16,7 @@ from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import Finding
 from triggers.errors import ConfigurationError
 from triggers.postgres import sql
-from triggers.postgres.functions import OPTIONAL
+from triggers.postgres.server.functions import OPTIONAL
 
 pytestmark = pytest.mark.service
 ROLE = "managed"

@@ -12,7 +12,7 @@ from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from triggers.base import TriggerBatch
 from triggers.errors import ConfigurationError
-from triggers.postgres.progress import ReadProgress
+from triggers.postgres.reading.progress import ReadProgress
 
 pytestmark = pytest.mark.service
 

@@ -17,8 +17,8 @@ from tests.torture.stepped_clock import SteppedClock, stepped_clock
 from triggers.base import TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.failures import NotPrimary
 from triggers.postgres.new_rows import NewRows
+from triggers.postgres.server.failures import NotPrimary
 
 pytestmark = pytest.mark.service
 

@@ -13,13 +13,13 @@ from tests.servers import PostgresDatabase
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.tiny_host import TinyHost, hosted
 from tests.sql_pages import SqlPage, compare_pages, plan_lines
-from triggers.postgres.by_id import RowsByIdReader
-from triggers.postgres.by_update import RowsByUpdateReader
-from triggers.postgres.catalog import LOCKS
-from triggers.postgres.id_selection import IdSelection
-from triggers.postgres.marks import MARK_AND_MARKS
+from triggers.postgres.by_id.reader import RowsByIdReader
+from triggers.postgres.by_id.selection import IdSelection
+from triggers.postgres.by_update.reader import RowsByUpdateReader
+from triggers.postgres.by_update.waiting_rows import statements
+from triggers.postgres.catalog.statements import LOCKS
+from triggers.postgres.server.marks import MARK_AND_MARKS
 from triggers.postgres.sql import ALIVE, SET_LIMITS, news_of
-from triggers.postgres.waiting_rows import statements
 
 pytestmark = pytest.mark.service
 

@@ -33,7 +33,7 @@ from triggers.base import BaseEventTrigger, StoredPosition
 from triggers.local_folder.new_files import FileNewFiles
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
-from triggers.postgres.progress import ReadProgress
+from triggers.postgres.reading.progress import ReadProgress
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles
 from watcher.host.metrics import Metrics

@@ -10,9 +10,10 @@ import pytest
 from pydantic import BaseModel
 from ruamel.yaml import YAML
 
-from triggers.postgres import checks, examination
+from triggers.postgres.catalog import checks
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.table import examination
 
 
 @pytest.fixture(scope="module")

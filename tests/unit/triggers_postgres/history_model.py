@@ -14,8 +14,10 @@ from typing import Generic, TypeVar
 from tests.unit.triggers_postgres.updates_model import Server, Version, WindowPoller, moment_of
 from tests.unit.triggers_postgres.updates_model import Transaction as Open
 from tests.unit.triggers_postgres.visibility_model import LedgerPoller, Table, Transaction
-from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
-from triggers.postgres.kept_rows import (
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.by_update.window import BEFORE_ALL_TIME, RowPlace, TransactionSnapshot, VersionWindow, earlier
+from triggers.postgres.history.judgement import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
+from triggers.postgres.history.kept_rows import (
     FINGERPRINT,
     Chunk,
     ChunkWindow,
@@ -25,8 +27,6 @@ from triggers.postgres.kept_rows import (
     Witness,
     WitnessKind,
 )
-from triggers.postgres.ledger import Ledger
-from triggers.postgres.window import BEFORE_ALL_TIME, RowPlace, TransactionSnapshot, VersionWindow, earlier
 
 BY_TIME = Witness(kind=WitnessKind.TIME, sql="created_at", column="created_at")
 BY_HASH = Witness(kind=WitnessKind.ROW, sql="hash")

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from triggers.postgres.alarms import describe_what_is_open, reason_about_gaps
-from triggers.postgres.ledger import MOST_GAPS, Gap, Holder, Ledger
+from triggers.postgres.by_id.ledger import MOST_GAPS, Gap, Holder, Ledger
+from triggers.postgres.by_id.reader import reason_about_gaps
 from triggers.postgres.options import GapAlarm
+from triggers.postgres.reading.alarms import describe_what_is_open
 
 NOW = "2026-11-20T09:10:00Z"
 LIMITS = GapAlarm.model_validate({"count": 3, "age": "10m"})

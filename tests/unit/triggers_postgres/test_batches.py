@@ -11,13 +11,15 @@ import pytest
 from tests.unit.triggers_postgres.test_postgres_checks import FACTS, OPTIONS
 from tests.unit.triggers_postgres.test_row_events import Row
 from triggers.base import RejectedItem
-from triggers.postgres.batches import BatchBuilder, IdRanges, PrimaryKeys
-from triggers.postgres.ledger import Ledger
-from triggers.postgres.progress import ReadProgress
-from triggers.postgres.relations import KnownRelations
-from triggers.postgres.session import Server
-from triggers.postgres.watched_table import WatchedTable
-from triggers.postgres.window import VersionMemory, VersionWindow
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.by_id.names import IdRanges
+from triggers.postgres.by_update.names import PrimaryKeys
+from triggers.postgres.by_update.window import VersionMemory, VersionWindow
+from triggers.postgres.catalog.relations import KnownRelations
+from triggers.postgres.reading.batches import BatchBuilder
+from triggers.postgres.reading.progress import ReadProgress
+from triggers.postgres.server.session import Server
+from triggers.postgres.table.watched_table import WatchedTable
 
 WATERMARK = {"from": 10, "to": 19}
 BAD = RejectedItem(key=12, column="data", reason="its JSON holds a lone surrogate")

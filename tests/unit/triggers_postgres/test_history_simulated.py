@@ -19,8 +19,8 @@ from tests.unit.triggers_postgres.history_model import (
     simulate_ids,
     simulate_updates,
 )
-from triggers.postgres.history import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
-from triggers.postgres.kept_rows import FINGERPRINT, Chunk, Key, Milestone, ServerMarks
+from triggers.postgres.history.judgement import Decision, Judgement, PresentRow, RowFate, judge, needs_examination
+from triggers.postgres.history.kept_rows import FINGERPRINT, Chunk, Key, Milestone, ServerMarks
 
 RUNS = effort(150, 3000)
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.postgres.ledger import MOST_GAPS, Gap, Ledger, LockSet, holes_between, ranges_of
+from triggers.postgres.by_id.ledger import MOST_GAPS, Gap, Ledger, holes_between, ranges_of
+from triggers.postgres.server.locks import LockSet
 
 T1, T2, PREPARED = "4/17", "5/9", "-1/733"
 

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.effort import effort
 from tests.unit.triggers_postgres.visibility_model import LedgerPoller, NaivePoller, simulate
-from triggers.postgres import ledger
-from triggers.postgres.ledger import Ledger, LockSet
+from triggers.postgres.by_id import ledger
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.server.locks import LockSet
 
 
 @given(random=st.randoms(use_true_random=False))

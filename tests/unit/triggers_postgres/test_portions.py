@@ -4,8 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from triggers.postgres.ledger import Gap, Ledger
-from triggers.postgres.portions import Portion, length_of, portion_of, size_of
+from triggers.postgres.by_id.ledger import Gap, Ledger
+from triggers.postgres.by_id.portions import Portion, portion_of
+from triggers.postgres.reading.sizes import length_of, size_of
 
 LEDGER = Ledger(
     highest=30,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from triggers.postgres.checks import judge
-from triggers.postgres.facts import IdSequence, TableFacts
+from triggers.postgres.catalog.checks import judge
+from triggers.postgres.catalog.facts import TableFacts
+from triggers.postgres.catalog.sequences import IdSequence
 from triggers.postgres.options import NewRowsOptions
 
 OPTIONS = NewRowsOptions.model_validate({"table": "public.orders"})

@@ -4,8 +4,10 @@ import json
 from typing import Any
 
 from triggers.base import TriggerEvent
-from triggers.postgres.batches import IdRanges, PrimaryKeys, events_of
+from triggers.postgres.by_id.names import IdRanges
+from triggers.postgres.by_update.names import PrimaryKeys
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.reading.batches import events_of
 from triggers.postgres.values import ValueType
 
 WATERMARK = {"from": 10, "to": 19}

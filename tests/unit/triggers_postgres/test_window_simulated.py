@@ -19,8 +19,8 @@ from tests.unit.triggers_postgres.updates_model import (
     moment_of,
     simulate,
 )
-from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import TransactionSnapshot, VersionWindow
+from triggers.postgres.by_update.window import TransactionSnapshot, VersionWindow
+from triggers.postgres.server.locks import LockSet
 
 
 @pytest.mark.parametrize("poller_class", [WindowPoller, DrainingPoller])

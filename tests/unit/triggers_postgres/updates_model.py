@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from triggers.postgres.ledger import LockSet
-from triggers.postgres.window import (
+from triggers.postgres.by_update.window import (
     BEFORE_THE_FIRST,
     XID_SPACE,
     DrainCursor,
@@ -19,6 +18,7 @@ from triggers.postgres.window import (
     VersionWindow,
     moment_text,
 )
+from triggers.postgres.server.locks import LockSet
 
 _CLOCK_BEGAN: Final = datetime(2026, 11, 20, tzinfo=UTC)
 

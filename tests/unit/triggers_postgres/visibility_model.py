@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from triggers.postgres.ledger import Ledger, LockSet, holes_between
+from triggers.postgres.by_id.ledger import Ledger, holes_between
+from triggers.postgres.server.locks import LockSet
 
 
 @dataclass

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any, Final
 
 from triggers.base import Finding
-from triggers.postgres.facts import TableFacts
+from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.log.slot import FAILOVER_SINCE
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.sql import quoted

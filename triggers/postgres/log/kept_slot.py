@@ -8,11 +8,11 @@ from typing import Final
 
 from triggers.base import TriggerContext
 from triggers.errors import SourceChanged, SourceUnavailable
-from triggers.postgres.failures import sqlstate_of
 from triggers.postgres.log.place import LogPosition, lsn_text
 from triggers.postgres.log.session import LogSession
 from triggers.postgres.log.slot import IN_USE, SlotState, create, drop, lost_sentence, slot_name
 from triggers.postgres.log.statements import ADVANCE
+from triggers.postgres.server.failures import sqlstate_of
 
 FIRST_PATIENCE: Final = 5.0
 MOST_PATIENCE: Final = 60.0

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from triggers.base import Finding
-from triggers.postgres.history import is_another_timeline
+from triggers.postgres.history.judgement import is_another_timeline
 from triggers.postgres.log.checks import judge_log
 from triggers.postgres.log.statements import IDENTITIES, PUBLISHED
-from triggers.postgres.watched_table import WatchedTable
+from triggers.postgres.table.watched_table import WatchedTable
 
 _OF_TABLE: Final = ("pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "filter", "columns")
 

@@ -7,16 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from triggers.base import refuse_errors
-from triggers.postgres.catalog import FACTS
-from triggers.postgres.checks import judge
-from triggers.postgres.facts import TableFacts
-from triggers.postgres.failures import close_connection, driver_errors
+from triggers.postgres.catalog.checks import judge
+from triggers.postgres.catalog.facts import TableFacts
+from triggers.postgres.catalog.statements import FACTS
 from triggers.postgres.log.checks import judge_identities
 from triggers.postgres.log.slot import drop
 from triggers.postgres.log.statements import IDENTITIES, THERE
-from triggers.postgres.notifications import Connects
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.session import Session
+from triggers.postgres.server.failures import close_connection, driver_errors
+from triggers.postgres.server.notifications import Connects
+from triggers.postgres.server.session import Session
 from triggers.postgres.sql import quoted
 
 _DEFINITION: Final = """\

@@ -12,7 +12,6 @@ import anyio
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.partition_keys import LONGEST, KeyedItems
-from triggers.postgres.bad_rows import HugeRow
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.log.codec import DecodedChange, RowCodec
 from triggers.postgres.log.events import bytes_of, change_as_json, events_of
@@ -25,8 +24,9 @@ from triggers.postgres.log.session import LogSession
 from triggers.postgres.log.slot import SlotState
 from triggers.postgres.log.statements import PEEK
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.reading.bad_rows import HugeRow
 from triggers.postgres.sql import quoted
-from triggers.postgres.watched_table import WatchedTable
+from triggers.postgres.table.watched_table import WatchedTable
 
 MOST_MESSAGES: Final = 50_000
 """The number of messages after which a read ends: each read of a slot decodes again what the server keeps."""

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from triggers.postgres.failures import driver_errors
-from triggers.postgres.session import Session, StatementLimits
+from triggers.postgres.server.failures import driver_errors
+from triggers.postgres.server.session import Session, StatementLimits
 
 SLACK: Final = timedelta(seconds=5)
 """How much later than the server's own limit an answer counts as lost."""

@@ -10,10 +10,10 @@ from typing import Any, Final, Self
 
 from triggers.base import Finding
 from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
-from triggers.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.log.place import LogPosition, lsn_of, lsn_text
 from triggers.postgres.log.statements import CREATE, CREATE_WITH_FAILOVER, DROP, OPEN_TRANSACTIONS, SLOT
-from triggers.postgres.session import Session, StatementLimits
+from triggers.postgres.server.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
+from triggers.postgres.server.session import Session, StatementLimits
 
 PLUGIN: Final = "pgoutput"
 FAILOVER_SINCE: Final = 170_000

@@ -1,0 +1,1 @@
+"""Mode `id`: new rows by their ids."""

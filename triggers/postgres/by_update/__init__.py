@@ -1,0 +1,1 @@
+"""Mode `updated_at`: new and updated rows by the transactions that wrote them."""

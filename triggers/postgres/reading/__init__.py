@@ -1,0 +1,1 @@
+"""What the readers of modes `id` and `updated_at` share."""

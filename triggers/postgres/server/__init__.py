@@ -1,0 +1,1 @@
+"""How a watched PostgreSQL is reached, and what it says about itself."""

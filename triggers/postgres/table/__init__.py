@@ -1,0 +1,1 @@
+"""One watched table: examined, and asked."""
