@@ -30,7 +30,7 @@ class HelmFailed(Exception):
 
 
 def helm(*words: str) -> str:
-    """Run Helm with a release of Kubernetes 1.34. Raise `HelmFailed`."""
+    """Run Helm and return its output. Raise `HelmFailed`."""
     answer = subprocess.run([programs() / "helm", *words], capture_output=True, text=True, check=False)
     if answer.returncode:
         raise HelmFailed(answer.stderr)

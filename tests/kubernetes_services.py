@@ -33,9 +33,11 @@ def running_services(api: KubernetesApi) -> Iterator[None]:
         *("--healthz-bind-address", f"127.0.0.1:{free_port()}", "--metrics-bind-address", f"127.0.0.1:{free_port()}"),
     ]
     dns = [str(binaries / "coredns"), "-conf", str(corefile)]
-    with running(proxy, api.folder / "proxy.log"), running(dns, api.folder / "dns.log"):
-        yield
-    subprocess.run([binaries / "kube-proxy", "--cleanup"], check=True, capture_output=True)
+    try:
+        with running(proxy, api.folder / "proxy.log"), running(dns, api.folder / "dns.log"):
+            yield
+    finally:
+        subprocess.run([binaries / "kube-proxy", "--cleanup"], check=True, capture_output=True)
 
 
 def _create_dns(client: httpx.Client, port: int) -> None:
