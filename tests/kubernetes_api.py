@@ -23,6 +23,10 @@ VERSION = "1.34.4"
 ADMIN = "admin-token"
 GATEWAY = "10.88.78.1"
 """The address of this machine as pods of a node see it."""
+SERVICES = "10.0.0.0/24"
+"""The addresses of Services."""
+DNS = "10.0.0.10"
+"""The address of the Service that pods ask for names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +61,7 @@ def programs() -> Path:
     """The folder of Kubernetes' programs. Skips the test where they are not built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "asset-watcher" / "kubernetes" / VERSION
-    built = all((folder / name).exists() for name in ("kube-apiserver", "helm"))
-    if not built or which("etcd") is None:
+    if not all((folder / name).exists() for name in ("kube-apiserver", "coredns")) or which("etcd") is None:
         pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
     return folder
 
@@ -100,7 +103,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
             "--kubelet-client-key",
             str(folder / "client.key"),
         ),
-        *("--service-cluster-ip-range", "10.0.0.0/24"),
+        *("--service-cluster-ip-range", SERVICES),
     ]
     api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
     with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):
@@ -111,7 +114,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
 def _make_keys(folder: Path) -> None:
     """Make the keys of accounts' tokens, and an authority with the certificates of the server and of an administrator."""
     new = "-newkey rsa:2048 -nodes"
-    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:{GATEWAY}\n")
+    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n")
     signed = "-CA ca.crt -CAkey ca.key -CAcreateserial"
     for arguments in (
         "genrsa -out sa.key 2048",

@@ -18,7 +18,7 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from tests.kubernetes_api import ADMIN, GATEWAY, KubernetesApi, programs, running, running_api
+from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, programs, running, running_api
 from tests.stand_in_spark import PROGRAM
 from watcher.demo.servers import free_port
 
@@ -115,6 +115,7 @@ state = "{folder}/containerd-state"
 """)
     (folder / "cni").mkdir()
     subnet = {"type": "host-local", "ranges": [[{"subnet": f"{GATEWAY.rpartition('.')[0]}.0/24"}]]}
+    subnet["routes"] = [{"dst": SERVICES}]
     bridge = {"type": "bridge", "bridge": "awtest0", "isGateway": True, "ipMasq": False, "ipam": subnet}
     network = {"cniVersion": "0.4.0", "name": "test", "plugins": [bridge]}
     (folder / "cni" / "10.conflist").write_text(json.dumps(network))
@@ -124,6 +125,8 @@ state = "{folder}/containerd-state"
         "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": str(folder / "ca.crt")}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
+        "clusterDNS": [DNS],
+        "clusterDomain": "cluster.local",
         "failCgroupV1": False,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{folder}/containerd.sock",

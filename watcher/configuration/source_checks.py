@@ -153,7 +153,8 @@ async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: st
     except TimeoutError:
         return [Finding.error("connect", f"{silence} within {PATIENCE:g} s", remedy)]
     except SourceUnavailable as error:
-        remedy = "check the connection's address, and that the network leads there"
+        has_remedy = "; " in str(error)
+        remedy = "" if has_remedy else "check the connection's address, and that the network leads there"
         return [Finding.error("connect", str(error), remedy)]
     except Exception as error:  # noqa: BLE001
         return [Finding.error("connect", str(error) or type(error).__name__, "")]
