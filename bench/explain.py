@@ -91,14 +91,14 @@ async def measure(what: str, ask: Callable[[int], Awaitable[NamingEvents]], numb
 
 
 def cpu_seconds() -> float:
-    """Return the CPU of this process and of the server's, which it has started. Ended parallel workers do not count."""
+    """Return the CPU of this process and of the server's, which it has started, with their ended children."""
     ticks, family = 0, {os.getpid()}
     for stat in sorted(Path("/proc").glob("[0-9]*/stat"), key=lambda path: int(path.parent.name)):
         with suppress(OSError):
             fields = stat.read_text().rpartition(")")[2].split()
             if int(fields[1]) in family or int(stat.parent.name) in family:
                 family.add(int(stat.parent.name))
-                ticks += int(fields[11]) + int(fields[12])
+                ticks += sum(map(int, fields[11:15]))
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
