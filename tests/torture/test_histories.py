@@ -120,7 +120,10 @@ async def test_an_ordinary_restart_blocks_no_watcher_and_loses_and_repeats_nothi
     fault = "ordinary restarts of the server"
     record_result(Result(fault=fault, database="-", seed=SEED, times=RESTARTS, rows=rows, lost=lost, repeated=repeated))
     blocked = {name: dict(each.count.blocked) for name, each in witnesses.items() if each.count.blocked}
-    assert (lost, repeated, blocked) == (0, 0, {})
+    assert (lost, repeated) == (0, 0)
+    # A crash takes asynchronous commits back: then a table without any time may show an id again, or an update of it.
+    assert blocked.pop(WITHOUT_TIME, {}).keys() <= {"kill -9"}
+    assert blocked == {}
 
 
 async def restart(server: MortalServer, how: str, witnesses: Mapping[str, CountingWatcher], random: Random) -> None:

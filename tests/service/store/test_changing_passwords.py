@@ -193,6 +193,19 @@ async def test_a_command_without_a_password_is_an_outage_with_a_sentence(
         assert not isinstance(refused.value, ConnectionLost)
 
 
+async def test_a_file_that_is_being_written_in_place_is_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "password"
+    file.write_text("")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_write_after, file, 0.2)
+        assert await PasswordFile(file).current() == "new"
+
+
+async def _write_after(file: Path, seconds: float) -> None:
+    await anyio.sleep(seconds)
+    file.write_text("new")
+
+
 async def test_a_file_that_is_missing_is_an_outage_until_it_is_there(door: Door) -> None:
     content = door.file.read_text()
     door.file.unlink()

@@ -16,6 +16,8 @@ import anyio.to_thread
 from triggers.errors import SourceUnavailable
 
 COMMAND_DEADLINE: Final = 10.0
+REWRITTEN_WITHIN: Final = 1.0
+"""Seconds in which a file that is empty or missing may be filled: who writes it in place empties it first."""
 TOKEN_KEPT: Final = 600.0
 """Seconds for which a token of RDS is used for new sessions. It is valid for 15 minutes."""
 POSTGRES_PORT: Final = 5432
@@ -41,7 +43,14 @@ class PasswordFile:
     path: Path
 
     async def current(self, *, anew: bool = False) -> str:  # noqa: ARG002  nothing is kept
-        return await _first_line(self.path.read_text, f"the file {self.path}")
+        give_up_at = anyio.current_time() + REWRITTEN_WITHIN
+        while True:
+            try:
+                return await _first_line(self.path.read_text, f"the file {self.path}")
+            except SourceUnavailable:
+                if anyio.current_time() >= give_up_at:
+                    raise
+            await anyio.sleep(REWRITTEN_WITHIN / 20)
 
     def forget(self, password: str) -> None:
         """Do nothing: the file is read each time."""
