@@ -85,6 +85,7 @@ PAGES: Final = (
     "/search?q=nothing",
     "/search?q=500000",
     "/search?q=write500",
+    "/readyz",
 )
 
 

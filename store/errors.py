@@ -102,7 +102,7 @@ def no_watcher(name: str) -> NotFound:
 
 
 def no_job(dag_id: str) -> NotFound:
-    return NotFound(f"no job {dag_id!r}; GET /api/v2/dags lists the ones there are")
+    return NotFound(f"no job {dag_id!r}; `watcher jobs list` shows the ones there are")
 
 
 def no_run(dag_id: str, run_id: str) -> NotFound:

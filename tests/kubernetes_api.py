@@ -21,6 +21,12 @@ from watcher.demo.servers import free_port
 
 VERSION = "1.34.4"
 ADMIN = "admin-token"
+GATEWAY = "10.88.78.1"
+"""The address of this machine as pods of a node see it."""
+SERVICES = "10.0.0.0/24"
+"""The addresses of Services."""
+DNS = "10.0.0.10"
+"""The address of the Service that pods ask for names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +35,11 @@ class KubernetesApi:
 
     address: str
     folder: Path
-    """It has the server's own certificate, and `client.crt` and `client.key` of an administrator."""
+    """It has the authority of the server's certificate, and `client.crt` and `client.key` of an administrator."""
 
     @property
     def authority(self) -> Path:
-        return self.folder / "apiserver.crt"
+        return self.folder / "ca.crt"
 
     def client(self, token: str = ADMIN) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"}
@@ -55,7 +61,7 @@ def programs() -> Path:
     """The folder of Kubernetes' programs. Skips the test where they are not built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "asset-watcher" / "kubernetes" / VERSION
-    if not (folder / "kube-apiserver").exists() or which("etcd") is None:
+    if not all((folder / name).exists() for name in ("kube-apiserver", "coredns")) or which("etcd") is None:
         pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
     return folder
 
@@ -84,7 +90,8 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
     ]
     server = [
         *(str(binaries / "kube-apiserver"), "--etcd-servers", f"http://127.0.0.1:{client}"),
-        *("--secure-port", str(port), "--bind-address", "127.0.0.1", "--cert-dir", str(folder)),
+        *("--secure-port", str(port), "--bind-address", "0.0.0.0", "--advertise-address", GATEWAY),  # noqa: S104  pods reach it
+        *("--tls-cert-file", str(folder / "server.crt"), "--tls-private-key-file", str(folder / "server.key")),
         *("--service-account-issuer", "https://kubernetes.default.svc"),
         *("--service-account-key-file", str(folder / "sa.pub")),
         *("--service-account-signing-key-file", str(folder / "sa.key")),
@@ -96,7 +103,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
             "--kubelet-client-key",
             str(folder / "client.key"),
         ),
-        *("--service-cluster-ip-range", "10.0.0.0/24"),
+        *("--service-cluster-ip-range", SERVICES),
     ]
     api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
     with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):
@@ -105,14 +112,18 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
 
 
 def _make_keys(folder: Path) -> None:
-    """Make the keys of accounts' tokens, and an authority with the certificate of an administrator."""
+    """Make the keys of accounts' tokens, and an authority with the certificates of the server and of an administrator."""
     new = "-newkey rsa:2048 -nodes"
+    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n")
+    signed = "-CA ca.crt -CAkey ca.key -CAcreateserial"
     for arguments in (
         "genrsa -out sa.key 2048",
         "rsa -in sa.key -pubout -out sa.pub",
         f"req -x509 {new} -keyout ca.key -out ca.crt -subj /CN=authority",
         f"req {new} -keyout client.key -out client.csr -subj /O=system:masters/CN=admin",
-        "x509 -req -in client.csr -CA ca.crt -CAkey ca.key -CAcreateserial -out client.crt",
+        f"x509 -req -in client.csr {signed} -out client.crt",
+        f"req {new} -keyout server.key -out server.csr -subj /CN=server",
+        f"x509 -req -in server.csr {signed} -extfile names -out server.crt",
     ):
         subprocess.run(["openssl", *arguments.split()], cwd=folder, check=True, capture_output=True)
     (folder / "tokens.csv").write_text(f'{ADMIN},admin,1,"system:masters"\n')

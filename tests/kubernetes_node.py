@@ -18,15 +18,13 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from tests.kubernetes_api import ADMIN, KubernetesApi, programs, running, running_api
+from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, programs, running, running_api
 from tests.stand_in_spark import PROGRAM
 from watcher.demo.servers import free_port
 
 IMAGE = "localhost/driver:1"
 SPARK_HOME = "/opt/spark"
 """The stand-in for Spark in the image."""
-GATEWAY = "10.88.78.1"
-"""The address of this machine as pods see it."""
 _PAUSE = "localhost/pause:1"
 _CNI = Path("/usr/lib/cni")
 _PYTHON = Path("/usr/bin/python3.11")
@@ -51,7 +49,12 @@ def running_node(folder: Path) -> Iterator[KubernetesApi]:
         ]
         of_all = ["--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port", "0"]
         controllers = [str(binaries / "kube-controller-manager"), *of_all]
-        controllers += ["--service-account-private-key-file", str(folder / "sa.key")]
+        controllers += [
+            "--service-account-private-key-file",
+            str(folder / "sa.key"),
+            "--root-ca-file",
+            str(api.authority),
+        ]
         with contextlib.ExitStack() as stack:
             stack.callback(_unmount, folder)
             stack.enter_context(
@@ -60,13 +63,18 @@ def running_node(folder: Path) -> Iterator[KubernetesApi]:
             anyio.run(_until, socket.exists)
             stack.callback(_end_containers, socket)
             for image in (_image(folder / "pause.tar", _PAUSE), _image(folder / "driver.tar", IMAGE)):
-                ctr = ["ctr", "-a", str(socket), "-n", "k8s.io", "images", "import", str(image)]
-                subprocess.run(ctr, check=True, capture_output=True)
+                load_image(folder, image)
             stack.enter_context(running(kubelet, folder / "kubelet.log"))
             stack.enter_context(running([str(binaries / "kube-scheduler"), *of_all], folder / "scheduler.log"))
             stack.enter_context(running(controllers, folder / "controllers.log"))
             anyio.run(_until, lambda: _is_ready(api))
             yield api
+
+
+def load_image(folder: Path, image: Path) -> None:
+    """Give the node of a folder an image that it could not pull."""
+    ctr = ["ctr", "-a", str(folder / "containerd.sock"), "-n", "k8s.io", "images", "import", str(image)]
+    subprocess.run(ctr, check=True, capture_output=True)
 
 
 def _end_containers(socket: Path) -> None:
@@ -107,6 +115,7 @@ state = "{folder}/containerd-state"
 """)
     (folder / "cni").mkdir()
     subnet = {"type": "host-local", "ranges": [[{"subnet": f"{GATEWAY.rpartition('.')[0]}.0/24"}]]}
+    subnet["routes"] = [{"dst": SERVICES}]
     bridge = {"type": "bridge", "bridge": "awtest0", "isGateway": True, "ipMasq": False, "ipam": subnet}
     network = {"cniVersion": "0.4.0", "name": "test", "plugins": [bridge]}
     (folder / "cni" / "10.conflist").write_text(json.dumps(network))
@@ -116,6 +125,8 @@ state = "{folder}/containerd-state"
         "authentication": {"anonymous": {"enabled": False}, "x509": {"clientCAFile": str(folder / "ca.crt")}},
         "authorization": {"mode": "AlwaysAllow"},
         "cgroupDriver": "cgroupfs",
+        "clusterDNS": [DNS],
+        "clusterDomain": "cluster.local",
         "failCgroupV1": False,
         "failSwapOn": False,
         "containerRuntimeEndpoint": f"unix://{folder}/containerd.sock",

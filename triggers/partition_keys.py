@@ -27,6 +27,11 @@ def is_key(key: str) -> bool:
     return bool(key.strip()) and len(key) <= LONGEST and "\0" not in key and not surrogates
 
 
+def valid_key(key: str | None) -> str | None:
+    """Return the key if an event can have it."""
+    return key if key is not None and is_key(key) else None
+
+
 @dataclass(kw_only=True)
 class KeyedItems:
     """Divides items among events by their keys, and remembers the items without one since the watcher's start.
@@ -56,8 +61,8 @@ class KeyedItems:
         return [Finding.warning("partition", f"{number}; the first: {self.first}", self.remedy)]
 
     def _noted(self, key: str | None, item: ItemT, name_of: Callable[[ItemT], str]) -> str | None:
-        if key is not None and is_key(key):
-            return key
+        if (valid := valid_key(key)) is not None:
+            return valid
         self.first = self.first or name_of(item)
         self.without += 1
         return None

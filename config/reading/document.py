@@ -19,6 +19,13 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from config.errors import ConfigurationInvalid, KeyPath, Problem, dotted
 from config.reading.sources import yaml_files
 
+_REMEDIES: Final[Mapping[str, str]] = {
+    r"'\t'": "indent by spaces here, not by a tab",
+    "undefined alias": "put quotes around the text that begins with `*` here",
+    "could not find expected ':'": "put a space behind the colon of each key, here and in the line above",
+}
+"""What to do about mistakes that YAML's own words do not lead to."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Location:
@@ -98,6 +105,15 @@ def _text(file: Path) -> str:
         raise ConfigurationInvalid.in_file(file, "is not UTF-8 text; save it as UTF-8") from None
 
 
+def _remedy(reason: str, line: str) -> str:
+    """Return what to do about a line at which the parser stopped."""
+    if "${" in line:
+        return "put quotes around the `${…}` here"
+    return next(
+        (remedy for part, remedy in _REMEDIES.items() if part in reason), "correct indentation, brackets or quotes here"
+    )
+
+
 def _compose(file: Path) -> Node | None:
     text = _text(file)
     try:
@@ -105,9 +121,8 @@ def _compose(file: Path) -> Node | None:
     except MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         reason = ", ".join(part for part in (error.context, error.problem) if part)
-        unquoted = "${" in "".join(text.splitlines()[line - 1 : line])
-        remedy = "put quotes around the `${…}`" if unquoted else "correct indentation, brackets or quotes"
-        raise ConfigurationInvalid.in_file(file, f"is not valid YAML ({reason}); {remedy} here", line) from None
+        remedy = _remedy(reason, "".join(text.splitlines()[line - 1 : line]))
+        raise ConfigurationInvalid.in_file(file, f"is not valid YAML ({reason}); {remedy}", line) from None
     except YAMLError:
         raise ConfigurationInvalid.in_file(
             file, "is not valid YAML (it holds a control character); remove it"

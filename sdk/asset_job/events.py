@@ -93,17 +93,27 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         return self._collect("rows", asset)
 
     def changes(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
-        """The inserts, updates, deletes and truncates, in the order of their commits. Only events of `mode: log` have them.
+        """The inserts, updates, deletes and truncates of events of `mode: log`, in the order of their commits.
+
+        With partition keys that is the order of each row's changes. An update that moved its row to another key stands in an event of
+        both keys, and comes once here.
 
         Raises `AssetJobError` for an event that has none, because its rows are not changes.
         """
-        for event in self.in_order(asset):
+        events = self.in_order(asset)
+        for event in events:
             if "changes" not in event.extra:
                 raise AssetJobError(
                     f"the event {event.id} of {event.asset} has no changes: watch the table in mode: log, or name the asset that "
                     "has them, as in changes('customers')"
                 )
-        return self._collect("changes", asset)
+        changes = [(event, change) for event in events for change in event.extra["changes"]]
+        last = {(event.asset, change["lsn"]): event.id for event, change in changes}
+        return [
+            change
+            for event, change in changes
+            if last[event.asset, change["lsn"]] == event.id or not {"moved_from", "moved_to"} & change.keys()
+        ]
 
     @property
     def ids_by_lsn(self) -> Mapping[str, int]:

@@ -209,7 +209,7 @@ class Run:
             raise AssetJobError("merge_on takes changes, not a frame: pass r.triggering_asset_events.changes()")
         else:
             appended = stage(table, frame, columns, self.check_not_superseded)
-            commit([appended], self.check_not_superseded)
+            (appended,) = commit([appended], self.check_not_superseded)
         self._appended.add(table.location)
         return appended
 

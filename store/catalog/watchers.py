@@ -111,12 +111,12 @@ class Polled:
 
 async def listed(connection: AsyncConnection) -> Sequence[WatcherRow]:
     """Return the configured watchers, by name."""
-    return await all_of(connection, _watchers(), WatcherRow)
+    return await all_of(connection, selected(), WatcherRow)
 
 
 async def get(connection: AsyncConnection, name: str) -> WatcherRow:
     """Return one configured watcher. Raises `NotFound`."""
-    return await one_of(connection, _watchers().where(watcher.c.name == name), WatcherRow, no_watcher(name))
+    return await one_of(connection, selected().where(watcher.c.name == name), WatcherRow, no_watcher(name))
 
 
 async def is_configured(connection: AsyncConnection, name: str) -> bool:
@@ -131,7 +131,8 @@ async def asset_of(connection: AsyncConnection, name: str) -> AssetRef:
 
 
 @cache
-def _watchers() -> Select[Any]:
+def selected() -> Select[Any]:
+    """Select the configured watchers as `WatcherRow`, by name."""
     w, p = watcher.c, watcher_position.c
     state = case((w.paused, "paused"), else_=w.state).label("state")
     own = (
@@ -286,10 +287,7 @@ async def give_up(connection: AsyncConnection, owner: str, name: str, *, error: 
 
 
 async def definitions(connection: AsyncConnection) -> Mapping[str, str | None]:
-    """Return the configured watchers, each with the hash of its applied definition; None.
-
-    An older program applied it.
-    """
+    """Return the configured watchers, each with the hash of its applied definition, None if an older program applied it."""
     result = await connection.execute(select(watcher.c.name, watcher.c.definition).where(watcher.c.active))
     return {row.name: row.definition for row in result}
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, false, func, literal, or_, select, t
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.cursors import CursorPage, cursor_page
-from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, within
+from store.database.paging import PageRequest, Range, among, begins, contains, equal, like, newest, within
 from store.database.schema import asset, asset_event, job, run, run_asset_event, seconds_between
 from store.runs.runs import IS_THERE, OVER, RunRow
 
@@ -49,6 +49,8 @@ class RunFilter:
     dag_id_prefix: str | None = None
     trace_id: str | None = None
     conf_contains: str | None = None
+    text: str | None = None
+    """A literal part of the run's id, of its job's or of its reason, whatever the case."""
     consuming_asset: str | None = None
     partition_key_pattern: str | None = None
     partition_key_prefix: str | None = None
@@ -68,6 +70,7 @@ class RunFilter:
             begins(_r.partition_key, self.partition_key_prefix, pipe_is_or=False),
         )
         conf = contains(_r.conf, self.conf_contains)
+        text = or_(*(contains(column, self.text) for column in (_r.run_id, _r.dag_id, _r.reason)))
         bounds = (within(RUN_RANGES[name], bounds) for name, bounds in self.ranges.items())
         impossible = false() if self.is_impossible else true()
         return and_(
@@ -79,6 +82,7 @@ class RunFilter:
             *kinds,
             *keys,
             conf,
+            text,
             _consumed(self.consuming_asset),
             *bounds,
             impossible,
@@ -98,6 +102,13 @@ def _consumed(asset_text: str | None) -> ColumnElement[bool]:
         .where(c.dag_id == _r.dag_id, c.run_id == _r.run_id)
     )
     return consumed.where(or_(contains(asset.c.name, asset_text), contains(asset.c.uri, asset_text))).exists()
+
+
+async def latest(
+    connection: AsyncConnection, which: RunFilter, *, limit: int, before: int | None = None
+) -> Sequence[RunRow]:
+    """Return the newest matching runs with ids below `before`; None means all."""
+    return await newest(connection, select(run).where(which.condition), _r.id, RunRow, limit=limit, before=before)
 
 
 async def count(connection: AsyncConnection, which: RunFilter) -> int:

@@ -16,7 +16,7 @@ from sqlalchemy import ColumnElement, ScalarSelect, and_, bindparam, delete, fun
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.paging import among, equal, newest, one_of
+from store.database.paging import one_of
 from store.database.schema import (
     asset_event,
     database_now,
@@ -232,19 +232,6 @@ class RunRow:
     def has_unresolved_records(self) -> bool:
         """Whether it succeeded without some bad records, and nobody has resolved them."""
         return self.state == "success" and bool(self.bad_records) and self.bad_records_resolved_at is None
-
-
-async def latest(
-    connection: AsyncConnection,
-    *,
-    limit: int,
-    before: int | None = None,
-    dag_id: str | None = None,
-    states: Collection[str] | None = None,
-) -> Sequence[RunRow]:
-    """Return the newest runs with ids below `before`; None and an empty collection mean all."""
-    query = select(run).where(IS_THERE, equal(_r.dag_id, dag_id), among(_r.state, states))
-    return await newest(connection, query, _r.id, RunRow, limit=limit, before=before)
 
 
 async def get(connection: AsyncConnection, dag_id: str, run_id: str) -> RunRow:

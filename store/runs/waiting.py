@@ -91,6 +91,19 @@ async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Seque
     return await all_of(connection, query.order_by(job.c.dag_id), JobRow)
 
 
+async def ids_by_asset(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, Sequence[str]]:
+    """Return, by asset, the configured jobs that wait for its events, as `jobs_scheduled_on` does for one."""
+    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
+    direct = select(s.asset_id, s.dag_id).where(s.asset_id.in_(asset_ids))
+    through: Select[Any] = select(r.asset_id, a.dag_id).join(job_schedule_alias, a.alias_id == r.alias_id)
+    both = union(direct, through.where(r.asset_id.in_(asset_ids))).subquery()
+    query = select(both.c.asset_id, both.c.dag_id).join(job, job.c.dag_id == both.c.dag_id).where(job.c.active)
+    jobs: dict[int, list[str]] = defaultdict(list)
+    for row in await connection.execute(query.order_by(both.c.dag_id)):
+        jobs[row.asset_id].append(row.dag_id)
+    return jobs
+
+
 async def resolved(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Mapping[str, set[str]]]:
     """Return, by job, the names of the assets that each alias of its schedule has resolved to."""
     s, r = job_schedule_alias.c, asset_alias_asset.c

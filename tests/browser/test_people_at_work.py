@@ -7,6 +7,7 @@ import subprocess
 import tarfile
 from collections.abc import AsyncIterator
 from functools import cache
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -235,7 +236,7 @@ RUN_AXE = """
 """
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 390)])
+@pytest.mark.parametrize(("scheme", "width"), [*product(("light", "dark"), (1280, 390))])
 async def test_axe_finds_no_fault_on_any_page(
     chromium: Browser, site: Site, tmp_path_factory: pytest.TempPathFactory, scheme: str, width: int
 ) -> None:
@@ -262,6 +263,8 @@ async def test_axe_finds_no_fault_on_any_page(
         *(f"/events/{event['id']}{query}" for event in events[:1] for query in ("", "?q=json", "?q=nothing")),
         entry["last_updated_by"]["log_url"],
         "/watchers/customers_rows",
+        "/watchers/landing_files",
+        "/watchers/landing_files/preview",
         "/watchers",
         "/jobs",
         "/jobs/reconcile",
@@ -269,10 +272,12 @@ async def test_axe_finds_no_fault_on_any_page(
         "/timeline?zoom=week",
         "/runs?job=load_orders",
         "/runs",
-        "/runs?state=success",
+        "/runs?state=success&text=load&since=2026-01-31T22:00",
+        "/runs?text=nothing&until=2026-01-31T22:00",
         *(f"/runs/{run['dag_id']}/{run['dag_run_id']}" for run in runs[:2]),
         "/audit",
         "/search?q=orders",
+        "/search?q=nothing.json",
         "/graph",
         "/graph?fold=true&text=orders",
         "/nothing",

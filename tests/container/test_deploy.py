@@ -1,9 +1,8 @@
-"""deploy/ works, as far as testable without a registry and a cluster: the manifest's pod, the compose file's daemon."""
+"""The daemon of the compose file works, as far as testable without a registry of images."""
 
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
@@ -11,9 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.container.engine import LIMITS, ROOT, podman
+from tests.container.engine import ROOT, podman
 from tests.effort import PATIENCE
 from tests.servers import PostgresDatabase, fresh_bucket, running_s3
 from watcher.demo.servers import free_port
@@ -22,9 +20,6 @@ from watcher.host.machine import program_version
 pytestmark = pytest.mark.container
 
 DEPLOY = ROOT / "deploy"
-POD = "asset-watcher-pod-0"
-TOO_QUICK = ("failed to remove once init container", "pod already exists")
-"""Errors of podman 4 when its clean-up is late on a busy machine. They do not concern the manifest."""
 
 
 @pytest.fixture(scope="module")
@@ -57,53 +52,6 @@ def states(container: str, job: str) -> list[str]:
 def logs(container: str) -> str:
     answer = podman("logs", container, code=None)
     return answer.stdout + answer.stderr
-
-
-def limited(folder: Path) -> dict[str, str]:
-    """Return an environment in which podman limits what it starts to what the machine allows. A pod has no such options."""
-    configuration = folder / "containers.conf"
-    limits = json.dumps([limit.removeprefix("--ulimit=") for limit in LIMITS])
-    configuration.write_text(f"[containers]\ndefault_ulimits = {limits}\n")
-    return {**os.environ, "CONTAINERS_CONF": str(configuration)}
-
-
-def play(manifest: Path, environment: dict[str, str]) -> None:
-    """Remove the pod of a killed test run and start it. Try again if podman's clean-up was late."""
-    deadline = time.monotonic() + PATIENCE
-    while True:
-        remove_pod()
-        answer = podman("play", "kube", "--network=none", str(manifest), code=None, env=environment)
-        if answer.returncode == 0:
-            return
-        assert any(reason in answer.stderr for reason in TOO_QUICK), answer.stderr
-        assert time.monotonic() < deadline, answer.stderr
-
-
-def remove_pod() -> None:
-    podman("pod", "rm", "--force", "--time=0", POD, code=None)
-    podman("volume", "rm", "--force", "asset-watcher", code=None)
-
-
-def test_the_pod_of_the_manifest_loads_a_file(released: str, tmp_path: Path) -> None:
-    del released
-    yaml = YAML(typ="safe")
-    documents = [each for each in yaml.load_all((DEPLOY / "kubernetes.yaml").read_text()) if each["kind"] != "Service"]
-    for document in documents:
-        for container in document.get("spec", {}).get("template", {}).get("spec", {}).get("containers", ()):
-            container.pop("ports", None)  # a pod without a network has none to publish
-    with (tmp_path / "pod.yaml").open("w") as file:
-        yaml.dump_all(documents, file)
-    name = f"{POD}-watcher"
-    try:
-        play(tmp_path / "pod.yaml", limited(tmp_path))
-        put = "printf 'id,city\\n1,Rome\\n' > /var/lib/watcher/inbox/monday.csv"
-        podman("exec", name, "sh", "-c", put)
-        until(lambda: states(name, "load_orders") == ["success"], lambda: logs(name))
-        written = podman("exec", name, "sh", "-c", "ls /var/lib/watcher/orders")
-        assert "run=" in written.stdout
-        podman("exec", name, "python", "-P", "-m", "watcher.probe")
-    finally:
-        remove_pod()
 
 
 @pytest.fixture

@@ -85,6 +85,21 @@ def test_each_try_replaces_what_its_run_wrote_and_nothing_else(kind: Kind) -> No
     ]
 
 
+def test_a_commit_has_the_name_that_readers_know(kind: Kind) -> None:
+    names = []
+    for number in range(3):
+        table = kind.table(f"manual__{number}", 1)
+        table.prepare()
+        files = files_of(table, rows(number))
+        names.append(table.replace(files))
+        version = table.load()
+        assert version is not None
+        source = version.source
+        assert names[-1] == str(source.version() if isinstance(kind, Delta) else source.current_snapshot().snapshot_id)
+    assert len(set(names)) == 3
+    assert table.replace(files) is None, "it was committed before"
+
+
 @on_s3_too
 def test_a_commit_whose_response_was_lost_is_not_repeated(kind: Kind) -> None:
     table = kind.table("manual__1", 1)

@@ -37,7 +37,8 @@ class BoardConnection(BaseConnection):
     async def open(self) -> AsyncGenerator[Board, None]:
         headers = {"Authorization": f"Bearer {self.token.get_secret_value()}"}
         timeout = aiohttp.ClientTimeout(total=self.timeout.total_seconds())
-        async with aiohttp.ClientSession(headers=headers, timeout=timeout) as http:
+        session = aiohttp.ClientSession(headers=headers, timeout=timeout)
+        async with session as http:
             yield Board(url=self.url.rstrip("/"), http=http)
 
     def reveal_to_jobs(self) -> JsonObject:
@@ -83,7 +84,8 @@ class NewNotices(IncrementalTrigger[NewNoticesOptions, Board]):
         if watermark["posted"] is None:
             return "the board was not read yet", {}
         waiting = watermark["posted"] - watermark["up_to"]
-        return f"{waiting} notices are waiting" if waiting else "", {"notices_waiting": waiting}
+        sentence = f"{waiting} notices are waiting" if waiting else ""
+        return sentence, {"notices_waiting": waiting}
 
     @property
     def interval(self) -> timedelta:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
@@ -68,7 +69,7 @@ def place_of_rewind(to: str, mode: str) -> Place:
 
 
 _OF_THE_LOG: Final = ("publication", "max_retained")
-_OF_ROWS: Final = ("column", "partition", "where", "unsafe_ids", "unsafe_where", "gap_alarm", "on_bad_row")
+_OF_ROWS: Final = ("column", "where", "unsafe_ids", "unsafe_where", "gap_alarm", "on_bad_row")
 """Options of modes that read rows."""
 
 
@@ -190,6 +191,18 @@ class NewRowsOptions(BaseOptions):
     def publication_name(self) -> str:
         """The publication of mode `log`; without the option its name follows from the table's."""
         return self.publication or f"asset_watcher_{hashlib.sha256(self.table.encode()).hexdigest()[:12]}"
+
+    @property
+    def partition_columns(self) -> Sequence[str]:
+        """The columns of the parts of partition keys."""
+        return [] if self.partition is None else [*self.partition.values()]
+
+    @property
+    def named_columns(self) -> Sequence[str]:
+        """All columns that the table has to have."""
+        cursor = () if self.mode == "log" else (self.column,)
+        soft_delete = () if self.soft_delete is None else (self.soft_delete,)
+        return [*cursor, *self.columns, *self.partition_columns, *soft_delete]
 
     @property
     def source(self) -> TableName:

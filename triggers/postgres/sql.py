@@ -105,15 +105,18 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
 
 
-def parts_as_texts(table: TableName, partition: Mapping[str, str] | None) -> str:
+def parts_as_texts(rows: str, partition: Mapping[str, str | None] | None) -> str:
     """Return an expression for the values of the parts of a row's partition key, as PostgreSQL writes them; null without parts.
 
-    Longer values than a key may have are cut: they make no key.
+    `rows` is the table, or its name in the statement. A part without a column is null. Longer values than a key may have are cut: they make no key.
     """
     if partition is None:
         return "NULL::text[]"
     most = LONGEST + 1
-    return f"ARRAY[{', '.join(f'left({table.sql}.{quoted(name)}::text, {most})' for name in partition.values())}]"
+    parts = (
+        "NULL::text" if name is None else f"left({rows}.{quoted(name)}::text, {most})" for name in partition.values()
+    )
+    return f"ARRAY[{', '.join(parts)}]"
 
 
 def primary_key_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:

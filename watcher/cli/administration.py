@@ -57,7 +57,7 @@ async def _open(settings: Settings, upgrade: bool) -> None:
 
 async def _check(settings: Settings) -> None:
     from store.database import migrations  # noqa: PLC0415  see watcher.cli
-    from watcher.host.metadata import connections_to_database  # noqa: PLC0415
+    from watcher.host.database_address import connections_to_database  # noqa: PLC0415
 
     async with connections_to_database(settings) as database:
         await migrations.check(database)

@@ -9,8 +9,8 @@ from typing import Final
 from config.models.settings import Settings
 from store.database import Database, migrations
 from store.processes.file_locks import is_held
+from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import lock_path, make_home
-from watcher.host.metadata import connections_to_database, database_url
 
 OPEN_DEADLINE: Final = 8.0
 """Seconds for the database's first answer to a command."""

@@ -26,7 +26,7 @@ from watcher.configuration.queue_checks import catchup_findings, queue_findings
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.configuration.sources import open_sources
 from watcher.configuration.target_checks import target_findings
-from watcher.host.metadata import connections_to_database, database_url
+from watcher.host.database_address import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
@@ -153,7 +153,8 @@ async def _judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: st
     except TimeoutError:
         return [Finding.error("connect", f"{silence} within {PATIENCE:g} s", remedy)]
     except SourceUnavailable as error:
-        remedy = "check the connection's address, and that the network leads there"
+        has_remedy = "; " in str(error)
+        remedy = "" if has_remedy else "check the connection's address, and that the network leads there"
         return [Finding.error("connect", str(error), remedy)]
     except Exception as error:  # noqa: BLE001
         return [Finding.error("connect", str(error) or type(error).__name__, "")]

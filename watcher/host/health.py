@@ -7,17 +7,18 @@ the database. What only the database knows about other processes is read elsewhe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 from typing import Any, Final
 
+from store.catalog.suspects import FINE
 from store.catalog.watchers import Polled, WatcherRow
 from store.errors import StoreError
 from store.values import to_json
 from triggers.base import BaseEventTrigger, Finding, JsonValue
-from watcher.host.poll_history import Poll, PollHistory, parse
+from watcher.host.poll_history import PollHistory, parse
 from watcher.host.watchdog import Block
 
 PROBE_DEADLINE: Final = 3.0
@@ -210,13 +211,22 @@ class Health:
     def _named(self) -> list[tuple[str, WatcherReport]]:
         return sorted(self.watchers.items())
 
-    def polls(self, name: str, stored: str | None) -> Sequence[Poll]:
-        """Return a watcher's last polls, the newest first: from memory if this process hosts it, else as stored."""
+    def history(self, name: str, stored: str | None) -> PollHistory:
+        """Return a watcher's last polls and lags: from memory if this process hosts it, else as stored."""
         report = self.watchers.get(name)
         if report is None:
-            return parse(stored)[::-1]
+            return parse(stored)
         report.remember_look()
-        return report.history.newest_first()
+        return report.history
+
+    @property
+    def suspects(self) -> frozenset[str]:
+        """The hosted watchers of which something may be wrong, as far as this process knows."""
+        return frozenset(
+            name
+            for name, report in self.watchers.items()
+            if report.error or report.error_count or report.findings or report.state not in {"", *FINE}
+        )
 
     def merged(self, row: WatcherRow) -> WatcherRow:
         """Return the row with what this process knows better, because it may have been unable to store it."""

@@ -1,7 +1,7 @@
-"""The last polls of a watcher: when they began, how long they took, what they found.
+"""The last polls of a watcher: when they began, how long they took, what they found; and how far it was behind, by hour.
 
 The hosting process keeps them in memory. Now and then it also stores those that found something or failed, for other
-processes and for the next host. An idle poll is not worth a write.
+processes and for the next host. An idle poll is not worth a write, unless an hour is over.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from time import monotonic
 from typing import Any, Final
 
 from triggers.base import TriggerBatch
+from watcher.host.lag_history import LagHistory
 
 MOST_POLLS: Final = 50
 
@@ -51,6 +52,7 @@ class PollHistory:
     """The polls, the oldest first."""
     is_unsaved: bool = False
     """True when something is worth a write."""
+    lag: LagHistory = field(default_factory=LagHistory)
     _found: int = 0
     _committed: int = 0
     _is_over: bool = True
@@ -66,12 +68,14 @@ class PollHistory:
         self._found += sum(event.count for event in batch.events) + len(batch.rejected)
         self._committed += len(batch.events)
         self._is_over, self._caught_up = False, batch.caught_up
+        self.is_unsaved |= self.lag.note(batch.whole_since)
         if batch.whole_since is not None:
             self._end(batch.whole_since)
 
     def look(self, began: float) -> None:
         """Note a shared poll that began then, by `time.monotonic`, and had nothing for this watcher: an idle poll."""
         self._looked_at = began
+        self.is_unsaved |= self.lag.note(began)
 
     def newest_first(self) -> Sequence[Poll]:
         self._keep_look()
@@ -79,6 +83,7 @@ class PollHistory:
 
     def fail(self, error: str) -> None:
         """Note an error that ended the poll under way, or the pause after one."""
+        self.is_unsaved |= self.lag.note(None)
         self._end(None, error)
 
     def _end(self, since: float | None, error: str | None = None) -> None:
@@ -109,16 +114,22 @@ class PollHistory:
     def take(self) -> str:
         """Return what is worth a write as JSON. It counts as saved from here on."""
         self.is_unsaved = False
-        return json.dumps([vars(poll) for poll in self.polls if not poll.is_idle])
+        polls = [vars(poll) for poll in self.polls if not poll.is_idle]
+        return json.dumps({"polls": polls, "lag": self.lag.stored})
 
     def begin_with(self, stored: str | None) -> None:
         """Begin with what the previous host has stored."""
-        self.polls = [*parse(stored), *self.polls][-MOST_POLLS:]
+        before = parse(stored)
+        self.polls = [*before.polls, *self.polls][-MOST_POLLS:]
+        self.lag = before.lag
 
 
-def parse(stored: str | None) -> Sequence[Poll]:
-    """Return stored polls, the oldest first."""
-    return [] if stored is None else [_poll_of(content) for content in json.loads(stored)]
+def parse(stored: str | None) -> PollHistory:
+    """Return a stored history. Before there were lags it was the list of the polls."""
+    content = [] if stored is None else json.loads(stored)
+    if isinstance(content, list):
+        return PollHistory(polls=[_poll_of(each) for each in content])
+    return PollHistory(polls=[_poll_of(each) for each in content["polls"]], lag=LagHistory.of(content["lag"]))
 
 
 def _poll_of(content: Mapping[str, Any]) -> Poll:

@@ -8,7 +8,8 @@ def report():
     @task
     def show(triggering_asset_events=None):
         for event in triggering_asset_events[Asset("landing_orders")]:
-            print(event.extra["asset_watcher"]["event_id"], event.extra["count"], "new files")
+            ours = event.extra["asset_watcher"]
+            print(ours["event_id"], event.extra["count"], "new files")
 
     show()
 

@@ -70,11 +70,11 @@ class Ingest:
             table = self._staged(rows, self._target(to), partition_by)
             rejected = self._staged(read.bad if counts.bad_rows else None, self._bad_target(to))
             counts.check_written(table.rows, rejected.rows, may_drop=bool(key))
-            commit([table, rejected], self.run.check_not_superseded)
+            table, _ = commit([table, rejected], self.run.check_not_superseded)
         summary = {"rows_loaded": table.rows, "bad_records": counts.bad, "duplicates": counts.good - table.rows}
         if self.options.on_unrepresentable == "null":
             summary["nulled_values"] = counts.nulled
-        self._report(to, summary)
+        self._report(to, summary, table.commit)
 
     def _merge(self, to: IngestDestination) -> None:
         if not self.run.triggering_asset_events:
@@ -83,7 +83,7 @@ class Ingest:
         rows = merge_rows(self.run, self.options, schema)
         merged = merged_part(self.run.table(self._target(to)), rows, self.options.partition_by)
         gone = sum(change.row is None for change in rows.changes.of_keys.values())
-        self._report(to, {"rows_loaded": merged.rows, "rows_deleted": gone})
+        self._report(to, {"rows_loaded": merged.rows, "rows_deleted": gone}, merged.commit)
 
     def _tell(self, summary: BadRecordSummary, to: IngestDestination) -> None:
         """Report the bad records with the run. Raises `NoRetry` if they are too many."""
@@ -126,7 +126,7 @@ class Ingest:
     def _staged(self, frame: DataFrame | None, target: Target, partition_by: Sequence[str] = ()) -> AppendedPart:
         return stage(self.run.table(target), frame, partition_by, self.run.check_not_superseded)
 
-    def _report(self, to: IngestDestination, summary: Mapping[str, int]) -> None:
+    def _report(self, to: IngestDestination, summary: Mapping[str, int], committed: str | None) -> None:
         earlier = self._before(to)
         recorded = self.run.task_store.get("rows_loaded")
         for attempt in range(_ATTEMPTS):
@@ -137,7 +137,11 @@ class Ingest:
                 if attempt == _ATTEMPTS - 1:
                     raise
         self.run.task_store.set("rows_loaded", summary["rows_loaded"])
-        self.run.outlet_events[to.outlet].extra = {"row_count": summary["rows_loaded"], **summary}
+        self.run.outlet_events[to.outlet].extra = {
+            "row_count": summary["rows_loaded"],
+            **summary,
+            **({} if committed is None else {"commit": committed}),
+        }
 
     def _before(self, to: IngestDestination) -> Mapping[str, Any]:
         """The watermark before the first try of this run. A later try would read the watermark that an earlier one wrote."""

@@ -31,6 +31,8 @@ class NetChange:
     """The key under which the table has had the row, whose other columns are kept. None: the row is new."""
     inherited: frozenset[str] = frozenset()
     """The columns that the source did not send, because they did not change: the row needs those of the table."""
+    shared: int | None = None
+    """The LSN of the change that gave the row its key, if an event of another partition key has that change, too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +89,11 @@ def _written(
         return new
     earlier, unchanged = of_keys.get(key_text(before)), frozenset(change.get("unchanged") or ())
     if earlier is None:
-        return replace(new, base=before, inherited=unchanged)
+        shared = lsn_of(change) if {"moved_from", "moved_to"} & change.keys() else None
+        return replace(new, base=before, inherited=unchanged, shared=shared)
     known = {**(earlier.row or {}), **row}
-    return replace(new, row=known, base=earlier.base, inherited=(earlier.inherited | unchanged) - known.keys())
+    inherited = (earlier.inherited | unchanged) - known.keys()
+    return replace(new, row=known, base=earlier.base, inherited=inherited, shared=earlier.shared)
 
 
 def _row(change: Mapping[str, Any], key: Key, merge_on: Sequence[str]) -> dict[str, Any]:

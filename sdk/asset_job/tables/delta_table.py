@@ -115,7 +115,7 @@ class DeltaLakeTable(VersionedTable):
 
     def publish(
         self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
-    ) -> None:
+    ) -> str:
         table, now = version.source, int(time.time() * 1000)
         columns = version.columns.partition_by
         actions = [
@@ -127,6 +127,7 @@ class DeltaLakeTable(VersionedTable):
             Transaction(self._files_id, len(files) if memory is None else 0),
             *([] if memory is None else [Transaction(_MERGE, memory)]),
         ]
+        new = table.version() + 1
         with self._errors():
             table.create_write_transaction(
                 actions,
@@ -136,6 +137,7 @@ class DeltaLakeTable(VersionedTable):
                 # Without retries: the commit follows the version that was loaded, or fails.
                 commit_properties=CommitProperties(max_commit_retries=0, app_transactions=recorded),
             )
+        return str(new)
 
     def has_rows_of_run(self, version: Version) -> bool:
         with self._errors():

@@ -145,7 +145,7 @@ class IcebergTable(VersionedTable):
 
     def publish(
         self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
-    ) -> None:
+    ) -> str:
         """Commit a new snapshot, also without files: another try that loaded the previous snapshot then meets a conflict."""
         table: Table = version.source
         digest = self.writer.digest
@@ -162,6 +162,7 @@ class IcebergTable(VersionedTable):
                 f"{_FILES}{digest}": str(len(files) if memory is None else 0),
             }
             transaction.set_properties(recorded if memory is None else {**recorded, _MERGE: str(memory)})
+        return str(snapshot.snapshot_id)
 
     def has_rows_of_run(self, version: Version) -> bool:
         with self._errors():

@@ -92,12 +92,15 @@ class TargetTable(ABC):
         """Write the frame where readers do not look."""
 
     @abstractmethod
-    def commit(self, rows: int) -> None:
-        """Make what was staged the run's part. `rows` is how many rows were staged. Raises `TargetFailed`."""
+    def commit(self, rows: int) -> str | None:
+        """Make what was staged the run's part, and return the commit. `rows` were staged. Raises `TargetFailed`.
+
+        None: the format has no commits, or an earlier call's has taken effect.
+        """
 
     @abstractmethod
-    def commit_empty(self) -> None:
-        """Commit a try without rows: the run has no part any more."""
+    def commit_empty(self) -> str | None:
+        """Commit a try without rows, so that the run has no part any more; return what `commit` returns."""
 
     @property
     def part(self) -> str:

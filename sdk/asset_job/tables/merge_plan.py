@@ -104,8 +104,8 @@ def plan_merge(changes: NetChanges, memory: MergeMemory, *, recorded: bool, targ
         known = rest.keys.get(text)
         if rest.has_newer(text, change.mark):
             continue
-        is_repeated = change.mark == known and change.row is not None  # a row that was given this key has it by now
-        writes[text] = replace(change, base=change.key) if is_repeated else change
+        is_repeated = change.row is not None and (change.mark == known or _has_its_key(change, known))
+        writes[text] = replace(change, base=change.key) if is_repeated else change  # a row given this key has it by now
     inherited = (change.mark for change in writes.values() if change.inherited)
     after = replace(
         rest,
@@ -157,9 +157,16 @@ def _contradict(mark: Mark, known: Mark) -> bool:
     return 0 not in (mark[1], known[1]) and by_event * by_lsn < 0
 
 
+def _has_its_key(change: NetChange, known: Mark | None) -> bool:
+    """Whether the table has the change that gave a row its key already, from an event of another partition key."""
+    return change.shared is not None and known is not None and known[1] >= change.shared
+
+
 def _lacks_base(change: NetChange, memory: MergeMemory) -> bool:
     """Whether a change needs values of a row that may have been replaced by a newer one."""
     if not change.inherited or change.base is None or change.base == change.key:
+        return False
+    if _has_its_key(change, memory.keys.get(key_text(change.key))):
         return False
     known = memory.keys.get(key_text(change.base))
     return memory.is_forgotten(change.mark) if known is None else known > change.mark

@@ -53,10 +53,10 @@ def merged_part(table: TargetTable, rows: MergeRows, partition_by: Sequence[str]
         )
     if rows.names:
         check_columns(list(rows.names), partition_by)
-    written = merge(table, rows, partition_by)
+    written, new = merge(table, rows, partition_by)
     largest = {
         field.name: pc.max(written.column(field.name)).as_py()
         for field in written.schema
         if not (pa.types.is_nested(field.type) or pa.types.is_binary(field.type) or pa.types.is_boolean(field.type))
     }
-    return AppendedPart(target=str(table.location), table=table, rows=written.num_rows, largest=largest)
+    return AppendedPart(target=str(table.location), table=table, rows=written.num_rows, largest=largest, commit=new)

@@ -27,8 +27,8 @@ from asset_job.tables.merge_rows import MergeRows, typed_values
 from asset_job.tables.versioned_table import CommitConflict, Version, VersionedTable, pauses
 
 
-def merge(table: VersionedTable, rows: MergeRows, partition_by: Sequence[str]) -> pa.Table:
-    """Apply the changes in one commit, and return the rows that were written. Raises `AssetJobError`; then nothing is changed.
+def merge(table: VersionedTable, rows: MergeRows, partition_by: Sequence[str]) -> tuple[pa.Table, str | None]:
+    """Apply the changes in one commit, and return the rows that were written and the new version. Raises `AssetJobError`; then nothing is changed.
 
     A repeated merge changes nothing, and one that a later try has superseded is `Fenced`.
     """
@@ -37,15 +37,15 @@ def merge(table: VersionedTable, rows: MergeRows, partition_by: Sequence[str]) -
         try:
             version = _ready(table, rows, partition_by)
             if version is None:
-                return pa.table({})
+                return pa.table({}), None
             merged = Merge(table=table, version=version, rows=rows).prepared()
             table.check_not_superseded()
-            table.publish(version, merged.removed, merged.files, memory=merged.memory)
+            new = table.publish(version, merged.removed, merged.files, memory=merged.memory)
         except CommitConflict:
             table.pause(seconds)
         else:
             _forget(table, version)
-            return merged.written
+            return merged.written, new
     raise TargetFailed(f"{table.location} was changed by other writers at each attempt to merge into it: retry the run")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +30,11 @@ class AppendedPart:
     table: TargetTable = field(repr=False)
     rows: int = 0
     largest: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    commit: str | None = None
+    """The version of the Delta table, or the snapshot of the Iceberg table, that has them.
+
+    None: the table is Parquet, nothing was written, or the answer to the commit was lost.
+    """
 
     def max(self, column: str) -> Any:
         """The largest value of a column; None if there are no rows. It was computed while the rows were written.
@@ -86,14 +91,12 @@ def _written(table: TargetTable, frame: DataFrame, partition_by: Sequence[str]) 
     return AppendedPart(target=str(table.location), table=table, rows=int(observation.get["rows"]), largest=values)
 
 
-def commit(parts: Sequence[AppendedPart], check_not_superseded: Callable[[], None]) -> None:
-    """Make staged parts visible. `check_not_superseded` raises when the try was superseded: then nothing is changed."""
+def commit(parts: Sequence[AppendedPart], check_not_superseded: Callable[[], None]) -> Sequence[AppendedPart]:
+    """Make staged parts visible, and return them with their commits. `check_not_superseded` raises when the try was superseded: then nothing is changed."""
     check_not_superseded()
-    for part in parts:
-        if part.rows:
-            part.table.commit(part.rows)
-        else:
-            part.table.commit_empty()
+    return [
+        replace(part, commit=part.table.commit(part.rows) if part.rows else part.table.commit_empty()) for part in parts
+    ]
 
 
 _COMPARED = (NumericType, StringType, DateType, TimestampType, TimestampNTZType)

@@ -95,8 +95,8 @@ class VersionedTable(TargetTable):
     @abstractmethod
     def publish(
         self, version: Version, removed: Collection[str], files: Sequence[DataFile], *, memory: int | None = None
-    ) -> None:
-        """Commit on exactly this version: remove and add files, and record the try. Raises `CommitConflict`.
+    ) -> str:
+        """Commit on exactly this version: remove and add files, and record the try. Return the new version. Raises `CommitConflict`.
 
         A merge has a `memory`, and its files are not counted as those of the try.
         """
@@ -143,40 +143,42 @@ class VersionedTable(TargetTable):
             result=self._result,
         )
 
-    def commit(self, rows: int) -> None:
+    def commit(self, rows: int) -> str | None:
         files = [DataFile.from_json(file) for file in json.loads(Path(self._result).read_text(encoding="utf-8"))]
         if sum(file.rows for file in files) != rows:
             raise TargetFailed(
                 f"{self.location} was not changed, because files that were written for it are missing: retry the run"
             )
-        self.replace(files)
+        published = self.replace(files)
         Path(self._result).unlink(missing_ok=True)
+        return published
 
-    def commit_empty(self) -> None:
+    def commit_empty(self) -> str | None:
         """Commit a try without rows: an earlier try that is still under way must meet that commit."""
         Path(self._result).unlink(missing_ok=True)
-        self.replace([])
+        return self.replace([])
 
-    def replace(self, files: Sequence[DataFile]) -> None:
-        """Make these files the rows of the task instance. Raises `Fenced` and `TargetFailed`; then nothing is changed."""
+    def replace(self, files: Sequence[DataFile]) -> str | None:
+        """Make these files the rows of the task instance. Raises `Fenced` and `TargetFailed`; then nothing is changed.
+
+        Return the new version; None if there is nothing to do.
+        """
         for seconds in pauses():
             version = self.load()
             if version is None and files:
                 raise TargetFailed(f"{self.location} was dropped while the run wrote to it: retry the run")
             if version is None:
-                return
+                return None
             removed = self._plan(version)
             if removed is None:
                 _check_files(self, version, files)
-                return
+                return None
             _check_required(self, version, files)
             self.check_not_superseded()
             try:
-                self.publish(version, removed, files)
+                return self.publish(version, removed, files)
             except CommitConflict:
                 self.pause(seconds)
-            else:
-                return
         raise TargetFailed(
             f"{self.location} was changed by other writers at each of {_ATTEMPTS} attempts: retry the run"
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from sqlalchemy import select
 
 from store.database.schema import queued_event
-from store.runs import runs
+from store.runs import run_lists
+from store.runs.run_lists import RunFilter
 from tests.service.scheduler.settings import consumed, end_runs, leading_scheduler, queued, tell
 
 PATH = "/api/v2/dags/load_orders/replay"
@@ -38,7 +39,7 @@ async def test_a_preview_counts_and_the_replay_of_the_same_count_is_carried_out(
 
     await scheduler.check()
     async with api.database.reading() as connection:
-        states = {row.run_type: row.state for row in await runs.latest(connection, limit=10)}
+        states = {row.run_type: row.state for row in await run_lists.latest(connection, RunFilter(), limit=10)}
     assert states == {"asset_triggered": "queued", "manual": "queued"}
     assert await queued(api.database, "load_orders") == [waiting]
     assert (

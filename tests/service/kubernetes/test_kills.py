@@ -19,8 +19,8 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE, SEED, effort
-from tests.kubernetes_api import KubernetesApi
-from tests.kubernetes_node import GATEWAY, running_node
+from tests.kubernetes_api import GATEWAY, KubernetesApi
+from tests.kubernetes_node import running_node
 from tests.service.kubernetes.pod_daemon import PodOrder, settle, tries_of
 from watcher.submit.base import Status
 from watcher.submit.kubernetes import names

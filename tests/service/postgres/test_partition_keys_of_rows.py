@@ -154,10 +154,5 @@ def test_a_partition_names_parts_and_columns(partition: Any) -> None:
         options(partition=partition)
 
 
-def test_mode_log_has_none() -> None:
-    with pytest.raises(ValidationError, match="mode: log reports every change of the table: remove partition"):
-        options(mode="log", partition=PARTITION)
-
-
 def test_an_event_is_json() -> None:
     assert json.loads(json.dumps(options(partition=PARTITION).model_dump(mode="json")))["partition"] == PARTITION

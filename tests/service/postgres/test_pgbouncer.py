@@ -22,7 +22,7 @@ from tests.service.postgres.tiny_host import hosted
 from triggers.errors import ConfigurationError
 from triggers.postgres.connection import SETTINGS, PostgresConnection
 from triggers.postgres.server.failures import driver_errors
-from watcher.host.metadata import sessions_with
+from watcher.host.database_address import sessions_with
 
 pytestmark = [pytest.mark.service, pytest.mark.skipif(PROGRAM is None, reason=MISSING)]
 

@@ -29,7 +29,7 @@ from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.server.failures import driver_errors
 from triggers.postgres.server.passwords import rds_tokens
-from watcher.host.metadata import connections_to_database
+from watcher.host.database_address import connections_to_database
 
 pytestmark = pytest.mark.service
 ROLE = "watching"

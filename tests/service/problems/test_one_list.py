@@ -15,8 +15,9 @@ import pytest
 from sqlalchemy import insert, select, update
 
 from store.catalog import watchers
+from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherState
-from store.database.schema import asset, outbox, queued_event, run, run_asset_event, watcher_position
+from store.database.schema import asset, outbox, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
 from store.detection import outbox as messages
@@ -28,6 +29,7 @@ from tests.databases import on_both
 from tests.service.api.application import DEFINITION, Api, adapted, serving
 from tests.service.web.browsing import Browser, browsing
 from watcher.host.health import Health, WatcherReport
+from watcher.scheduling.problems.reading import of_watcher
 from watcher.serving.http_server import listen, serve
 from watcher.serving.web import create_app
 
@@ -88,6 +90,42 @@ async def older(api: Api, table: Any, column: str, *where: Any) -> None:
         moment = (await connection.execute(select(table.c[column]).where(*where))).scalars().first()
         assert isinstance(moment, datetime)
         await connection.execute(update(table).where(*where).values({column: moment - HOUR}))
+
+
+STATES = {
+    "fine": {},
+    "starts": {"state": "starting"},
+    "paused_by_a_person": {"paused": True},
+    "at_rest": {"state": "stopped"},
+    "failing": {"state": "failing", "error": "gone", "error_count": 2},
+    "unstable": {"state": "unstable"},
+    "waiting": {"state": "waiting"},
+    "unassigned": {"state": "stopped", "error": "no triggerer has room"},
+    "given_up": {"paused": True, "error_count": 9},
+    "finding": {"findings": json.dumps([{**FINDING, "since": "2026-11-26T00:00:00Z"}])},
+}
+
+
+async def test_only_watchers_that_may_have_a_problem_are_read_for_the_list(api: Api) -> None:
+    async with api.database.transaction() as connection:
+        one = dict((await connection.execute(select(watcher))).mappings().first() or {})
+        usual = {**one, "state": "running", "error": None, "error_count": 0, "findings": None, "paused": False}
+        await connection.execute(insert(watcher), [{**usual, "name": name, **row} for name, row in STATES.items()])
+    async with api.database.reading() as connection:
+        every, few = await watchers.listed(connection), await suspects(connection)
+        also = await suspects(connection, ["fine", "no such watcher"])
+    wrong = {row.name for row in every if any(of_watcher(row))}
+    assert {row.name for row in few} == wrong == STATES.keys() - {"fine", "starts", "paused_by_a_person", "at_rest"}
+    assert {row.name for row in also} - wrong == {"fine"}
+
+
+async def test_a_problem_that_only_its_process_knows_is_in_the_list(api: Api) -> None:
+    health = api.context.process.health
+    health.watchers["landing_files"] = WatcherReport(state="running")
+    assert (health.suspects, await api.get("/api/v2/problems")) == (set(), [])
+    health.watchers["landing_files"] = WatcherReport(state="failing", error="gone", error_count=1)
+    (problem,) = await api.get("/api/v2/problems")
+    assert (problem["kind"], health.suspects) == ("watcher_failing", {"landing_files"})
 
 
 async def test_each_thing_that_is_wrong_is_listed_once_the_worst_first(api: Api) -> None:

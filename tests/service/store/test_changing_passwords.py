@@ -23,7 +23,7 @@ from tests.databases import migrate
 from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
 from triggers.postgres.server.passwords import PasswordFile, PasswordSupply, password_supply
-from watcher.host.metadata import connections_to_database, sessions_with
+from watcher.host.database_address import connections_to_database, sessions_with
 
 pytestmark = pytest.mark.service
 ROLE = "keyed"

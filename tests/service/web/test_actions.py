@@ -12,7 +12,8 @@ from sqlalchemy import delete
 from store.database.schema import api_session
 from store.detection import positions
 from store.processes import audit
-from store.runs import bad_records, runs
+from store.runs import bad_records, run_lists, runs
+from store.runs.run_lists import RunFilter
 from tests.databases import on_both
 from tests.service.web.browsing import HOME, Browser
 from watcher.host.health import WatcherReport
@@ -155,7 +156,7 @@ async def test_a_form_that_was_sent_after_the_session_had_ended_is_sent_again_af
         {"./jobs/report?x=1"},
     )
     async with stranger.api.database.reading() as connection:
-        assert await runs.latest(connection, limit=10) == []
+        assert await run_lists.latest(connection, RunFilter(), limit=10) == []
     fields = {a["name"]: a["value"] for a in page.all("input") if a.get("type") == "hidden" and a["name"] != "q"}
     assert fields == {"conf": '{"day": "<1>"}'}
     started = await stranger.send("/jobs/report/start", **fields)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
+from urllib.parse import parse_qs
 
 import pytest
 from sqlalchemy import update
 
-from store.database.schema import watcher
+from store.database.schema import run, watcher
 from store.processes import audit
-from store.runs import runs
+from store.runs import run_lists, runs
+from store.runs.run_lists import RunFilter
 from tests.databases import on_both
 from tests.service.api.application import Api
 from tests.service.web.browsing import Browser, Page
@@ -31,7 +34,10 @@ async def some_runs(api: Api) -> None:
 
 async def states(api: Api) -> dict[str, str]:
     async with api.database.reading() as connection:
-        return {f"{each.dag_id}.{each.run_id}": each.state for each in await runs.latest(connection, limit=20)}
+        return {
+            f"{each.dag_id}.{each.run_id}": each.state
+            for each in await run_lists.latest(connection, RunFilter(), limit=20)
+        }
 
 
 def count_in(page: Page, address: str) -> str:
@@ -71,6 +77,65 @@ async def test_the_page_of_failed_runs_runs_them_again_after_the_count_was_shown
     async with browser.api.database.reading() as connection:
         (entry, *_) = await audit.latest(connection, limit=1)
     assert (entry.action, entry.target) == ("run.clear", "~")
+
+
+async def aged_runs(api: Api) -> None:
+    """Make `some_runs`; those of `report` changed last on January 30, and r1 failed for another reason."""
+    await some_runs(api)
+    async with api.database.transaction() as connection:
+        of_report = update(run).where(run.c.dag_id == "report", run.c.end_date.is_not(None))
+        await connection.execute(of_report.values(end_date=datetime(2026, 1, 30, 22, tzinfo=UTC)))
+        await connection.execute(of_report.where(run.c.run_id == "r1").values(reason="no such column: 100%_off"))
+
+
+FILTERS = {
+    "text=MEMORY": {"report.r0", "report.r2", "load_orders.r0"},
+    "text=100%25_": {"report.r1"},
+    "text=port": {"report.r0", "report.r1", "report.r2"},
+    "text=r0&job=report": {"report.r0"},
+    "until=2026-01-30T22:01": {"report.r0", "report.r1", "report.r2"},
+    "until=2026-01-30T22:00": set(),
+    "since=2026-01-30T22:01": {"load_orders.r0"},
+    "since=2026-01-30T23:00%2B01:00&until=2026-01-30T23:00&text=memory": {"report.r0", "report.r2"},
+}
+
+
+@pytest.mark.parametrize("query", FILTERS)
+async def test_runs_of_a_time_or_with_a_text_are_shown_counted_and_run_again(query: str, browser: Browser) -> None:
+    await aged_runs(browser.api)
+    page = await browser.open(f"/runs?state=failed&{query}")
+    rows = [a["href"].rpartition("/runs/") for a in page.all("a") if a.get("tabindex") != "-1"]
+    shown = {name.replace("/", ".") for _, is_run, name in rows if is_run and "/" in name}
+    assert shown == FILTERS[query]
+    if not shown:
+        assert "in these times" in page.text
+        return
+    fields = {name: value for name, [value] in parse_qs(query).items()}
+    count = count_in(page, "runs")
+    assert count == str(len(shown))
+    await browser.send("/runs", action="clear", state="failed", expected_count=count, **fields)
+    after = await states(browser.api)
+    assert {name for name, state in after.items() if state == "failed"} == {
+        name for name in ("report.r0", "report.r1", "report.r2", "load_orders.r0") if name not in shown
+    }
+
+
+async def test_a_time_that_is_none_is_refused_by_a_sentence(browser: Browser) -> None:
+    for query in ("since=yesterday", "until=0001-01-01T00:00%2B14:00"):
+        refused = await browser.client.get(f"/runs?{query}")
+        assert (refused.status_code, "write it as 2026-01-31T22:00" in refused.text) == (422, True)
+
+
+async def test_rest_clears_runs_of_a_time_with_a_text(browser: Browser) -> None:
+    api = browser.api
+    await aged_runs(api)
+    query = "state=failed&text=Memory&updated_at_lt=2026-01-31T00:00:00Z"
+    listed = (await api.client.get(f"/api/v2/dags/~/dagRuns?{query}")).json()
+    assert {each["dag_run_id"] for each in listed["dag_runs"]} == {"r0", "r2"}
+    path = f"/api/v2/dags/~/dagRuns/clear?{query}"
+    assert (await api.client.post(path, json={"dry_run": False, "expected_count": 3})).status_code == 409
+    done = await api.client.post(path, json={"dry_run": False, "expected_count": 2})
+    assert done.json() == {"dry_run": False, "expected_count": 2}
 
 
 async def test_the_jobs_of_a_list_are_paused_and_resumed(browser: Browser) -> None:

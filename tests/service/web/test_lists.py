@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from time import time
+
 from sqlalchemy import update
 
 from store.database.schema import job, watcher
@@ -36,7 +39,7 @@ async def test_the_last_runs_of_a_job_are_drawn_where_people_look_and_lead_to_ea
     async with browser.api.database.transaction() as connection:
         await runs.move_run(connection, "load_orders", "manual__1", "running")
         await runs.move_run(connection, "load_orders", "manual__1", "failed", reason="no such column")
-    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders"):
+    for path in ("/", "/jobs", "/jobs/load_orders", "/runs?job=load_orders", "/watchers"):
         page = await browser.open(path)
         (drawing,) = [svg for svg in page.all("svg") if svg.get("class") == "strip"]
         assert drawing["aria-label"].startswith("the last 1 runs: 1 failed; the newest is failed"), path
@@ -88,3 +91,17 @@ async def test_the_page_of_a_watcher_draws_its_polls_and_the_hours_of_its_events
     assert [mark["class"] for mark in page.all("path")] == ["found", "error"]
     assert len([rect for rect in page.all("rect") if rect.get("class") == "tick"]) == 1
     assert "4 events, " in page.text
+
+
+async def test_the_page_of_a_watcher_draws_its_lag_by_hour_with_axes(browser: Browser) -> None:
+    assert "Not known yet." in (await browser.open("/watchers/landing_files")).text
+    hour = int(time() // 3600)
+    lag = {"newest": hour - 1, "seconds": [90.0, None, 7200.0, 3600.0]}
+    async with browser.api.database.transaction() as connection:
+        row = update(watcher).where(watcher.c.name == "landing_files")
+        await connection.execute(row.values(polls=json.dumps({"polls": [], "lag": lag})))
+    page = await browser.open("/watchers/landing_files")
+    assert len([*page.all("circle")]) == 3
+    assert len([line for line in page.all("line") if line.get("class") == "lag"]) == 1
+    assert "Lag by hour, at most 2 h" in {svg.get("aria-label") for svg in page.all("svg")}
+    assert "behind by 1 h at most, " in page.text

@@ -333,7 +333,7 @@ CASES = {
     ),
     "tab": (
         "assets:\n\ta: {}",
-        "3: is not valid YAML (while scanning for the next token, found character '\\t' that cannot start any token); correct indentation, brackets or quotes here",
+        "3: is not valid YAML (while scanning for the next token, found character '\\t' that cannot start any token); indent by spaces here, not by a tab",
     ),
     "second document": (
         "---\nassets: {}",

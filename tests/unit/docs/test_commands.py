@@ -19,6 +19,10 @@ RUN = {
     ("CONTRIBUTING.md", 0): ".ci/run",
     ("docs/first-watchers.md", 0): "tests/e2e/test_first_hour.py",
     ("docs/first-watchers.md", 1): "tests/e2e/test_first_hour.py",
+    ("docs/kubernetes.md", 0): "tests/container/test_chart.py",
+    ("docs/kubernetes.md", 1): "tests/container/test_chart.py",
+    ("docs/kubernetes.md", 2): "tests/container/test_chart.py",
+    ("docs/kubernetes.md", 3): "tests/container/test_chart.py",
     ("docs/writing-a-job.md", 1): "tests/service/spark/test_sdk_with_spark.py",
     ("examples/quickstart/README.md", 0): "tests/e2e/test_quickstart.py",
     ("examples/quickstart/README.md", 1): "tests/e2e/test_quickstart.py",
@@ -29,7 +33,6 @@ RUN = {
 NOT_RUN = {
     ("docs/container.md", 0): "docker; tests/container builds and starts the same with podman",
     ("docs/container.md", 1): "docker; tests/container has the same flags, HARDENED",
-    ("docs/kubernetes.md", 0): "a cluster; tests/service/kubernetes removes what a stand-in has",
     ("docs/postgres.md", 0): "psql and the owner of a table; tests/service/cli/test_postgres_commands.py",
     ("docs/postgres.md", 1): "a row that cannot be told; tests/service/cli/test_commands.py",
     ("docs/writing-a-job.md", 0): "an index of packages; tests/unit/sdk/test_package.py installs the SDK's wheel",

@@ -37,8 +37,8 @@ def documents(block: str) -> list[str]:
     """Complete a block: it is a file, sections of one, an asset's watchers, or several schedules to choose from."""
     if block.startswith("schedule:"):
         return [
-            f"version: 1\njobs:\n  load:\n    spark: {{application: load.py}}\n    {line}"
-            for line in block.splitlines()
+            f"version: 1\njobs:\n  load:\n    spark: {{application: load.py}}\n{indent(schedule, '    ')}"
+            for schedule in re.split(r"^(?=schedule:)", block, flags=re.MULTILINE)[1:]
         ]
     if block.startswith("watchers:"):
         return [f"version: 1\nassets:\n  landing:\n    uri: s3://landing/\n{indent(block, '    ')}"]

@@ -11,6 +11,8 @@ from pathlib import Path
 FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+DIAGRAM = re.compile(r"^```mermaid|[─│┼]|^ +/ +\|", re.MULTILINE)
+WIDEST_SAMPLE = 80
 MAKE = re.compile(r"(?:^|`)make ([a-z][a-z-]*)", re.MULTILINE)
 
 CHANGELOG_TITLE = re.compile(r"## \[(Unreleased|(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d)")
@@ -51,6 +53,20 @@ def test_links_lead_somewhere(documents: dict[Path, str], root: Path) -> None:
         if not leads_somewhere(page, target)
     ]
     assert broken == []
+
+
+def test_samples_fit_into_eighty_columns(documents: dict[Path, str], root: Path) -> None:
+    """Diagrams may be wider, and pages that a program writes."""
+    wide = [
+        f"{page.relative_to(root)}: {line}"
+        for page, text in documents.items()
+        if page.parent.name != "sql"
+        for fence in FENCE.finditer(text)
+        if not DIAGRAM.search(fence[0])
+        for line in fence[0].splitlines()
+        if len(line) > WIDEST_SAMPLE
+    ]
+    assert wide == []
 
 
 def test_commands_of_the_pages_are_targets_of_the_makefile(documents: dict[Path, str], root: Path) -> None:

@@ -7,7 +7,9 @@ from pathlib import Path
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
-QUICKSTART = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
+ROOT = Path(__file__).resolve().parents[3]
+QUICKSTART = ROOT / "examples" / "quickstart"
+KUBERNETES = ROOT / "examples" / "kubernetes"
 
 
 def test_the_quickstart_is_valid_and_complete() -> None:
@@ -23,3 +25,9 @@ def test_the_quickstart_is_valid_and_complete() -> None:
 def test_the_quickstart_needs_no_credentials() -> None:
     text = (QUICKSTART / "watchers.yaml").read_text(encoding="utf-8")
     assert "connections:" not in text
+
+
+def test_the_example_for_kubernetes_is_valid_and_shown_on_its_page() -> None:
+    load(KUBERNETES / "watchers.yaml", vocabulary(), {}, with_files=True)
+    page = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+    assert (KUBERNETES / "watchers.yaml").read_text(encoding="utf-8") in page

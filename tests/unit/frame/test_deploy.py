@@ -1,4 +1,4 @@
-"""The files in deploy/ fit this program: valid configurations, existing ports and probes, existing metrics."""
+"""The files in deploy/ fit this program: a valid configuration, existing metrics. tests/service/kubernetes has the chart."""
 
 from __future__ import annotations
 
@@ -37,11 +37,6 @@ def compose() -> dict[str, Any]:
     return dict(document)
 
 
-@pytest.fixture(scope="module")
-def manifest() -> dict[str, Any]:
-    return {document["kind"]: document for document in documents("kubernetes.yaml")}
-
-
 def test_the_configuration_of_compose_is_valid(compose: Mapping[str, Any], tmp_path: Path) -> None:
     content = (DEPLOY / "compose" / "watchers.yaml").read_text(encoding="utf-8")
     check(content, tmp_path, **compose["services"]["watcher"]["environment"])
@@ -57,40 +52,6 @@ def test_compose_names_only_existing_files(compose: Mapping[str, Any]) -> None:
             assert (DEPLOY / source).exists() if source.startswith(".") else source in compose["volumes"]
         assert all(port.startswith("127.0.0.1:") for port in service.get("ports", ())), "passwords stand in the file"
     assert services["watcher"]["image"].endswith(f":-{RELEASE}}}")
-
-
-def test_the_configuration_of_kubernetes_is_valid(manifest: Mapping[str, Any], tmp_path: Path) -> None:
-    check(manifest["ConfigMap"]["data"]["watchers.yaml"], tmp_path)
-
-
-def test_the_pod_has_no_unneeded_rights(manifest: Mapping[str, Any]) -> None:
-    pod = manifest["Deployment"]["spec"]["template"]["spec"]
-    [container] = pod["containers"]
-    assert container["securityContext"] == {
-        "readOnlyRootFilesystem": True,
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"drop": ["ALL"]},
-    }
-    assert pod["securityContext"]["runAsNonRoot"]
-    assert {each["image"] for each in (container, *pod["initContainers"])} == {f"asset-watcher:{RELEASE}"}
-    mounts = {mount["mountPath"]: mount["name"] for mount in container["volumeMounts"]}
-    assert mounts.keys() == {"/etc/watcher", "/var/lib/watcher", "/tmp"}  # noqa: S108
-    assert set(mounts.values()) == {volume["name"] for volume in pod["volumes"]}
-
-
-def test_the_grace_period_ends_before_the_pod_is_killed(manifest: Mapping[str, Any]) -> None:
-    pod = manifest["Deployment"]["spec"]["template"]["spec"]
-    [grace] = [each["value"] for each in pod["containers"][0]["env"] if each["name"].endswith("GRACE")]
-    assert int(grace.removesuffix("s")) < pod["terminationGracePeriodSeconds"]
-
-
-def test_the_service_leads_to_the_pod(manifest: Mapping[str, Any]) -> None:
-    template = manifest["Deployment"]["spec"]["template"]
-    assert manifest["Service"]["spec"]["selector"].items() <= template["metadata"]["labels"].items()
-    ports = {port["containerPort"] for port in template["spec"]["containers"][0]["ports"]}
-    assert {port["port"] for port in manifest["Service"]["spec"]["ports"]} == ports
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        assert template["spec"]["containers"][0][probe]["httpGet"]["port"] in ports
 
 
 def told() -> dict[str, set[str]]:

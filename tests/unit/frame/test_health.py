@@ -125,11 +125,11 @@ def test_a_shared_poll_is_the_newest_idle_poll() -> None:
     watcher, trigger = resting(looked_at=time.monotonic() - 600)
     health = Health(watchers={"files": watcher})
     watcher.history.note(TriggerBatch(whole_since=time.monotonic() - 3600))
-    [before] = health.polls("files", None)
+    [before] = health.history("files", None).newest_first()
     trigger.looked_at = time.monotonic() - 1
-    [now] = health.polls("files", None)
-    assert health.polls("files", None) == [now]
+    [now] = health.history("files", None).newest_first()
+    assert health.history("files", None).newest_first() == [now]
     assert (now.error, now.seconds, now.times, before.times) == (None, None, 1, 1)
     assert datetime.now(UTC) - datetime.fromisoformat(now.started) < timedelta(minutes=1)
     watcher.history.fail("no such table")
-    assert [poll.error for poll in health.polls("files", None)] == ["no such table", None]
+    assert [poll.error for poll in health.history("files", None).newest_first()] == ["no such table", None]

@@ -44,7 +44,7 @@ def test_consecutive_idle_polls_and_equal_failures_are_merged_and_only_news_is_w
     for _ in range(2):
         history.fail("no answer")
     assert history.is_unsaved
-    assert [poll.error for poll in parse(history.take())] == ["no answer"]
+    assert [poll.error for poll in parse(history.take()).polls] == ["no answer"]
     history.fail("no answer")
     history.note(end())
     assert not history.is_unsaved

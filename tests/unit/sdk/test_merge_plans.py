@@ -14,7 +14,7 @@ import pytest
 
 from asset_job.errors import NoRetry, TargetFailed
 from asset_job.tables import merge_plan
-from asset_job.tables.changes import net_changes
+from asset_job.tables.changes import NetChanges, net_changes
 from asset_job.tables.merge_plan import MergeMemory, plan_merge
 
 Row = dict[str, Any]
@@ -72,7 +72,7 @@ class Target:
 
     def merge(self, run: int, changes: Sequence[Change]) -> None:
         plan = plan_merge(
-            net_changes(changes, ["id"], of_event(run, changes)),
+            self.net(run, changes),
             self.memory,
             recorded=run in self.recorded,
             target="the table",
@@ -87,6 +87,9 @@ class Target:
                 after[text] = {**dict.fromkeys(("id", "a", "big")), **base, **change.row}
         self.rows, self.memory = after, MergeMemory.from_bytes(plan.memory.to_bytes())
         self.recorded.add(run)
+
+    def net(self, run: int, changes: Sequence[Change]) -> NetChanges:
+        return net_changes(changes, ["id"], of_event(run, changes))
 
     def by_id(self) -> dict[int, Row]:
         return {row["id"]: row for row in self.rows.values()}

@@ -38,7 +38,7 @@ RECORDED: list[tuple[str, Message | None]] = [
             name="t",
             replica_identity="d",
             columns=[
-                RelationColumn(name=name, type=oid)
+                RelationColumn(name=name, type=oid, in_identity=name == "id")
                 for name, oid in (("id", 20), ("note", 25), ("big", 25), ("m", 16385), ("at", 1184))
             ],
         ),
@@ -75,7 +75,7 @@ RECORDED: list[tuple[str, Message | None]] = [
             schema="public",
             name="f",
             replica_identity="f",
-            columns=[RelationColumn(name="a", type=23), RelationColumn(name="b", type=25)],
+            columns=[RelationColumn(name=name, type=oid, in_identity=True) for name, oid in (("a", 23), ("b", 25))],
         ),
     ),
     (

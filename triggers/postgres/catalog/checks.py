@@ -88,14 +88,12 @@ def _policies(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 
 
 def _columns(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    cursor = () if options.mode == "log" else (options.column,)
-    soft_delete = () if options.soft_delete is None else (options.soft_delete,)
-    missing = [name for name in (*cursor, *options.columns, *soft_delete) if name not in facts.columns]
+    missing = [name for name in options.named_columns if name not in facts.columns]
     if missing:
         yield Finding.error(
             "columns",
             f"{options.table} has no column {', '.join(missing)}",
-            f"choose from {', '.join(facts.columns)}, with `column`, `columns` and `soft_delete`",
+            f"choose from {', '.join(facts.columns)}, with `column`, `columns`, `partition` and `soft_delete`",
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from triggers.base import Finding
@@ -21,6 +22,7 @@ def judge_log(
     return [
         *_server(facts, options, published),
         *judge_identities(facts, options, identities),
+        *_partition(options, identities),
         *_publication(facts, options, published),
         *_standbys(facts, published),
     ]
@@ -67,6 +69,23 @@ def judge_identities(
         yield Finding.ok("replica identity", f"changes of {options.table} name the row by its primary key")
 
 
+def _partition(options: NewRowsOptions, identities: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Warn of parts of partition keys that the row before a change does not have."""
+    lacking = {
+        row["name"]: missing
+        for row in identities
+        if row["identity"] != "f" and (missing := {*options.partition_columns} - {*row["columns"]})
+    }
+    if lacking:
+        columns = ", ".join(sorted({*chain.from_iterable(lacking.values())}))
+        yield Finding.warning(
+            "partition",
+            f"the replica identity of {', '.join(lacking)} does not have {columns}: a deletion has an incomplete partition key,"
+            " and a row that moves to another key is reported under its new one alone",
+            "; ".join(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in lacking),
+        )
+
+
 def _publication(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
     name, table = options.publication_name, options.table
     if not published["is_there"]:
@@ -99,7 +118,7 @@ def _faults(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, 
     if published["filter"] is not None:
         message = f"the publication {name} has a row filter for {table}: changes of other rows would be lost"
         yield message, f"SET TABLE {options.source.sql}"
-    needed = [*facts.primary_key, *options.columns]
+    needed = [*facts.primary_key, *options.columns, *options.partition_columns]
     if published["columns"] and (hidden := [each for each in needed if each not in published["columns"]]):
         message = f"the publication {name} leaves the columns {', '.join(hidden)} of {table} out"
         yield message, f"SET TABLE {options.source.sql}"

@@ -6,8 +6,8 @@ the other modes apply to the rows of the table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from triggers.base import JsonValue
@@ -16,7 +16,7 @@ from triggers.postgres.log.messages import PublishedRelation, RelationColumn, Un
 from triggers.postgres.log.place import LoggedChange
 from triggers.postgres.log.statements import TYPES_OF_VALUES
 from triggers.postgres.reading.bad_rows import refuse_unreadable
-from triggers.postgres.sql import primary_key_as_json, quoted, row_as_json
+from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.postgres.table.watched_table import WatchedTable
 from triggers.postgres.values import ValueType, parse_all, parse_rows, type_of
 
@@ -32,6 +32,10 @@ class DecodedChange:
     row: Mapping[str, JsonValue] | None = None
     unchanged: Sequence[str] = ()
     """The configured columns that were not sent."""
+    parts: Sequence[str | None] = ()
+    """The values of the parts of the row's partition key: for a DELETE those that the row before has."""
+    old_parts: Sequence[str | None] | None = None
+    """The values before, if the server sent a row before that differs in one of them."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +46,8 @@ class _Conversion:
     """The places of the columns that are needed."""
     statement: str
     types: Mapping[str, ValueType]
+    identity: Sequence[int]
+    """The places of the columns of partition keys that a row before has."""
 
 
 class RowCodec:
@@ -74,24 +80,29 @@ class RowCodec:
         rows = iter(await self.table.fetch(conversion.statement, *texts))
         decoded = []
         for change in changes:
-            old = next(rows)["key"] if change.old is not None and change.new is not None else None
+            old = next(rows) if change.old is not None and change.new is not None else None
             decoded.append(self._decoded(change, relation, conversion, next(rows), old))
         return decoded
 
     def _decoded(
-        self, change: LoggedChange, relation: PublishedRelation, conversion: _Conversion, row: Any, old: str | None
+        self, change: LoggedChange, relation: PublishedRelation, conversion: _Conversion, row: Any, old: Any
     ) -> DecodedChange:
         refuse_unreadable([row["key"], row["row"]])
-        key, old_key = parse_all([row["key"], old or row["key"]])
+        key, old_key = parse_all([row["key"], row["key"] if old is None else old["key"]])
+        known = DecodedChange(
+            key=key,
+            old_key=None if old_key == key else old_key,
+            parts=row["parts"] or (),
+            old_parts=old["parts"] if _has_moved(change, conversion.identity) else None,
+        )
         if change.new is None or row["row"] is None:
-            return DecodedChange(key=key, old_key=None if old_key == key else old_key)
+            return known
         names = {relation.columns[place].name for place in conversion.columns if change.new[place] is Unsent.TOAST}
         if change.old is not None and relation.replica_identity == "f":
             names = set()  # the row before was sent as a whole
         [parsed] = parse_rows([row["row"]], conversion.types)
-        return DecodedChange(
-            key=key,
-            old_key=None if old_key == key else old_key,
+        return replace(
+            known,
             row={name: value for name, value in parsed.items() if name not in names},
             unchanged=[name for name in parsed if name in names],
         )
@@ -111,23 +122,41 @@ class RowCodec:
                 f" `watcher rewind {self.table.watcher} --to now`, and read the table for what was changed before"
             )
         configured = [name for name in options.columns if name in sent]
-        needed = sorted({sent[name] for name in (*facts.primary_key, *configured)})
+        of_parts = [name for name in options.partition_columns if name in sent]
+        needed = sorted({sent[name] for name in (*facts.primary_key, *configured, *of_parts)})
         rows = await self.table.fetch(TYPES_OF_VALUES, [columns[place].type for place in needed])
         catalogue = {row["oid"]: row for row in rows}
         types = {columns[place].name: type_of(columns[place].type, catalogue) for place in needed}
         casts = [f"{_base_name(columns[place].type, catalogue)} AS {quoted(columns[place].name)}" for place in needed]
         key, row = primary_key_as_json(facts.primary_key, types), row_as_json(configured, types)
-        return _Conversion(columns=needed, statement=_statement(key, row, casts), types=types)
+        return _Conversion(
+            columns=needed,
+            statement=_statement(key, row, _parts(options.partition, sent), casts),
+            types=types,
+            identity=[sent[name] for name in of_parts if columns[sent[name]].in_identity],
+        )
 
 
-def _statement(key: str, row: str, casts: Sequence[str]) -> str:
-    """Return a statement that takes an array of texts for each column, and returns key and row of each of their rows."""
+def _parts(partition: Mapping[str, str] | None, sent: Container[str]) -> str:
+    """Return an expression for the parts of a row's partition key. A column that is newer than the row is not among those `sent`."""
+    columns = None if partition is None else {part: name if name in sent else None for part, name in partition.items()}
+    return parts_as_texts("r", columns)
+
+
+def _has_moved(change: LoggedChange, identity: Sequence[int]) -> bool:
+    """Whether an UPDATE changed a part of the partition key that the row before has."""
+    old, new = change.old, change.new
+    return old is not None and new is not None and any(new[at] not in (old[at], Unsent.TOAST) for at in identity)
+
+
+def _statement(key: str, row: str, parts: str, casts: Sequence[str]) -> str:
+    """Return a statement that takes an array of texts for each column, and returns key, row and parts of each of their rows."""
     numbers = range(1, len(casts) + 1)
     arrays, given = ", ".join(f"${n}::text[]" for n in numbers), ", ".join(f"c{n}" for n in numbers)
     typed = ", ".join(f"v.c{n}::{cast}" for n, cast in zip(numbers, casts, strict=True))
     return (
-        f"SELECT x.key, x.row FROM unnest({arrays}) WITH ORDINALITY AS v({given}, place) CROSS JOIN LATERAL"  # noqa: S608
-        f" (SELECT {key} AS key, {row} AS row FROM (SELECT {typed}) r) x ORDER BY v.place"
+        f"SELECT x.key, x.row, x.parts FROM unnest({arrays}) WITH ORDINALITY AS v({given}, place) CROSS JOIN LATERAL"  # noqa: S608
+        f" (SELECT {key} AS key, {row} AS row, {parts} AS parts FROM (SELECT {typed}) r) x ORDER BY v.place"
     )
 
 

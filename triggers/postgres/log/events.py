@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from triggers.base import JsonObject, JsonValue, TriggerEvent
+from triggers.partition_keys import KeyedItems
 from triggers.postgres.log.codec import DecodedChange
+from triggers.postgres.log.keyed_changes import KeyedChange
 from triggers.postgres.log.place import LoggedChange, lsn_text
 from triggers.postgres.options import NewRowsOptions
 
@@ -47,13 +49,24 @@ def keys_of(changes: Sequence[Mapping[str, Any]]) -> JsonObject:
 
 
 def events_of(
-    changes: Sequence[JsonObject], sizes: Sequence[int], options: NewRowsOptions, watermark: JsonObject
+    changes: Sequence[KeyedChange], keys: KeyedItems, options: NewRowsOptions, watermark: JsonObject
 ) -> Iterator[TriggerEvent]:
-    """Yield events as large as the options allow. `sizes` are the bytes that each change takes in one."""
-    for limits in options.batch.parts(sizes, options.batch.max_rows):
-        part = changes[limits]
-        payload: JsonObject = {"table": options.table, "mode": options.mode, "changes": part, **keys_of(part)}
-        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload)
+    """Yield events as large as the options allow: of one partition key each, in the order of the keys, null last."""
+    for key, some in _by_key(changes, keys, options):
+        for limits in options.batch.parts([size for _, size in some], options.batch.max_rows):
+            part = [member for member, _ in some[limits]]
+            payload: JsonObject = {"table": options.table, "mode": options.mode, "changes": part, **keys_of(part)}
+            yield TriggerEvent(count=len(part), watermark=watermark, payload=payload, partition_key=key)
+
+
+def _by_key(
+    changes: Sequence[KeyedChange], keys: KeyedItems, options: NewRowsOptions
+) -> Sequence[tuple[str | None, Sequence[tuple[JsonObject, int]]]]:
+    if options.partition is None:
+        return [(None, [(change.member, change.size) for change in changes])]
+    copies = (copy for change in changes for copy in change.copies())
+    divided = keys.divided(copies, lambda copy: copy[0], lambda copy: json.dumps(copy[1]["key"]))
+    return [(key, [(member, size) for _, member, size in some]) for key, some in divided]
 
 
 def bytes_of(change: JsonObject) -> int:

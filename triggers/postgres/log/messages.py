@@ -51,6 +51,8 @@ class RelationColumn:
     name: str
     type: int
     """The oid of the type, or of the domain."""
+    in_identity: bool
+    """Whether the row before a change has its value."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -170,8 +172,8 @@ def _relation(fields: _Fields) -> PublishedRelation:
 
 
 def _column(fields: _Fields) -> RelationColumn:
-    fields.number(_BYTE)
-    column = RelationColumn(name=fields.string(), type=fields.number(_INT))
+    is_identity = bool(fields.number(_BYTE))
+    column = RelationColumn(name=fields.string(), type=fields.number(_INT), in_identity=is_identity)
     fields.number(_INT)
     return column
 

@@ -30,7 +30,9 @@ class LogNotes:
         name = options.source
         [published] = await table.fetch(PUBLISHED, options.publication_name, name.schema, name.name)
         identities = await table.fetch(IDENTITIES, facts.relations)
-        types = [facts.columns.get(column) for column in (*facts.primary_key, *options.columns)]
+        types = [
+            facts.columns.get(column) for column in (*facts.primary_key, *options.columns, *options.partition_columns)
+        ]
         before, self.shape = (
             self.shape,
             {

@@ -11,10 +11,12 @@ import anyio
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.partition_keys import LONGEST, KeyedItems
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.log.codec import RowCodec
+from triggers.postgres.log.codec import DecodedChange, RowCodec
 from triggers.postgres.log.events import bytes_of, change_as_json, events_of
 from triggers.postgres.log.kept_slot import KeptSlot
+from triggers.postgres.log.keyed_changes import KeyedChange, keys_of_change, parts_in_order
 from triggers.postgres.log.messages import UnknownMessage, decode
 from triggers.postgres.log.notes import LogNotes
 from triggers.postgres.log.place import ChangeStream, LoggedChange, LogPosition, OtherHistory, lsn_of, lsn_text
@@ -33,6 +35,10 @@ PART: Final = 200
 HELD_BACK: Final = 64 * 2**20
 HELD_BACK_FOR: Final = 3600.0
 """Bytes of WAL, and seconds, after which a position is written although nothing happened, so that the slot can be advanced."""
+_WITHOUT_KEY: Final = (
+    f"give the columns of `partition` values of which a key has at most {LONGEST} characters, and the table REPLICA IDENTITY FULL,"
+    " so that deletions have them"
+)
 _SHARE: Final = 4
 """The share of a batch's bytes, one in so many, that the texts of its changes may fill: JSON may be longer."""
 
@@ -54,12 +60,13 @@ class LogReader:
         self._has_more = False
         """Whether the last read left something in the slot."""
         self._notes = LogNotes()
+        self._keys = KeyedItems(what="change", remedy=_WITHOUT_KEY)
         self._retained: Finding | None = None
 
     @property
     def findings(self) -> Sequence[Finding]:
         """What a person should know, in addition to the findings of `check`."""
-        return [*self._notes.findings, *([] if self._retained is None else [self._retained])]
+        return [*self._notes.findings, *self._keys.findings, *([] if self._retained is None else [self._retained])]
 
     async def close(self) -> None:
         await self._session.close()
@@ -126,26 +133,34 @@ class LogReader:
         assert before is not None and confirmed is not None  # noqa: S101, PT018  `read` refuses the others
         until = before.reported_up_to if confirmed < before.reported_up_to else None
         stream = ChangeStream(before, table.facts.table_oid, confirmed)
-        pending: list[LoggedChange] = []
-        size = 0
-        async with aclosing(self._changes(stream, until)) as changes:
-            async for change, length in changes:
-                if pending and self._is_full(len(pending), size + length):
-                    yield await self._batch(table, pending, pending[-1].position)
-                    self._note_written(pending[-1].position)
-                    pending, size = [], 0
-                pending.append(change)
-                size += length
+        async with aclosing(self._portions(stream, until)) as portions:
+            async for changes, position in portions:
+                for batch, place in await self._batches(table, changes, position):
+                    yield batch
+                    self._note_written(place)
         end = stream.position.end if self._has_more else max(stream.position.end, slot.flushed)
-        if pending:
-            yield await self._batch(table, pending, stream.position)
-            self._note_written(stream.position)
-        elif self._is_worth_a_write(place := replace(stream.position, end=end)):
+        if self._written is before and self._is_worth_a_write(place := replace(stream.position, end=end)):
             yield TriggerBatch(position=replace(self._position(table, place), silent=True), caught_up=False)
             self._note_written(place)
         if not self._has_more:
             self._drained_to = slot.flushed
         await self._slot.advance(confirmed, min((self._written or before).end, end))
+
+    async def _portions(
+        self, stream: ChangeStream, until: int | None
+    ) -> AsyncGenerator[tuple[Sequence[LoggedChange], LogPosition], None]:
+        """Yield the changes that were not reported, as many at a time as a batch may have, with the position behind them."""
+        pending: list[LoggedChange] = []
+        size = 0
+        async with aclosing(self._changes(stream, until)) as changes:
+            async for change, length in changes:
+                if pending and self._is_full(len(pending), size + length):
+                    yield pending, pending[-1].position
+                    pending, size = [], 0
+                pending.append(change)
+                size += length
+        if pending:
+            yield pending, stream.position
 
     async def _changes(self, stream: ChangeStream, until: int | None) -> AsyncGenerator[tuple[LoggedChange, int], None]:
         """Yield the changes that were not reported, with the bytes of their messages. Raises `SourceChanged` for another history."""
@@ -174,21 +189,32 @@ class LogReader:
             raise ConfigurationError(f"the slot {self._slot.name} hands out {error}") from error
 
     def _is_full(self, count: int, size: int) -> bool:
-        return count >= self._options.batch.max_rows or size > self._context.max_batch_bytes // _SHARE
+        share = _SHARE if self._options.partition is None else 2 * _SHARE  # a row that moves stands in two events
+        return count >= self._options.batch.max_rows or size > self._context.max_batch_bytes // share
 
-    async def _batch(self, table: WatchedTable, changes: Sequence[LoggedChange], place: LogPosition) -> TriggerBatch:
+    async def _batches(
+        self, table: WatchedTable, changes: Sequence[LoggedChange], end: LogPosition
+    ) -> Sequence[tuple[TriggerBatch, LogPosition]]:
+        """Return the changes as batches, each with the position behind it; `end` is the last one's."""
         if self._codec is None or self._codec.table is not table:
             self._codec = RowCodec(table)
         decoded = await self._codec.decode(changes)
-        members = [change_as_json(*each) for each in zip(changes, decoded, strict=True)]
-        sizes = [bytes_of(each) for each in members]
-        for each, size in zip(members, sizes, strict=True):
-            if size > self._context.max_batch_bytes:
-                raise HugeRow(self._options.table, f"the key {each['key']}", size, self._context.max_batch_bytes)
-        before = place if self._written is None else self._written
-        watermark = {"from": before.up_to, "to": place.up_to}
-        events = [*events_of(members, sizes, self._options, watermark)]
-        return TriggerBatch(events=events, position=self._position(table, place), caught_up=False)
+        keyed = [self._keyed(*each) for each in zip(changes, decoded, strict=True)]
+        before, batches = self._written or end, []
+        for part in [slice(len(keyed))] if self._options.partition is None else parts_in_order(keyed):
+            place = end if part.stop == len(keyed) else changes[part.stop - 1].position
+            watermark = {"from": before.up_to, "to": place.up_to}
+            events = [*events_of(keyed[part], self._keys, self._options, watermark)]
+            batch = TriggerBatch(events=events, position=self._position(table, place), caught_up=False)
+            batches.append((batch, place))
+            before = place
+        return batches
+
+    def _keyed(self, change: LoggedChange, decoded: DecodedChange) -> KeyedChange:
+        member, most = change_as_json(change, decoded), self._context.max_batch_bytes
+        if (size := bytes_of(member)) > most:
+            raise HugeRow(self._options.table, f"the key {member['key']}", size, most)
+        return KeyedChange(member=member, size=size, keys=keys_of_change(decoded))
 
     def _is_worth_a_write(self, place: LogPosition) -> bool:
         """Return whether a position without events is written: the next read begins behind it, or the slot holds much back."""

@@ -10,8 +10,9 @@ from typing import Any, Final
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models.values import format_duration
-from store.catalog import assets, watchers
+from store.catalog import assets
 from store.catalog.assets import AssetRow
+from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherRow
 from store.detection import outbox
 from store.detection.outbox import AIRFLOW, StuckLane
@@ -37,9 +38,9 @@ _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 async def read_problems(
     connection: AsyncConnection, now: datetime, rows: Sequence[WatcherRow] | None = None
 ) -> list[StandingProblem]:
-    """Read every problem in the database; `rows` are the configured watchers, if the caller has read them already."""
+    """Read every problem in the database; `rows` are the watchers that may have one, if the caller has read them already."""
     if rows is None:
-        rows = await watchers.listed(connection)
+        rows = await suspects(connection)
     lanes = await outbox.stuck(connection)
     failed = await alerts.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)

@@ -17,7 +17,7 @@ from store.database.paging import now_of
 from store.detection import item_search
 from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
-from store.errors import InvalidValue
+from store.errors import InvalidValue, NotFound
 from store.references import has_where
 from store.runs import explanations, waiting
 from store.runs.explanations import ConsumedBy, OutletOfRun
@@ -83,7 +83,11 @@ def _asked(control: Control, item: str) -> Sequence[str]:
 async def _answer(
     context: ApiContext, connection: AsyncConnection, name: str, explanation: Explanation
 ) -> WatcherAnswer:
-    row = context.process.health.merged(await watchers.get(connection, name))
+    try:
+        row = context.process.health.merged(await watchers.get(connection, name))
+    except NotFound:
+        sentence = f"the watcher {name!r} is in the configuration, but was never started; start `watcher run`"
+        raise NotFound(sentence) from None
     naming = _NOTHING
     if explanation.name is not None:
         naming = await item_search.events_naming(connection, _name_of(row, explanation))

@@ -100,6 +100,7 @@ class RunQuery(_BoundsWithUpdatedAt):
     dag_id_prefix_pattern: TextPattern = None
     trace_id: Annotated[str | None, Field(pattern="^[0-9a-f]{32}$")] = None
     conf_contains: TextPattern = None
+    text: TextPattern = None
     consuming_asset_pattern: TextPattern = None
     dag_version: list[_Small] | None = None
     bundle_version: Text | None = None
@@ -127,6 +128,7 @@ class RunQuery(_BoundsWithUpdatedAt):
             dag_id_prefix=self.dag_id_prefix_pattern,
             trace_id=self.trace_id,
             conf_contains=self.conf_contains,
+            text=self.text or None,
             consuming_asset=self.consuming_asset_pattern or None,
             partition_key_pattern=self.partition_key_pattern,
             partition_key_prefix=self.partition_key_prefix_pattern,

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import watchers
+from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherRow
 from store.database import configuration_lock, migrations
 from store.database.paging import now_of
@@ -28,13 +28,14 @@ _ANOTHER_APPLIED: Final = (
 async def problems_now(context: ApiContext, reasons: Sequence[str]) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `reasons` are those of `not_ready`."""
     async with context.database.reading(PROBE_DEADLINE) as connection:
-        return await read_groups(context, connection, await watchers.listed(connection), reasons)
+        rows = await suspects(connection, context.process.health.suspects)
+        return await read_groups(context, connection, rows, reasons)
 
 
 async def read_groups(
     context: ApiContext, connection: AsyncConnection, rows: Sequence[WatcherRow], reasons: Sequence[str]
 ) -> Sequence[ProblemGroup]:
-    """Return what is wrong now, the worst first; `rows` are the configured watchers."""
+    """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
     stored = await read_problems(connection, await now_of(connection), [health.merged(row) for row in rows])
     return grouped([*of_process(health, reasons), *stored])

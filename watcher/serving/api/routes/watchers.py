@@ -151,7 +151,7 @@ async def get_polls(context: Context, _: Viewer, name: str) -> PollCollection:
     async with context.database.reading() as connection:
         await watchers.asset_of(connection, name)
         stored = (await watchers.stored_polls(connection, [name])).get(name)
-    polls = [WatcherPoll.of(poll) for poll in context.process.health.polls(name, stored)]
+    polls = [WatcherPoll.of(poll) for poll in context.process.health.history(name, stored).newest_first()]
     return PollCollection(polls=polls, total_entries=len(polls))
 
 

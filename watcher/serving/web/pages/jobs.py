@@ -11,7 +11,8 @@ from fastapi import APIRouter, HTTPException, Request, Response
 from pydantic import ValidationError
 
 from store.catalog import assets
-from store.runs import consumption, jobs, kept_events, run_history, runs
+from store.runs import consumption, jobs, kept_events, run_history, run_lists
+from store.runs.run_lists import RunFilter
 from store.runs.runs import RunRow
 from watcher.serving.api import decisions as api
 from watcher.serving.api.context import Context
@@ -44,7 +45,7 @@ async def _page(
         (waiting,) = await waiting_jobs(connection, [job])
         has_kept = any(not waiting.is_awaited(queue) for queue in waiting.queues)
         kept = await kept_events.count(connection, dag_id) if has_kept else 0
-        rows = await runs.latest(connection, limit=FEW + 1, dag_id=dag_id)
+        rows = await run_lists.latest(connection, RunFilter(dag_id=dag_id), limit=FEW + 1)
         past = await run_history.newest_of_jobs(connection, [dag_id])
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id, FEW)
     return view.page(

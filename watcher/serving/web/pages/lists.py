@@ -9,7 +9,7 @@ from typing import Annotated, Final, Literal
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from store.catalog.watchers import WatcherRow
-from store.runs import jobs, run_history
+from store.runs import jobs, run_history, waiting
 from store.runs.jobs import JobFilter
 from watcher.serving.api.bulk_decisions import configured_watchers, matching, pause_watchers
 from watcher.serving.api.context import Context
@@ -24,6 +24,8 @@ from watcher.serving.web.rendering import Pages
 router = APIRouter(include_in_schema=False)
 After = Annotated[str | None, Query(max_length=1500)]
 Text = Annotated[str, Query(max_length=250)]
+_FEW_JOBS: Final = 2
+"""The jobs of an asset whose runs stand in a row."""
 _PAUSED: Final[Mapping[str | None, bool | None]] = {"active": False, "paused": True, None: None}
 
 
@@ -34,9 +36,17 @@ async def all_watchers(
     named = matching(await configured_watchers(view.context), text, None)
     all_shown = matching(named, text, state)
     shown = [row for row in all_shown if after is None or row.name > after]
+    async with view.context.database.reading() as connection:
+        jobs_of = await waiting.ids_by_asset(connection, {row.asset_id for row in shown[:ROWS]})
+        names = {name for of_asset in jobs_of.values() for name in of_asset[:_FEW_JOBS]}
+        past = await run_history.newest_of_jobs(connection, names)
+    now = datetime.now(UTC)
     return view.page(
         "watchers.html",
         watchers=shown[:ROWS],
+        jobs_of=jobs_of,
+        few_jobs=_FEW_JOBS,
+        strips={name: run_strip(past.get(name, ()), now) for name in names},
         following=_following([row.name for row in shown]),
         after=after,
         text=text,

@@ -14,9 +14,10 @@ from store.catalog import watchers
 from store.catalog.watchers import WatcherRow
 from store.database.paging import PageRequest
 from store.detection import activity
-from store.runs import jobs, run_history, runs
+from store.runs import jobs, run_history, run_lists
 from store.runs.jobs import JobFilter
 from store.runs.queues import ACTIVE
+from store.runs.run_lists import RunFilter
 from watcher.serving.api.problems import read_groups
 from watcher.serving.web.parts import FEW, ROWS
 from watcher.serving.web.pictures.run_strip import run_strip
@@ -84,8 +85,8 @@ async def overview(
 ) -> Response:
     async with view.context.database.reading() as connection:
         rows = [view.context.process.health.merged(row) for row in await watchers.listed(connection)]
-        active = await runs.latest(connection, limit=FEW, states=ACTIVE)
-        recent = await runs.latest(connection, limit=FEW)
+        active = await run_lists.latest(connection, RunFilter(states=ACTIVE), limit=FEW)
+        recent = await run_lists.latest(connection, RunFilter(), limit=FEW)
         rows.sort(key=lambda row: (row.state in _GOOD, row.name))
         shown = rows[ROWS * (page - 1) : ROWS * page]
         reasons = view.context.process.health.reasons(None)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, HTTPException, Query, Request, Response
 
+from store.database.paging import Range
 from store.detection import event_lists
 from store.detection.event_lists import EventFilter
 from store.keys import TaskInstanceKey
@@ -18,6 +20,7 @@ from store.runs.run_lists import RunFilter
 from store.runs.runs import OVER, RunRow
 from store.runs.task_instances import TryOfRun
 from store.state import history
+from watcher.host.page_paths import path
 from watcher.serving.api import bulk_decisions
 from watcher.serving.api import decisions as api
 from watcher.serving.api.bulk_decisions import MOST
@@ -38,6 +41,39 @@ _LINE: Final = re.compile(r"log line (\d{1,18})\)$")
 _MOST: Final = 100
 """Events, values and tries that the page of a run shows at most."""
 State = Literal["queued", "running", "success", "failed"]
+Text = Annotated[str, Query(max_length=250)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSelection:
+    """What the list of runs is filtered by: fields of its address, and of the forms that act on all that matches."""
+
+    state: str | None
+    job: str | None
+    text: str
+    since: str
+    until: str
+
+    @property
+    def filter(self) -> RunFilter:
+        """The runs whose state changed last within the times. Raise 422 for what is no time."""
+        changed = Range(gte=_time("since", self.since), lt=_time("until", self.until))
+        return RunFilter(
+            dag_id=self.job,
+            states=None if self.state is None else [self.state],
+            text=self.text.strip() or None,
+            ranges={"updated_at": changed},
+        )
+
+    @property
+    def query(self) -> Mapping[str, str]:
+        """The fields that are given."""
+        return {name: value for name, value in vars(self).items() if value}
+
+    def address(self, state: str | None) -> str:
+        """Return the address of the runs that match, but in another state."""
+        query = {**self.query, "state": state}
+        return path("runs", **query)
 
 
 @router.get("")
@@ -46,26 +82,45 @@ async def all_runs(
     before: Before = None,
     state: Annotated[State | None, Query()] = None,
     job: Annotated[str | None, Query(max_length=250)] = None,
+    text: Text = "",
+    since: Text = "",
+    until: Text = "",
 ) -> Response:
-    states = None if state is None else [state]
+    selection = RunSelection(state=state, job=job, text=text, since=since, until=until)
+    few = selection.filter
     async with view.context.database.reading() as connection:
-        rows = await runs.latest(connection, limit=ROWS + 1, before=before, dag_id=job, states=states)
+        rows = await run_lists.latest(connection, few, limit=ROWS + 1, before=before)
         past = {} if job is None else await run_history.newest_of_jobs(connection, [job])
-        few = RunFilter(dag_id=job, states=states)
         clearable = await run_lists.clearable(connection, few, limit=MOST + 1) if state in OVER else []
     part: ListPart[RunRow] = ListPart.of(rows, lambda run: run.id)
     count = len(clearable) if len(clearable) <= MOST else 0
     strip = None if job is None else run_strip(past.get(job, ()), datetime.now(UTC))
-    return view.page("runs.html", runs=part, before=before, state=state, job=job, strip=strip, clearable=count)
+    return view.page("runs.html", runs=part, before=before, selection=selection, strip=strip, clearable=count)
 
 
 @router.post("")
 async def clear_all_runs(request: Request, context: Context, actor: Operator, form: Form) -> Response:
     """Run all runs again that are over and match the filter, if there are as many as the page showed."""
-    state, job = form.text("state"), form.text("job", "") or None
-    which = RunFilter(dag_id=job, states=[state])
-    await bulk_decisions.clear_all(context, actor, which, form.number("expected_count"))
-    return go_to(request, "runs", job=job)
+    few = RunSelection(
+        state=form.text("state"),
+        job=form.text("job", "") or None,
+        text=form.text("text", ""),
+        since=form.text("since", ""),
+        until=form.text("until", ""),
+    )
+    await bulk_decisions.clear_all(context, actor, few.filter, form.number("expected_count"))
+    return go_to(request, "runs", job=few.job)
+
+
+def _time(name: str, text: str) -> datetime | None:
+    """Return a time as browsers and people write it; without a zone it is UTC."""
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise HTTPException(422, f"{name} is no time: {text[:40]!r}; write it as 2026-01-31T22:00") from None
 
 
 @router.get("/{dag_id}/{run_id}")

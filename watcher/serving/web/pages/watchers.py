@@ -27,6 +27,7 @@ from watcher.serving.api.sign_in.auth import Operator
 from watcher.serving.web.forms import Form, go_to
 from watcher.serving.web.pages.logs import last_lines, lines
 from watcher.serving.web.parts import FEW
+from watcher.serving.web.pictures.lag_line import lag_line
 from watcher.serving.web.pictures.poll_strip import poll_strip
 from watcher.serving.web.pictures.timeline import TimeSpan, hour_marks, ticks
 from watcher.serving.web.rendering import Pages, View
@@ -59,7 +60,8 @@ async def _page(
     retry_at = None if report is None else report.retry_at
     log = partial(watcher_logs, view.context.logs_directory, name)
     records = await excerpt(view.context, log, last_lines(count=_FEW_LINES))
-    polls = view.context.process.health.polls(name, stored_polls)
+    history = view.context.process.health.history(name, stored_polls)
+    polls = history.newest_first()
     span = TimeSpan(zoom="day", until=datetime.now(UTC))
     return view.page(
         "watcher.html",
@@ -73,6 +75,7 @@ async def _page(
         rejected=rejected,
         polls=[WatcherPoll.of(poll) for poll in polls[:FEW]],
         poll_strip=poll_strip(polls),
+        lag=lag_line(span, history.lag.by_hour, row.lag_seconds, _PLOT_HEIGHT),
         events_by_hour=ticks(span, counts, _PLOT_HEIGHT),
         plot_height=_PLOT_HEIGHT,
         most_in_hour=max(counts, default=0),

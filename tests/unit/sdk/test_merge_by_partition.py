@@ -1,0 +1,149 @@
+"""A table whose source has partition keys is merged by runs of one key each: against a dict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from asset_job.errors import TargetFailed
+from asset_job.events import TriggeringAssetEvents
+from asset_job.tables.changes import net_changes
+from tests.unit.sdk.test_merge_plans import Target
+from triggers.partition_keys import KeyedItems
+from triggers.postgres.log.codec import DecodedChange
+from triggers.postgres.log.events import bytes_of, events_of
+from triggers.postgres.log.keyed_changes import KeyedChange, keys_of_change, parts_in_order
+from triggers.postgres.options import NewRowsOptions
+
+OPTIONS = NewRowsOptions.model_validate({"table": "public.t", "mode": "log", "partition": {"k": "k"}})
+Row = dict[str, Any]
+
+
+@dataclass
+class PartitionedSource:
+    """A table with the columns id, a and big, whose `a` is its partition key; the server sends the row before a change, or not."""
+
+    random: Random
+    sends_old: bool
+    rows: dict[int, Row] = field(default_factory=dict)
+    changes: list[KeyedChange] = field(default_factory=list)
+
+    def do(self) -> None:
+        random, rows = self.random, self.rows
+        key, other, value = random.randint(1, 4), random.randint(1, 4), random.choice("xyz")
+        op = random.choices(["insert", "update", "rename", "delete"], [5, 6, 3, 3])[0]
+        member: dict[str, Any] = {"op": op, "key": key, "lsn": f"0/{len(self.changes) + 1:X}"}
+        if op == "insert" and key not in rows:
+            rows[key] = {"id": key, "a": value, "big": random.randint(0, 99)}
+            self._add({**member, "row": dict(rows[key])}, DecodedChange(parts=[value]))
+        elif op == "delete" and key in rows:
+            old = rows.pop(key)
+            self._add(member, DecodedChange(parts=[old["a"] if self.sends_old else None]))
+        elif op in {"update", "rename"} and key in rows and (op == "update" or other not in rows):
+            old = rows.pop(key)
+            new = key if op == "update" else other
+            keeps = random.random() < 0.3 and not self.sends_old
+            rows[new] = {"id": new, "a": value, "big": old["big"] if keeps else random.randint(0, 99)}
+            sent = {name: each for name, each in rows[new].items() if not (keeps and name == "big")}
+            member |= {"op": "update", "key": new, "row": sent, **({"old_key": key} if new != key else {})}
+            member |= {"unchanged": ["big"]} if keeps else {}
+            moved = [old["a"]] if self.sends_old and old["a"] != value else None
+            self._add(member, DecodedChange(parts=[value], old_parts=moved))
+
+    def _add(self, member: Row, decoded: DecodedChange) -> None:
+        keys = keys_of_change(decoded)
+        self.changes.append(KeyedChange(member=member, size=bytes_of(member), keys=keys))
+
+    def events(self) -> Iterator[Row]:
+        """Events as a run gets them, with ids as the store gives them."""
+        at = number = 0
+        while at < len(self.changes):
+            portion = self.changes[at : at + self.random.randint(1, 8)]
+            at += len(portion)
+            for part in parts_in_order(portion):
+                for event in events_of(portion[part], KeyedItems(what="change", remedy=""), OPTIONS, {}):
+                    number += 1
+                    yield {"id": number, "partition_key": event.partition_key, "extra": event.payload}
+
+
+def sent(events: Sequence[Row]) -> TriggeringAssetEvents:
+    asset = {"id": 1, "name": "t", "uri": "x-test:t"}
+    stamp = "2026-11-20T00:00:00Z"
+    return TriggeringAssetEvents({"t": [{**event, "asset": asset, "timestamp": stamp} for event in events]})
+
+
+def source_of(seed: int, *, sends_old: bool) -> PartitionedSource:
+    source = PartitionedSource(Random(seed), sends_old)
+    while len(source.changes) < 14:
+        source.do()
+    return source
+
+
+@dataclass
+class MergedByRuns(Target):
+    """A target whose runs have events of their own ids."""
+
+    ids: dict[str, int] = field(default_factory=dict)
+
+    def take(self, run: int, events: Sequence[Row]) -> None:
+        triggering = sent(events)
+        self.ids = dict(triggering.ids_by_lsn)
+        self.merge(run, triggering.changes())
+
+    def net(self, run: int, changes: Sequence[Row]) -> Any:
+        del run
+        return net_changes(changes, ["id"], self.ids)
+
+
+def test_one_run_of_all_events_gives_exactly_the_table() -> None:
+    for seed in range(800):
+        for sends_old in (True, False):
+            source, target = source_of(seed, sends_old=sends_old), MergedByRuns()
+            target.take(1, [*source.events()])
+            assert target.by_id() == source.rows, (seed, sends_old)
+
+
+def test_a_run_for_each_key_gives_exactly_the_table_in_any_order() -> None:
+    """With the whole row before each change nothing is refused."""
+    for seed in range(800):
+        source = source_of(seed, sends_old=True)
+        by_key: dict[str | None, list[Row]] = {}
+        for event in source.events():
+            by_key.setdefault(event["partition_key"], []).append(event)
+        runs = list(by_key.values())
+        source.random.shuffle(runs)
+        target = MergedByRuns()
+        for run, events in enumerate(runs):
+            target.take(run, events)
+        assert target.by_id() == source.rows, (seed, json.dumps(runs))
+
+
+def test_runs_of_keys_without_the_row_before_give_the_table_or_are_refused() -> None:
+    complete = 0
+    for seed in range(800):
+        source, target = source_of(seed, sends_old=False), MergedByRuns()
+        events = [*source.events()]
+        try:
+            for run, event in enumerate(events):
+                target.take(run, [event])
+        except TargetFailed:
+            continue
+        complete += 1
+        assert target.by_id() == source.rows, seed
+    assert complete > 600
+
+
+def test_a_row_that_moved_with_its_primary_key_keeps_the_columns_that_only_the_table_has() -> None:
+    """Both runs have the change, and each may be the first to apply it."""
+    move = {"op": "update", "key": 8, "old_key": 7, "lsn": "0/2", "row": {"id": 8, "a": "b"}}
+    later = {"op": "update", "key": 8, "lsn": "0/3", "row": {"id": 8, "a": "b"}}
+    left = {"id": 1, "partition_key": "a", "extra": {"changes": [{**move, "moved_to": "b"}]}}
+    come = {"id": 2, "partition_key": "b", "extra": {"changes": [{**move, "moved_from": "a"}, later]}}
+    for events in ([left, come], [come, left]):
+        target = MergedByRuns(rows={"[7]": {"id": 7, "a": "a", "big": 5}})
+        for run, event in enumerate(events):
+            target.take(run, [event])
+        assert target.by_id() == {8: {"id": 8, "a": "b", "big": 5}}
