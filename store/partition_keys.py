@@ -16,13 +16,19 @@ from typing import Any
 class Completeness:
     """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
 
-    Or, with `items`, so many different files or rows have come.
+    Or, with `items`, so many different files or rows have come; with `marker`, a file whose name ends as this glob says.
     """
 
     part: str = ""
     values: tuple[str, ...] = ()
     at_least: int | None = None
     items: int | None = None
+    marker: str | None = None
+
+    @property
+    def needed_items(self) -> int:
+        """How many of the files or rows that count must have come."""
+        return (self.items or 0) if self.marker is None else 1
 
     @property
     def needed(self) -> int:
@@ -37,6 +43,7 @@ class Completeness:
             values=tuple(stored.get("values", ())),
             at_least=stored.get("at_least"),
             items=stored.get("items"),
+            marker=stored.get("marker"),
         )
 
 

@@ -1,4 +1,4 @@
-"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n` of the values, or `{items: n}`."""
+"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n` of the values, `{items: n}` or `{marker: glob}`."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from config.section import LARGEST_INT
 
-_FORMS: Final = "must be `{part: [value, …]}`, which `at_least: n` may follow, or `{items: n}`"
+_FORMS: Final = "must be `{part: [value, …]}`, which `at_least: n` may follow, `{items: n}` or `{marker: glob}`"
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteConfig:
-    """All `values` of a `part`, or `at_least` so many of them; or so many `items`."""
+    """All `values` of a `part`, or `at_least` so many of them; or so many `items`; or a file that matches `marker`."""
 
     part: str = ""
     values: tuple[str, ...] = ()
     at_least: int | None = None
     items: int | None = None
+    marker: str | None = None
 
 
 def _parse(value: Any) -> CompleteConfig | None:
@@ -29,6 +30,8 @@ def _parse(value: Any) -> CompleteConfig | None:
             return value
         case {"items": items, **rest} if not rest:
             return CompleteConfig(items=_number("items", items, LARGEST_INT))
+        case {"marker": str(glob), **rest} if not rest and glob.strip():
+            return CompleteConfig(marker=glob)
         case {"items": _} | {"marker": _} | {"manifest": _}:
             raise ValueError(_FORMS)
         case dict():
@@ -59,6 +62,8 @@ def _to_json(complete: CompleteConfig | None) -> Mapping[str, Any] | None:
         return None
     if complete.items is not None:
         return {"items": complete.items}
+    if complete.marker is not None:
+        return {"marker": complete.marker}
     more = {} if complete.at_least is None else {"at_least": complete.at_least}
     return {complete.part: list(complete.values), **more}
 
@@ -71,6 +76,12 @@ _SCHEMA: Final[dict[str, Any]] = {
             "type": "object",
             "properties": {"items": _AT_LEAST_ONE},
             "required": ["items"],
+            "additionalProperties": False,
+        },
+        {
+            "type": "object",
+            "properties": {"marker": {"type": "string", "minLength": 1}},
+            "required": ["marker"],
             "additionalProperties": False,
         },
         {

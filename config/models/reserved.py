@@ -48,8 +48,8 @@ RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
     ReservedValue(
         path="jobs.*.batch.complete",
-        what="a marker or a manifest",
-        matches=lambda complete: isinstance(complete, dict) and not {"marker", "manifest"}.isdisjoint(complete),
+        what="a manifest",
+        matches=lambda complete: isinstance(complete, dict) and "manifest" in complete,
     ),
 )
 

@@ -33,6 +33,7 @@ def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -
         if job.batch.complete is not None:
             yield ("batch", "complete"), "needs a schedule of assets, whose events complete a partition"
         return
+    yield from _unmarked(job, condition, assets)
     yield from _unknown(job, condition, assets) or (*_within_one_value(job), *_unjoinable(job, condition, assets))
 
 
@@ -49,6 +50,19 @@ def _unknown(
         for place, part in named
         if part not in known and all(assets.values())
     ]
+
+
+def _unmarked(
+    job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
+) -> Iterator[tuple[KeyPath, str]]:
+    """Yield a fault where the job waits for a marker that might be reported before the files for which it vouches."""
+    if job.batch.complete is None or job.batch.complete.marker is None:
+        return
+    scheduled = [asset for name in _scheduled(condition, assets) if (asset := assets[name]) is not None]
+    watchers = [watcher for asset in scheduled for watcher in asset.watchers.values()]
+    if not any(getattr(watcher.options, "last", None) for watcher in watchers):
+        hint = f'give a watcher of files `last: ["{job.batch.complete.marker}"]`, so that it reports markers after all else'
+        yield ("batch", "complete"), f"waits for a marker, and no watcher of the scheduled assets has `last`; {hint}"
 
 
 def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:

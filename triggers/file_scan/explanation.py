@@ -93,4 +93,7 @@ def judge(seen: SeenFile, options: FileOptions, scan: ScanState, handled: Mappin
         text = format_moment(until)
         sentence = f"it is younger than `min_age`: it was modified at {modified} and is reported from {text} on"
         return "waiting", sentence, {"reason": "min_age", "until": text}
-    return "waiting", f"the next whole scan reports its version of {modified}", {"reason": "scan"}
+    which, reason = ("the next whole scan reports", "scan")
+    if options.tells_last(version.key):
+        which, reason = ("it matches `last`: once two whole scans have listed it, the watcher reports", "last")
+    return "waiting", f"{which} its version of {modified}", {"reason": reason}

@@ -38,6 +38,17 @@ def glob_expression(glob: str) -> re.Pattern[str]:
     return re.compile(rf"\A{_TOKEN.sub(_translated, glob)}\Z", re.DOTALL)
 
 
+def exclude_each_other(glob: str, other: str) -> bool:
+    """Return whether certainly no key matches both globs, by the ends of their names."""
+    name, others = glob.rpartition("/")[2], other.rpartition("/")[2]
+    if _WILDCARDS.search(name) is None:
+        return glob_expression(others).search(name) is None and not others.startswith("**")
+    ends = [each.removeprefix("*") for each in (name, others)]
+    if any(_WILDCARDS.search(end) for end in ends):
+        return False
+    return not (ends[0].endswith(ends[1]) or ends[1].endswith(ends[0]))
+
+
 _TOKEN: Final = re.compile(
     r"(?P<folders>(?<![^/])\*\*/)|(?P<below>(?<![^/])\*\*\Z)|(?P<name>\*+)|(?P<one>\?)|(?P<set>\[!?+(?:\][^\]/]*|[^\]/]+)\])|(?P<literal>.)",
     re.DOTALL,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Self, TypeVar
+from functools import lru_cache
+from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.errors import ConfigurationError
 from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.matching import Matcher
+from triggers.file_scan.matching import Matcher, exclude_each_other, glob_expression
 from triggers.file_scan.partitions import Partition
 from triggers.file_scan.state import Start
 from triggers.file_scan.versions import length_of, moment_of
@@ -24,6 +25,18 @@ def _parse_start(value: Any) -> Any:
         return parse_time(value)
     except ValueError:
         raise ValueError("write now, all, or an ISO timestamp like 2026-11-20T09:00:00Z") from None
+
+
+def _check_glob(value: str) -> str:
+    try:
+        _glob(value)
+    except re.error as error:
+        raise ValueError(f"is no valid pattern ({error}); correct it") from None
+    return value
+
+
+_glob = lru_cache(maxsize=1000)(glob_expression)
+Glob: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_check_glob)]
 
 
 class FileBatch(BatchOptions):
@@ -44,6 +57,7 @@ class FileOptions(BaseOptions):
     batch: FileBatch = FileBatch()
     on_bad_row: Literal["stop", "report"] = "stop"
     partition: Partition | None = None
+    last: tuple[Glob, ...] | None = Field(default=None, min_length=1)
 
     @field_validator("match", "regex")
     @classmethod
@@ -60,6 +74,11 @@ class FileOptions(BaseOptions):
     def _fits_together(self) -> Self:
         if self.match is not None and self.regex is not None:
             raise ValueError("match and regex exclude each other; remove one")
+        for glob in self.last or ():
+            if self.match is not None and exclude_each_other(glob, self.match):
+                raise ValueError(
+                    f"`match: {self.match}` selects nothing that `last: {glob}` matches; write a `regex` that selects both"
+                )
         if self.mode == "window" and self.min_age >= self.lateness:
             raise ValueError(
                 "min_age must be below lateness, else files are forgotten before they are old enough; change one"
@@ -69,6 +88,11 @@ class FileOptions(BaseOptions):
     def name_below(self, key: str) -> str:
         """Return what the patterns see of a file, by its key or its name in events: its key below the watched place."""
         return key
+
+    def tells_last(self, key: str) -> bool:
+        """Whether a file is reported after all others, by its key."""
+        name = self.name_below(key)
+        return any(expression.search(name) for expression in map(_glob, self.last or ()))
 
     @property
     def matcher(self) -> Matcher:

@@ -6,13 +6,14 @@ behind it, so that a crash resumes by key. The horizon moves only when a scan ha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
+from triggers.file_scan.emitted_last import EmittedLast
 from triggers.file_scan.handled import HandledVersions
 from triggers.file_scan.masses import Tally, Vanished, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
@@ -49,6 +50,7 @@ class Scanner:
         "_algorithm",
         "_handled",
         "_holds_back",
+        "_last",
         "_min_age",
         "_nothing_stored",
         "_state",
@@ -69,16 +71,19 @@ class Scanner:
         now: float,
         stops: bool = False,
         forget_after: int = 0,
+        is_last: Callable[[FileVersion], bool] | None = None,
     ) -> None:
         """`min_age` and `forget_after` in microseconds; `now` on the same clock as in `advance`, in seconds.
 
-        `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others.
+        `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others. `is_last` says
+        which versions are emitted last; None: there are none.
         """
         self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
+        self._last = EmittedLast(is_last)
         self._tally = Tally()
         self._vanished_written = self._state.vanished
         self._written_at = now
@@ -99,8 +104,10 @@ class Scanner:
         if begins:
             self._holds_back = False
             self._state = self._algorithm.begin(self._state, page, self._handled)
+            self._state = replace(self._state, records_all=self._last.is_used)
+            self._last.begin()
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
-        watermark = self._watermark_of_events()
+        watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
         versions, unnamed = self._new_versions(page)
         if unnamed is not None:
             if versions:  # a resumed scan goes on behind them
@@ -129,8 +136,15 @@ class Scanner:
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
+    def emit_last(self, now: float) -> Step | None:
+        """Return a step with some of the versions that wait for all else, if a whole scan has just ended; None: none is left."""
+        ready = self._last.take() if self._state.began is None else ()
+        for version in ready:
+            self._handled.add(version.fingerprint, version.modified)
+        return self.emitted_again(ready, now) if ready else None
+
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
-        """Return a step that emits versions which were handled before, at the position as it is."""
+        """Return a step that emits these versions at the position as it is, which counts them as handled."""
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.up_to)}
         return Step(versions=versions, watermark=watermark, position=self._position(now))
 
@@ -173,12 +187,13 @@ class Scanner:
     def look_up(self, versions: Iterable[FileVersion], *, clock: Moment, now: float) -> Step:
         """Return a step with the new ones of the versions that a hint led to. The scans themselves do not notice.
 
-        Call it between two pages or two scans. Versions below the horizon of the scan under way are left to that scan, which
-        emits them without recording them.
+        Call it between two pages or two scans. Versions that are emitted last are left to the scans, and those below the horizon of the
+        scan under way to that scan, which emits them without recording them.
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
-        recent = (version for version in versions if horizon is None or version.modified >= horizon)
+        some = (version for version in versions if not self._last.selects(version))
+        recent = (version for version in some if horizon is None or version.modified >= horizon)
         before = replace(self._tally)
         new = [version for version in recent if self._is_new(version, clock)]
         self._tally.note_hints(before)
@@ -195,14 +210,24 @@ class Scanner:
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         self._tally.fresh += 1
         if not is_old:
-            if is_met_again and self._min_age and modified > clock - self._min_age:
+            if is_met_again and self._waits(version, clock):
                 self._holds_back = True
-                return False  # too young: left to a later scan
+                return False
             if self._stops and version.fault is not None:
                 raise _UnnamedVersion(version)
         if is_met_again:
             self._handled.add(version.fingerprint, modified)
         return not is_old
+
+    def _waits(self, version: FileVersion, clock: Moment) -> bool:
+        """Whether the version is left to a later scan: it is too young, or all else comes before it."""
+        if self._min_age and version.modified > clock - self._min_age:
+            return True
+        if version.fault is not None or not self._last.selects(version):
+            return False
+        self._last.wait(version)
+        self._state = self._state.ending_at(version.modified)
+        return True
 
     def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
         """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
@@ -226,7 +251,7 @@ class Scanner:
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        ended = ScanState(horizon=state.next_horizon, up_to=self._reached(), vanished=state.vanished)
+        ended = ScanState(horizon=state.next_horizon, up_to=state.reached(self._min_age), vanished=state.vanished)
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
         if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
@@ -234,9 +259,6 @@ class Scanner:
         self._tally = self._tally.next()
         absent = partial(self._algorithm.count_absent, self._handled)
         self._state = replace(ended, vanished=vanished_after(state.vanished, count, absent, began))
-
-    def _reached(self) -> Moment | None:
-        return None if self._state.began is None else self._state.began - self._min_age
 
     def _position(self, now: float) -> Position:
         self._written_at = now
@@ -248,6 +270,3 @@ class Scanner:
             state=self._state.to_json(),
             rows=self._handled.take_changes(),
         )
-
-    def _watermark_of_events(self) -> JsonObject:
-        return {"from": text_of(self._state.up_to), "to": text_of(self._reached())}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, JsonValue
@@ -42,8 +42,8 @@ class PassedKeys:
 class ScanState:
     """The working state of a watcher. Between two scans `began`, `next_horizon` and `cursor` are None.
 
-    `next_horizon` is fixed when a scan begins. Versions below it are emitted without being recorded, so a resumed scan must
-    end with the same one even if `lateness` was changed.
+    `next_horizon` is fixed when a scan begins, unless it `records_all`. Versions below it are emitted without being recorded, so
+    a resumed scan must end with the same one even if `lateness` was changed.
     """
 
     horizon: Moment | None = None
@@ -60,6 +60,8 @@ class ScanState:
     """All versions are handled that were visible, and old enough, when the last whole scan began."""
     vanished: Vanished | None = None
     """The handled files that vanished together, while they are gone."""
+    records_all: bool = False
+    """Whether the scan under way records every version. Only then `next_horizon` may go back before the scan ends."""
     reselected: tuple[PassedKeys, ...] | None = None
     """What scans had passed before the selection changed; None once a whole scan has followed."""
 
@@ -89,7 +91,17 @@ class ScanState:
 
     def meets_again(self, modified: Moment) -> bool:
         """Whether later scans consider a version modified then, so that it must be recorded."""
-        return self.next_horizon is None or modified >= self.next_horizon
+        return self.records_all or self.next_horizon is None or modified >= self.next_horizon
+
+    def reached(self, min_age: int) -> Moment | None:
+        """The moment before which the scan under way finds all that is visible and `min_age` microseconds old."""
+        return None if self.began is None else self.began - min_age
+
+    def ending_at(self, modified: Moment) -> ScanState:
+        """Return a state whose scan ends with a horizon that does not pass a version modified then."""
+        if self.next_horizon is None:
+            return self
+        return replace(self, next_horizon=min(self.next_horizon, modified))
 
     def is_passed(self, version: FileVersion) -> bool:
         """Whether a scan with another selection has emitted this version without recording it."""
@@ -115,8 +127,10 @@ class ScanState:
         document: dict[str, JsonValue] = {
             name: format_moment(value) if isinstance(value, int) else value
             for name, value in vars(self).items()
-            if name not in {"vanished", "reselected"}
+            if name not in {"vanished", "records_all", "reselected"}
         }
+        if self.records_all:
+            document["records_all"] = True
         if self.vanished is not None:
             document["vanished"] = vars(self.vanished)
         if self.reselected is not None:
@@ -137,6 +151,7 @@ class ScanState:
             cursor=None if cursor is None else str(cursor),
             up_to=_moment_from(document.get("up_to")),
             vanished=_vanished_from(document.get("vanished")),
+            records_all=document.get("records_all") is True,
             reselected=_passed_from(document.get("reselected")),
         )
 

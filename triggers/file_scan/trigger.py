@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -80,6 +80,7 @@ class NewFiles(
     def __init__(self, options: FileOptionsT, client: ClientT, context: TriggerContext) -> None:
         super().__init__(options, client, context)
         self._matcher = options.matcher
+        self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
         self._keys = FolderKeys(partition=options.partition)
 
@@ -142,6 +143,8 @@ class NewFiles(
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
+        while (step_of_last := scanner.emit_last(anyio.current_time())) is not None:
+            yield self.batch_of(step_of_last, caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
@@ -192,10 +195,10 @@ class NewFiles(
     def scanner_from(self, position: StoredPosition | None) -> Scanner:
         """Return the scanner of this instance, which the first call makes from `position`."""
         if self._scanner is None:
-            self._scanner = self._made(position)
+            self._scanner = self._made(position, self._is_last)
         return self._scanner
 
-    def _made(self, position: StoredPosition | None) -> Scanner:
+    def _made(self, position: StoredPosition | None, is_last: Callable[[FileVersion], bool] | None = None) -> Scanner:
         options = self.options
         return Scanner(
             options.algorithm(),
@@ -205,6 +208,7 @@ class NewFiles(
             now=anyio.current_time(),
             stops=options.on_bad_row == "stop",
             forget_after=length_of(options.forget_after),
+            is_last=is_last,
         )
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:

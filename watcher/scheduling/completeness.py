@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from store.partition_keys import Completeness, QueuedKey, divided
@@ -47,14 +47,22 @@ def missing_values(reference: str, rows: Sequence[QueuedKey], complete: Complete
 
 @dataclass
 class DistinctItems:
-    """Counts different files and rows of events, each once whatever its versions. An event that names none is one item."""
+    """Counts different files and rows of events, each once whatever its versions. An event that names none is one item.
 
+    With `is_marker` only files count whose name it accepts.
+    """
+
+    is_marker: Callable[[str], bool] | None = None
     names: set[str] = field(default_factory=set)
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
     def add(self, asset: str, event_id: int, extra: str) -> None:
         """Add the items that an event of the asset names in `extra`, the text of a JSON object."""
         content = json.loads(extra)
+        if self.is_marker is not None:
+            names = [file_name(file) for file in _list(content.get("files"))]
+            self.names.update(name for name in names if self.is_marker(name))
+            return
         files, keys, ranges = (_list(content.get(name)) for name in ("files", "keys", "ranges"))
         if not any(name in content for name in ("files", "keys", "ranges")):
             self.names.add(json.dumps([asset, "event", event_id]))
@@ -69,6 +77,12 @@ class DistinctItems:
     @property
     def count(self) -> int:
         return len(self.names) + sum(_covered(ranges) for ranges in self.ranges.values())
+
+
+def file_name(file: object) -> str:
+    """Return the key or the path of a file in an event; '' if it has neither."""
+    name = (file.get("key") or file.get("path")) if isinstance(file, dict) else file
+    return name if isinstance(name, str) else ""
 
 
 def _name_of(file: object) -> object:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import replace
 from typing import Final, TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.partition_keys import Completeness
 from store.runs import partition_groups
+from triggers.file_scan.matching import glob_expression
 from watcher.scheduling.completeness import DistinctItems
 from watcher.scheduling.partitions import PartitionGroup
 from watcher.scheduling.planning import Waits
 
 MOST_COUNTED: Final = 10_000
 """The most groups whose counts are remembered."""
-_Contents: TypeAlias = tuple[tuple[AbstractSet[str], str | None, int, int, int], ...]
+_Contents: TypeAlias = tuple[Completeness | tuple[AbstractSet[str], str | None, int, int, int], ...]
+"""What a count is made of: what counts, and which events there are."""
 
 
 class ItemCounts:
@@ -25,13 +29,18 @@ class ItemCounts:
         self._counted: dict[tuple[str, str | None], tuple[_Contents, int]] = {}
 
     async def of(
-        self, connection: AsyncConnection, dag_id: str, groups: Sequence[PartitionGroup], waits: Waits
+        self,
+        connection: AsyncConnection,
+        dag_id: str,
+        groups: Sequence[PartitionGroup],
+        waits: Waits,
+        complete: Completeness,
     ) -> Mapping[str | None, int]:
         """Return the counts of a job's groups by their keys. Events that the job does not wait for do not count."""
-        contents = {group.key: _contents(group, waits) for group in groups}
+        contents = {group.key: _contents(group, waits, complete) for group in groups}
         known = {key: self._counted.get((dag_id, key), ((), 0)) for key in contents}
         changed = [group for group in groups if known[group.key][0] != contents[group.key]]
-        counted = await _count(connection, dag_id, changed, waits) if changed else {}
+        counted = await _count(connection, dag_id, changed, waits, complete) if changed else {}
         if len(self._counted) + len(counted) > MOST_COUNTED:
             self._counted.clear()
         self._counted |= {(dag_id, key): (contents[key], count) for key, count in counted.items()}
@@ -39,7 +48,7 @@ class ItemCounts:
 
 
 async def _count(
-    connection: AsyncConnection, dag_id: str, groups: Sequence[PartitionGroup], waits: Waits
+    connection: AsyncConnection, dag_id: str, groups: Sequence[PartitionGroup], waits: Waits, complete: Completeness
 ) -> dict[str | None, int]:
     key_of = {
         (row.references, row.key): (group.key, row.asset)
@@ -51,13 +60,21 @@ async def _count(
     events = await partition_groups.events_of(connection, dag_id, {key for _, key in key_of}, to=last)
     mine = [event for event in events if (event.references, event.key) in key_of]
     extras = await partition_groups.extras_of(connection, [event.event_id for event in mine])
-    counted = {group.key: DistinctItems() for group in groups}
+    is_marker = None if complete.marker is None else _matcher(complete.marker)
+    counted = {group.key: DistinctItems(is_marker) for group in groups}
     for event in mine:
         key, asset = key_of[event.references, event.key]
         counted[key].add(asset, event.event_id, extras[event.event_id])
     return {key: items.count for key, items in counted.items()}
 
 
-def _contents(group: PartitionGroup, waits: Waits) -> _Contents:
+def _contents(group: PartitionGroup, waits: Waits, complete: Completeness) -> _Contents:
     mine = (row for row in group.rows if waits.wait_for(row.references))
-    return tuple((row.references, row.key, row.first_event, row.last_event, row.events) for row in mine)
+    events = ((row.references, row.key, row.first_event, row.last_event, row.events) for row in mine)
+    return (replace(complete, items=None), *events)
+
+
+def _matcher(glob: str) -> Callable[[str], bool]:
+    """Return whether a glob matches the end of a name, from any folder on."""
+    expression = glob_expression(f"**/{glob.removeprefix('/')}")
+    return lambda name: expression.search(name) is not None

@@ -120,8 +120,9 @@ async def groups_of_now(
     items: Mapping[str | None, int] = {}
     if batching.complete is not None:
         closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
-    if batching.complete is not None and batching.complete.items is not None:
-        items = await counts.of(connection, dag_id, [each for each in groups if each.key not in closed], waits)
+    if batching.complete is not None and batching.complete.needed_items:
+        open_ = [each for each in groups if each.key not in closed]
+        items = await counts.of(connection, dag_id, open_, waits, batching.complete)
     unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
     return GroupsOfNow(groups=groups, unfinished=unfinished, closed=closed, items=items)
 

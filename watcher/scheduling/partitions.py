@@ -70,7 +70,7 @@ class GroupsOfNow:
     """The groups of a job that wait, and what is known of them by their keys.
 
     `unfinished` have a run that is queued or running, `closed` have had a run and stay complete, `items` are the numbers of
-    different files or rows of the others, where these count.
+    different files or rows of the others that count.
     """
 
     groups: Sequence[PartitionGroup]
@@ -146,7 +146,7 @@ def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching
         by = min(late)
         return DueGroup(group=group, to=group.last_event, completed_by=by, partition_complete=True, late=True)
     by = completing(complete_references(group.rows, complete), waits)
-    if by is None or known.items.get(group.key, 0) < (complete.items or 0):
+    if by is None or known.items.get(group.key, 0) < complete.needed_items:
         return None
     return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
 

@@ -67,7 +67,9 @@ def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Ba
     come = complete_references(group.rows, complete).keys()
     if not is_met(waits.condition, come, waits.aliases):
         return lacking(waits.condition, come, waits.aliases, lambda key: missing_values(key, group.rows, complete))
-    missing = (0 if complete is None else complete.items or 0) - known.items.get(group.key, 0)
+    missing = (0 if complete is None else complete.needed_items) - known.items.get(group.key, 0)
+    if complete is not None and complete.marker is not None:
+        return f"a file that matches `{complete.marker}`" if missing > 0 else ""
     return f"{missing:,} more files or rows" if missing > 0 else ""
 
 

@@ -58,14 +58,19 @@ DIVIDED: dict[str, tuple[str, ...]] = {
 JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",): "y", ("2",): "2"}
 
 
+MARKS = 1
+"""The number of what an event says that names a marker."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ModelComplete:
-    """A partition is complete with so many (`needed`) of the values of a part, or with so many `items`."""
+    """A partition is complete with so many (`needed`) of the values of a part, with so many `items`, or with an event that `MARKS`."""
 
     part: str = ""
     values: tuple[str, ...] = ()
     needed: int = 0
     items: int | None = None
+    marked: bool = False
 
 
 COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
@@ -75,6 +80,7 @@ COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
     (("region",), ModelComplete(part="day", values=("1", "2"), needed=1)),
     (("day",), ModelComplete(items=2)),
     (None, ModelComplete(items=3)),
+    (("day",), ModelComplete(marked=True)),
 )
 """How partitions are grouped, and when they are complete."""
 
@@ -449,7 +455,9 @@ class ScheduleModel:
         if key in job.closed:
             return (pieces(events, now.max_events) if awaited else []), (True, True)
         is_whole = self.is_complete(now.schedule, now.complete, job, events)
-        return ([tuple(events)] if is_whole and len(awaited) >= (now.complete.items or 0) else []), (True, False)
+        counted = [each for each in awaited if not now.complete.marked or self.events[each].says == MARKS]
+        needed = 1 if now.complete.marked else now.complete.items or 0
+        return ([tuple(events)] if is_whole and len(counted) >= needed else []), (True, False)
 
     def is_complete(self, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
         match condition:

@@ -77,6 +77,12 @@ def test_what_goes_together(load_text: Callable[..., Configuration], schedule: s
         ("orders", "{mode: per_partition, by: day, complete: {region: []}}", "must list the values of region as texts"),
         ("orders", "{mode: per_partition, by: day, complete: {region: [us, us]}}", "lists a value of region twice"),
         ("orders", "{mode: per_partition, by: day, complete: {region: [us], at_least: 2}}", "from 1 to 1"),
+        (
+            "orders",
+            "{mode: per_partition, complete: {marker: _SUCCESS}}",
+            "no watcher of the scheduled assets has `last`",
+        ),
+        ("plain", "{mode: per_partition, complete: {marker: ''}}", "must be `{part: [value, …]}`"),
         ("orders", "{mode: per_partition, by: day, complete: {items: 0}}", "`items` must be a whole number from 1"),
         ("orders", "{mode: per_partition, by: day, complete: {items: 1, at_least: 1}}", "must be `{part: [value, …]}`"),
         ("orders", "{mode: per_partition, by: day, complete: all}", "must be `{part: [value, …]}`"),
@@ -122,3 +128,15 @@ def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) ->
     text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
     configuration = load(write(text), vocabulary(), {})
     assert configuration.assets["orders"].parts == ("day", "region")
+
+
+def test_a_marker_needs_a_watcher_that_reports_it_last(write: Callable[[str], Path]) -> None:
+    text = """
+assets: {orders: {watchers: {files: {trigger: file.new_files, path: in, last: [_SUCCESS]}}}, plain: }
+jobs: {load: {schedule: {any: [plain, orders]}, batch: {mode: per_partition, complete: {marker: _SUCCESS}}, spark: {application: load.py}}}
+"""
+    batch = load(write(text), vocabulary(), {}).jobs["load"].batch
+    assert batch.complete is not None
+    assert batch.complete.marker == "_SUCCESS"
+    with pytest.raises(ConfigurationInvalid, match=r'give a watcher of files `last: \["_SUCCESS"\]`'):
+        load(write(text.replace("{any: [plain, orders]}", "plain")), vocabulary(), {})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from store.keys import Batching
 from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
+from watcher.scheduling import item_counts
 from watcher.scheduling.completeness import DistinctItems, missing_values
 from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning import Waits
@@ -165,6 +167,24 @@ def test_so_many_items_complete_a_partition() -> None:
     rows = [queued("a", "1", 1)]
     assert due_keys(rows, complete=Completeness(items=3), items={"1": 2}) == []
     assert due_keys(rows, complete=Completeness(items=3), items={"1": 3}) == ["1"]
+
+
+def test_a_marker_completes_a_partition() -> None:
+    rows = [queued("a", "1", 1)]
+    assert due_keys(rows, complete=Completeness(marker="_SUCCESS"), items={"1": 0}) == []
+    assert due_keys(rows, complete=Completeness(marker="_SUCCESS"), items={"1": 1}) == ["1"]
+
+
+@pytest.mark.parametrize("glob", ["**/_SUCCESS", "_SUCCESS", "day=*/_SUCCESS", "in/day=1/_S*"])
+@pytest.mark.parametrize("file", [{"bucket": "b", "key": "in/day=1/_SUCCESS"}, {"path": "/in/day=1/_SUCCESS"}])
+def test_a_marker_is_a_file_whose_name_ends_as_the_glob_says(glob: str, file: Mapping[str, str]) -> None:
+    items = DistinctItems(item_counts._matcher(glob))
+    items.add(
+        "a", 1, '{"files": [{"key": "in/day=1/part"}, {"key": "in/day=1/x_SUCCESS"}], "keys": ["in/day=1/_SUCCESS"]}'
+    )
+    assert items.count == 0
+    items.add("a", 2, json.dumps({"files": [file]}))
+    assert items.count == 1
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,32 @@ async def test_a_moved_file_is_new_although_it_keeps_its_time(tmp_path: Path) ->
     assert host.files == [{**named, "inode": (inbox / "a").stat().st_ino}]
 
 
+@pytest.mark.parametrize("mode", ["strict", "window"])
+async def test_a_marker_is_reported_after_all_else_in_an_event_of_its_own(tmp_path: Path, mode: str) -> None:
+    host = DictHost()
+    options: dict[str, Any] = {"start": "all", "mode": mode, "last": ["**/_SUCCESS"]}
+    for name in ("a/_SUCCESS", "a/part", "z"):
+        write(tmp_path / name)
+    watched = trigger(tmp_path, **options)
+    await host.run(watched)
+    assert names(host, tmp_path) == ["a/part", "z"]
+    explained = await watched.explain("a/_SUCCESS", host.stored)
+    assert (explained.state, explained.facts["reason"]) == ("waiting", "last")
+    write(tmp_path / "b")  # after the marker was listed, and before the scan that follows
+    await host.run(trigger(tmp_path, **options), polls=2)
+    assert [event.count for event in host.events] == [2, 1, 1]
+    assert names(host, tmp_path)[2:] == ["b", "a/_SUCCESS"]
+    await host.run(trigger(tmp_path, **options), polls=3)
+    assert len(host.events) == 3
+
+
+@pytest.mark.parametrize("match", ["**/*.csv", "part-*", "**/*_DONE"])
+def test_what_is_reported_last_must_be_selected(tmp_path: Path, match: str) -> None:
+    with pytest.raises(ValidationError, match="selects nothing that `last: \\*\\*/_SUCCESS` matches; write a `regex`"):
+        trigger(tmp_path, match=match, last=["**/_SUCCESS"])
+    trigger(tmp_path, regex=r"(\.csv|/_SUCCESS)$", last=["**/_SUCCESS"])
+
+
 async def test_a_young_file_waits(tmp_path: Path) -> None:
     host = DictHost()
     write(tmp_path / "a")

@@ -17,11 +17,16 @@ from triggers.base import Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, Start
-from triggers.file_scan.versions import SECOND, Moment
+from triggers.file_scan.versions import SECOND, FileVersion, Moment, ScanPage
 
 SOME, MANY = effort(6, 200), effort(18, 600)
 LATENESS = 120 * SECOND
 SKEW = 2 * SECOND
+
+
+def is_last(version: FileVersion) -> bool:
+    """Whether a version vouches for others: every fifth key does, in the middle of the listing too."""
+    return version.key[-1] in "05"
 
 
 class AnyScanner(Protocol):
@@ -43,6 +48,8 @@ class History:
     restart: Restart
     longest_upload: int = LATENESS - SKEW
     min_age: int = 0
+    hurried: list[SimulatedVersion] = field(default_factory=list)
+    """The versions that were emitted last although another one that had been there before them was not emitted yet."""
     lies: bool = False
     """After the baseline, listings are cut or empty now and then."""
     host: DictHost = field(default_factory=DictHost)
@@ -92,7 +99,27 @@ class History:
         page = self.bucket.page(watcher.cursor, self.dice.randint(2, 7))
         self.first_look = self.first_look or self.bucket.time
         step = watcher.advance(page, now=self.bucket.time / SECOND)
-        return self._restart() if crash else self._take(watcher, step, page)
+        if crash:
+            return self._restart()
+        watcher = self._take(watcher, step, page)
+        while isinstance(watcher, Scanner) and page.last is None:
+            last = watcher.emit_last(self.bucket.time / SECOND)
+            if last is None:
+                break
+            if self.dice.random() < 0.03:
+                return self._restart()
+            self._compare_with_all_else(cast("list[SimulatedVersion]", last.versions))
+            watcher = self._take(watcher, last, page)
+        return watcher
+
+    def _compare_with_all_else(self, last: list[SimulatedVersion]) -> None:
+        due = [version for version in self.bucket.objects.values() if self._is_due(version) and not is_last(version)]
+        open_ = [version for version in due if not self.emitted[version]]
+        self.hurried += [
+            each
+            for each in last
+            if any(version.visible < each.visible and version.modified <= each.modified for version in open_)
+        ]
 
     def _hint(self, watcher: Scanner, *, crash: bool) -> AnyScanner:
         """Hint at keys, right or wrong, old or new."""
@@ -164,14 +191,17 @@ def histories(
     min_age: int = 0,
     longest_upload: int = LATENESS - SKEW,
     forget_after: int | None = None,
+    tells_last: Callable[[random.Random], bool] = lambda _: False,
+    scanner: type[Scanner] = Scanner,
     count: int,
 ) -> Iterator[History]:
-    """`forget_after`: listings lie, and what is absent is kept for so long."""
+    """`forget_after`: listings lie, and what is absent is kept for so long. `tells_last` is asked at each restart."""
 
     def restart(history: History, stored: StoredPosition | None) -> AnyScanner:
         now = history.bucket.time / SECOND
         made, kept_for = algorithm(history.dice), forget_after or 0
-        return Scanner(made, stored, start=history.start, min_age=min_age, now=now, forget_after=kept_for)
+        last = is_last if tells_last(history.dice) else None
+        return scanner(made, stored, start=history.start, min_age=min_age, now=now, forget_after=kept_for, is_last=last)
 
     for seed in range(count):
         begin: Start = 0 if start == "time" else start
@@ -206,6 +236,54 @@ def test_no_version_is_lost_or_comes_twice(
 ) -> None:
     for history in histories(start, algorithm, min_age=min_age, count=count):
         assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+@pytest.mark.parametrize("start", ["now", "all", "time"])
+@pytest.mark.parametrize("min_age", [0, 20 * SECOND])
+@pytest.mark.parametrize("algorithm", [window, strict, changing_lateness])
+def test_a_version_that_is_emitted_last_comes_once_and_after_all_that_were_there_before_it(
+    start: Literal["now", "all", "time"], min_age: int, algorithm: Callable[[random.Random], Algorithm]
+) -> None:
+    emitted = 0
+    for history in histories(start, algorithm, min_age=min_age, tells_last=lambda _: True, count=MANY):
+        assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+        assert history.hurried == [], history.seed
+        emitted += sum(map(is_last, history.emitted))
+    assert emitted > MANY
+
+
+@pytest.mark.parametrize("start", ["now", "all", "time"])
+@pytest.mark.parametrize("algorithm", [window, strict, changing_mode])
+def test_what_is_emitted_last_may_change_at_any_restart(
+    start: Literal["now", "all", "time"], algorithm: Callable[[random.Random], Algorithm]
+) -> None:
+    for history in histories(start, algorithm, tells_last=lambda dice: dice.random() < 0.5, count=MANY):
+        assert (history.lost, history.repeated, history.unwanted) == ([], [], []), history.seed
+
+
+class EmitsLastWithTheFirstScan(Scanner):
+    def advance(self, page: ScanPage, *, now: float) -> Step:
+        step = super().advance(page, now=now)
+        self._last._before = {*self._last._listed}
+        return step
+
+
+class ForgetsTheHorizonOfWhatWaits(Scanner):
+    def _is_new(self, version: FileVersion, clock: Moment) -> bool:
+        horizon = self._state.next_horizon
+        is_new = super()._is_new(version, clock)
+        self._state = replace(self._state, next_horizon=horizon)
+        return is_new
+
+
+def test_the_simulation_detects_a_version_that_is_emitted_last_too_early() -> None:
+    made = histories("all", strict, tells_last=lambda _: True, scanner=EmitsLastWithTheFirstScan, count=MANY)
+    assert any(history.hurried for history in made)
+
+
+def test_the_simulation_detects_a_horizon_that_passes_what_waits() -> None:
+    made = histories("all", window, tells_last=lambda _: True, scanner=ForgetsTheHorizonOfWhatWaits, count=MANY)
+    assert any(history.lost for history in made)
 
 
 @pytest.mark.parametrize("start", ["now", "all"])

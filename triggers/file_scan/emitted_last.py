@@ -1,0 +1,52 @@
+"""Versions that vouch for others, such as `_SUCCESS`, and are emitted after all else (pure).
+
+They wait until a whole scan has followed the one that first listed them: then all that was there before them is emitted. They
+are not recorded until then, so that a crash only begins their waiting anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+from triggers.file_scan.versions import FileVersion
+
+MOST_AT_ONCE: Final = 1_000
+"""The most versions of one batch."""
+
+
+class EmittedLast:
+    """The versions of one watcher that wait."""
+
+    __slots__ = ("_before", "_listed", "_selects")
+
+    def __init__(self, selects: Callable[[FileVersion], bool] | None) -> None:
+        """`selects` says which versions are emitted last; None: there are none."""
+        self._selects = selects
+        self._listed: dict[int, FileVersion] = {}
+        """The versions that were listed since the scan began, by their fingerprints."""
+        self._before: AbstractSet[int] = frozenset()
+        """Those that were listed before it began."""
+
+    @property
+    def is_used(self) -> bool:
+        return self._selects is not None
+
+    def selects(self, version: FileVersion) -> bool:
+        return self._selects is not None and self._selects(version)
+
+    def begin(self) -> None:
+        """Note that a scan begins."""
+        self._before, self._listed = self._listed.keys(), {}
+
+    def wait(self, version: FileVersion) -> None:
+        """Note that the scan has listed a version."""
+        self._listed[version.fingerprint] = version
+
+    def take(self) -> Sequence[FileVersion]:
+        """Return some of the versions that need not wait any longer, after the end of a scan."""
+        ready = [version for name, version in self._listed.items() if name in self._before][:MOST_AT_ONCE]
+        for version in ready:
+            del self._listed[version.fingerprint]
+        return ready
