@@ -144,6 +144,8 @@ class Batching:
     """The parts of partition keys by which `per_partition` groups events; None: all."""
     complete: Completeness | None = None
     """What a partition waits for; None: for its condition alone."""
+    run_after: timedelta | None = None
+    """How long after its first event an incomplete partition is run as it is; None: not by itself."""
 
     @property
     def is_partitioned(self) -> bool:
@@ -164,6 +166,7 @@ class Batching:
             debounce=timedelta(0) if debounce is None else debounce,
             max_wait=timedelta(minutes=5) if max_wait is None else max_wait,
             max_events=stored.get("max_events", 1000),
+            run_after=_seconds(stored.get("run_after")),
             by=None if by is None else tuple(by),
             complete=None if complete is None else Completeness.of(complete),
         )

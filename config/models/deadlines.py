@@ -67,8 +67,9 @@ class DeadlineConfig(Section):
     """Days on which it must: `daily`, `weekdays` (Monday to Friday), or a list of `mon`, `tue`, `wed`, `thu`, `fri`, `sat`, `sun`."""
     since: PositiveDuration = timedelta(hours=24)
     """How long before that time the run may have succeeded."""
-    then: Literal["alert"] = "alert"
-    """What happens when the condition has been met in part for longer than `after`."""
+    then: Literal["alert", "run"] = "alert"
+    """What happens when the condition has been met in part for longer than `after`: an alert; or `run`, for jobs with
+    `batch.complete`: the partition is run as it is."""
 
     @model_validator(mode="after")
     def _check_one(self) -> Self:
@@ -76,6 +77,8 @@ class DeadlineConfig(Section):
             raise ValueError("must have `after` (how long), `by` (a time of the day), or both")
         if self.by is None and self.model_fields_set & {"timezone", "on", "since"}:
             raise ValueError("`timezone`, `on` and `since` have no effect without `by`; remove them, or add it")
+        if self.then == "run" and self.after is None:
+            raise ValueError("`then: run` needs `after`: how long after its first event a partition is run as it is")
         return self
 
     @property

@@ -108,6 +108,14 @@ class JobConfig(Section):
             raise misplaced(batch, (("mode",), hint))
         return batch
 
+    @field_validator("deadline")
+    @classmethod
+    def _check_deadline(cls, deadline: Deadline | None, info: ValidationInfo) -> Deadline | None:
+        batch = info.data.get("batch")
+        if isinstance(deadline, DeadlineConfig) and deadline.then == "run" and batch and batch.complete is None:
+            raise ValueError("`then: run` runs an incomplete partition as it is, and needs `batch.complete`; remove it")
+        return deadline
+
     @field_validator("catchup")
     @classmethod
     def _check_catchup(cls, catchup: bool, info: ValidationInfo) -> bool:

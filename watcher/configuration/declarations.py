@@ -98,6 +98,7 @@ def _job(dag_id: str, job: JobConfig) -> DeclaredJob:
             max_events=job.batch.max_events,
             by=job.batch.by,
             complete=None if (complete := job.batch.complete) is None else Completeness.of(vars(complete)),
+            run_after=deadline.after if deadline.then == "run" else None,
         ),
         cron=None if cron is None else CronSchedule(expression=cron.expression, timezone=cron.timezone),
         joint=job.schedule is not None and job.schedule.joint,

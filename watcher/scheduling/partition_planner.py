@@ -22,6 +22,7 @@ from watcher.scheduling.partitions import (
     DuePartitions,
     GroupsOfNow,
     PartitionGroup,
+    as_it_is,
     due_partitions,
     grouped,
 )
@@ -65,15 +66,7 @@ async def run_partition(connection: AsyncConnection, queue: KeptQueue, key: str 
     if not groups or not batching.is_partitioned:
         return 0
     is_closed = bool(await partition_groups.closed(connection, dag_id, [key]))
-    due = DueGroup(
-        group=groups[0],
-        to=groups[0].last_event,
-        completed_by=None,
-        is_whole=True,
-        partition_complete=None if batching.complete is None else is_closed,
-        late=batching.complete is not None and is_closed,
-    )
-    [taken] = await _take(connection, dag_id, [due], batching)
+    [taken] = await _take(connection, dag_id, [as_it_is(groups[0], batching, is_closed=is_closed)], batching)
     await partition_groups.keep(connection, dag_id, {key: None})
     await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(taken.runs)])
     return groups[0].events

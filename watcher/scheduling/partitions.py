@@ -123,6 +123,10 @@ def _decide(
         pause = collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return due, None
+    elif batching.run_after is not None and group.key not in known.closed:
+        pause = batching.run_after - (now - min(row.oldest for row in group.rows))
+        if pause <= timedelta(0):
+            return as_it_is(group, batching, is_closed=False), None
     unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
         return None, pause
@@ -149,6 +153,19 @@ def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching
     if by is None or known.items.get(group.key, 0) < complete.needed_items:
         return None
     return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
+
+
+def as_it_is(group: PartitionGroup, batching: Batching, *, is_closed: bool) -> DueGroup:
+    """Return the group as one run of all its events, whatever it lacks. `is_closed`: it has had a run."""
+    asks = batching.complete is not None
+    return DueGroup(
+        group=group,
+        to=group.last_event,
+        completed_by=None,
+        is_whole=True,
+        partition_complete=is_closed if asks else None,
+        late=asks and is_closed,
+    )
 
 
 def collecting_time(group: PartitionGroup, batching: Batching, now: datetime) -> timedelta:

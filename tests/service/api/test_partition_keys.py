@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final
+
+from sqlalchemy import update
 
 from store.catalog import catalog_sync
 from store.database import schema
+from store.database.schema import queued_event
 from store.keys import Batching
 from store.partition_keys import Completeness
 from tests.service.api.application import CONFIGURED, Api, Try
@@ -139,6 +142,29 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
         (None, "`customers`"),
         ("2026", None),
     ]
+
+
+async def test_an_incomplete_partition_is_run_once_when_its_deadline_is_over(api: Api) -> None:
+    (load, report) = CONFIGURED.jobs
+    batch = Batching(mode="per_partition", complete=Completeness(items=3), run_after=timedelta(hours=2))
+    definition = replace(load.definition, schedule="landing", batch=batch)
+    async with api.database.transaction() as connection:
+        new = replace(CONFIGURED, jobs=[replace(load, definition=definition), report])
+        await catalog_sync.apply(connection, new, api.database.dialect)
+    await told(api, "landing", "2026")
+    await told(api, "landing", "2026")
+    assert await scheduled(api) == []
+    async with api.database.transaction() as connection:
+        await connection.execute(update(queued_event).values(created_at=datetime.now(UTC) - timedelta(hours=3)))
+    [(run_id, key)] = await scheduled(api)
+    claim = await finished(api, run_id)
+    assert (key, claim["partition_complete"], claim["late"]) == ("2026", False, False)
+    assert len(claim["triggering_asset_events"]["landing"]) == 2
+    assert len(await scheduled(api)) == 1
+    await told(api, "landing", "2026")
+    [_, (late_run, _)] = await scheduled(api)
+    claim = await finished(api, late_run)
+    assert (claim["partition_complete"], claim["late"]) == (True, True)
 
 
 async def test_a_person_runs_an_incomplete_partition_as_it_is(api: Api) -> None:

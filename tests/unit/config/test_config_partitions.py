@@ -130,6 +130,17 @@ def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) ->
     assert configuration.assets["orders"].parts == ("day", "region")
 
 
+def test_a_deadline_runs_partitions_that_may_be_incomplete(load_text: Callable[..., Configuration]) -> None:
+    text = job("plain", "{mode: per_partition, complete: {items: 3}}").replace(
+        "spark:", "deadline: {after: 2h, then: run}, spark:"
+    )
+    assert load_text(text).jobs["load"].clock_deadline.then == "run"
+    with pytest.raises(ConfigurationInvalid, match=r"needs `batch\.complete`"):
+        load_text(text.replace(", complete: {items: 3}", ""))
+    with pytest.raises(ConfigurationInvalid, match="`then: run` needs `after`"):
+        load_text(text.replace("after: 2h", "by: '07:00'"))
+
+
 def test_a_marker_needs_a_watcher_that_reports_it_last(write: Callable[[str], Path]) -> None:
     text = """
 assets: {orders: {watchers: {files: {trigger: file.new_files, path: in, last: [_SUCCESS]}}}, plain: }

@@ -169,6 +169,17 @@ def test_so_many_items_complete_a_partition() -> None:
     assert due_keys(rows, complete=Completeness(items=3), items={"1": 3}) == ["1"]
 
 
+def test_an_incomplete_partition_is_run_as_it_is_when_its_time_is_over() -> None:
+    batch = {"by": ("day",), "complete": BOTH_REGIONS, "run_after": 3 * MINUTE}
+    rows = [queued("a", "1|eu", 1, parts=PARTS, ago=2 * MINUTE), queued("b", "1|eu", 2, parts=PARTS, ago=MINUTE)]
+    waiting = decided(rows, BOTH, **batch)
+    assert (waiting.due, waiting.check_again_in) == ([], MINUTE)
+    (due,) = decided([*rows, queued("a", "1|us", 3, parts=PARTS, ago=4 * MINUTE)], BOTH, **batch).due
+    assert (due.to, due.is_whole, due.partition_complete, due.late) == (3, True, False, False)
+    late = decided([queued("b", "1|eu", 4, parts=PARTS)], BOTH, closed=["1"], **batch)
+    assert [(each.partition_complete, each.late) for each in late.due] == [(True, True)]
+
+
 def test_a_marker_completes_a_partition() -> None:
     rows = [queued("a", "1", 1)]
     assert due_keys(rows, complete=Completeness(marker="_SUCCESS"), items={"1": 0}) == []
