@@ -38,7 +38,8 @@ class EmittedLast:
 
     def begin(self) -> None:
         """Note that a scan begins."""
-        self._before, self._listed = self._listed.keys(), {}
+        if self.is_used:
+            self._before, self._listed = self._listed.keys(), {}
 
     def wait(self, version: FileVersion) -> None:
         """Note that the scan has listed a version."""
@@ -50,3 +51,7 @@ class EmittedLast:
         for version in ready:
             del self._listed[version.fingerprint]
         return ready
+
+
+NOTHING_LAST: Final = EmittedLast(None)
+"""What watchers share that emit no version last."""

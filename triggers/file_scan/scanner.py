@@ -13,7 +13,7 @@ from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
-from triggers.file_scan.emitted_last import EmittedLast
+from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
 from triggers.file_scan.handled import HandledVersions
 from triggers.file_scan.masses import Tally, Vanished, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
@@ -83,7 +83,7 @@ class Scanner:
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
-        self._last = EmittedLast(is_last)
+        self._last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
         self._tally = Tally()
         self._vanished_written = self._state.vanished
         self._written_at = now

@@ -38,7 +38,7 @@ class PassedKeys:
         return version.size >= self.min_size and matcher(key.removeprefix(self.prefix))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class ScanState:
     """The working state of a watcher. Between two scans `began`, `next_horizon` and `cursor` are None.
 
@@ -126,8 +126,8 @@ class ScanState:
     def to_json(self) -> JsonObject:
         document: dict[str, JsonValue] = {
             name: format_moment(value) if isinstance(value, int) else value
-            for name, value in vars(self).items()
-            if name not in {"vanished", "records_all", "reselected"}
+            for name in ("horizon", "baseline", "began", "next_horizon", "cursor", "up_to")
+            for value in [getattr(self, name)]
         }
         if self.records_all:
             document["records_all"] = True

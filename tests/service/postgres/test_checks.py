@@ -54,7 +54,7 @@ BY_ID = {
         schema=GOOD,
         options={"column": "nr", "columns": ["note", "price"]},
         finding="error columns: public.orders has no column nr, price",
-        remedy="choose from id, note, with `column`, `columns` and `soft_delete`",
+        remedy="choose from id, note, with `column`, `columns`, `partition` and `soft_delete`",
     ),
     "no index": Case(
         schema="CREATE TABLE orders (id bigint GENERATED ALWAYS AS IDENTITY)",
