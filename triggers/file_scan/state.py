@@ -125,9 +125,12 @@ class ScanState:
 
     def to_json(self) -> JsonObject:
         document: dict[str, JsonValue] = {
-            name: format_moment(value) if isinstance(value, int) else value
-            for name in ("horizon", "baseline", "began", "next_horizon", "cursor", "up_to")
-            for value in [getattr(self, name)]
+            "horizon": text_of(self.horizon),
+            "baseline": self.baseline if self.baseline == "now" else text_of(self.baseline),
+            "began": text_of(self.began),
+            "next_horizon": text_of(self.next_horizon),
+            "cursor": self.cursor,
+            "up_to": text_of(self.up_to),
         }
         if self.records_all:
             document["records_all"] = True
