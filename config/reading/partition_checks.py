@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from config.errors import KeyPath
 from config.models.assets import AssetConfig
@@ -56,13 +57,19 @@ def _unmarked(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> Iterator[tuple[KeyPath, str]]:
     """Yield a fault where the job waits for a marker that might be reported before the files for which it vouches."""
-    if job.batch.complete is None or job.batch.complete.marker is None:
+    marker = None if job.batch.complete is None else job.batch.complete.marker
+    if marker is None:
         return
+    name = marker.rpartition("/")[2]
     scheduled = [asset for name in _scheduled(condition, assets) if (asset := assets[name]) is not None]
     watchers = [watcher for asset in scheduled for watcher in asset.watchers.values()]
-    if not any(getattr(watcher.options, "last", None) for watcher in watchers):
-        hint = f'give a watcher of files `last: ["{job.batch.complete.marker}"]`, so that it reports markers after all else'
-        yield ("batch", "complete"), f"waits for a marker, and no watcher of the scheduled assets has `last`; {hint}"
+    last = [glob.rpartition("/")[2] for watcher in watchers for glob in getattr(watcher.options, "last", None) or ()]
+    if not any(fnmatchcase(name, glob) for glob in last):
+        hint = f'give a watcher of files `last: ["{marker}"]`, so that it reports markers after all else'
+        yield (
+            ("batch", "complete"),
+            f"waits for a marker, and no `last` of the scheduled assets' watchers has it; {hint}",
+        )
 
 
 def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:

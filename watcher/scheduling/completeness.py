@@ -60,7 +60,7 @@ class DistinctItems:
         """Add the items that an event of the asset names in `extra`, the text of a JSON object."""
         content = json.loads(extra)
         if self.is_marker is not None:
-            names = [file_name(file) for file in _list(content.get("files"))]
+            names = [_file_name(file) for file in _list(content.get("files"))]
             self.names.update(name for name in names if self.is_marker(name))
             return
         files, keys, ranges = (_list(content.get(name)) for name in ("files", "keys", "ranges"))
@@ -79,7 +79,7 @@ class DistinctItems:
         return len(self.names) + sum(_covered(ranges) for ranges in self.ranges.values())
 
 
-def file_name(file: object) -> str:
+def _file_name(file: object) -> str:
     """Return the key or the path of a file in an event; '' if it has neither."""
     name = (file.get("key") or file.get("path")) if isinstance(file, dict) else file
     return name if isinstance(name, str) else ""

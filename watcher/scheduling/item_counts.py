@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from typing import Final, TypeAlias
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.partition_keys import Completeness
 from store.runs import partition_groups
 from triggers.file_scan.matching import glob_expression
 from watcher.scheduling.completeness import DistinctItems
@@ -18,8 +16,9 @@ from watcher.scheduling.planning import Waits
 
 MOST_COUNTED: Final = 10_000
 """The most groups whose counts are remembered."""
-_Contents: TypeAlias = tuple[Completeness | tuple[AbstractSet[str], str | None, int, int, int], ...]
-"""What a count is made of: what counts, and which events there are."""
+_Contents: TypeAlias = tuple[str | None, tuple[tuple[AbstractSet[str], str | None, int, int, int], ...]]
+"""What a count is made of: the marker that is counted, and which events there are."""
+_NOTHING: Final[_Contents] = (None, ())
 
 
 class ItemCounts:
@@ -34,13 +33,16 @@ class ItemCounts:
         dag_id: str,
         groups: Sequence[PartitionGroup],
         waits: Waits,
-        complete: Completeness,
+        marker: str | None,
     ) -> Mapping[str | None, int]:
-        """Return the counts of a job's groups by their keys. Events that the job does not wait for do not count."""
-        contents = {group.key: _contents(group, waits, complete) for group in groups}
-        known = {key: self._counted.get((dag_id, key), ((), 0)) for key in contents}
+        """Return the counts of a job's groups by their keys. Events that the job does not wait for do not count.
+
+        With a `marker`, a glob, only files that match it do.
+        """
+        contents = {group.key: _contents(group, waits, marker) for group in groups}
+        known = {key: self._counted.get((dag_id, key), (_NOTHING, 0)) for key in contents}
         changed = [group for group in groups if known[group.key][0] != contents[group.key]]
-        counted = await _count(connection, dag_id, changed, waits, complete) if changed else {}
+        counted = await _count(connection, dag_id, changed, waits, marker) if changed else {}
         if len(self._counted) + len(counted) > MOST_COUNTED:
             self._counted.clear()
         self._counted |= {(dag_id, key): (contents[key], count) for key, count in counted.items()}
@@ -48,7 +50,7 @@ class ItemCounts:
 
 
 async def _count(
-    connection: AsyncConnection, dag_id: str, groups: Sequence[PartitionGroup], waits: Waits, complete: Completeness
+    connection: AsyncConnection, dag_id: str, groups: Sequence[PartitionGroup], waits: Waits, marker: str | None
 ) -> dict[str | None, int]:
     key_of = {
         (row.references, row.key): (group.key, row.asset)
@@ -60,7 +62,7 @@ async def _count(
     events = await partition_groups.events_of(connection, dag_id, {key for _, key in key_of}, to=last)
     mine = [event for event in events if (event.references, event.key) in key_of]
     extras = await partition_groups.extras_of(connection, [event.event_id for event in mine])
-    is_marker = None if complete.marker is None else _matcher(complete.marker)
+    is_marker = None if marker is None else _matcher(marker)
     counted = {group.key: DistinctItems(is_marker) for group in groups}
     for event in mine:
         key, asset = key_of[event.references, event.key]
@@ -68,10 +70,9 @@ async def _count(
     return {key: items.count for key, items in counted.items()}
 
 
-def _contents(group: PartitionGroup, waits: Waits, complete: Completeness) -> _Contents:
+def _contents(group: PartitionGroup, waits: Waits, marker: str | None) -> _Contents:
     mine = (row for row in group.rows if waits.wait_for(row.references))
-    events = ((row.references, row.key, row.first_event, row.last_event, row.events) for row in mine)
-    return (replace(complete, items=None), *events)
+    return marker, tuple((row.references, row.key, row.first_event, row.last_event, row.events) for row in mine)
 
 
 def _matcher(glob: str) -> Callable[[str], bool]:

@@ -115,7 +115,7 @@ async def groups_of_now(
         closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
     if batching.complete is not None and batching.complete.needed_items:
         open_ = [each for each in groups if each.key not in closed]
-        items = await counts.of(connection, dag_id, open_, waits, batching.complete)
+        items = await counts.of(connection, dag_id, open_, waits, batching.complete.marker)
     unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
     return GroupsOfNow(groups=groups, unfinished=unfinished, closed=closed, items=items)
 

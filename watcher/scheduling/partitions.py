@@ -123,9 +123,9 @@ def _decide(
         pause = collecting_time(group, batching, now)
         if pause <= timedelta(0):
             return due, None
-    elif batching.run_after is not None and group.key not in known.closed:
-        pause = batching.run_after - (now - min(row.oldest for row in group.rows))
-        if pause <= timedelta(0):
+    elif group.key not in known.closed:
+        pause = _patience(group, waits, batching, now)
+        if pause is not None and pause <= timedelta(0):
             return as_it_is(group, batching, is_closed=False), None
     unclaimed = [row for row in group.rows if not waits.wait_for(row.references)]
     if not unclaimed:
@@ -153,6 +153,12 @@ def _completed(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching
     if by is None or known.items.get(group.key, 0) < complete.needed_items:
         return None
     return DueGroup(group=group, to=group.last_event, completed_by=by, is_whole=True, partition_complete=True)
+
+
+def _patience(group: PartitionGroup, waits: Waits, batching: Batching, now: datetime) -> timedelta | None:
+    """How much longer an incomplete group waits for the rest; None: for ever."""
+    oldest = min((row.oldest for row in group.rows if waits.wait_for(row.references)), default=None)
+    return None if batching.run_after is None or oldest is None else batching.run_after - (now - oldest)
 
 
 def as_it_is(group: PartitionGroup, batching: Batching, *, is_closed: bool) -> DueGroup:

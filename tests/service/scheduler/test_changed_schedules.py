@@ -492,7 +492,7 @@ def reopening(patch: pytest.MonkeyPatch) -> None:
 
 def keeping_counts(patch: pytest.MonkeyPatch) -> None:
     """Plant: the items of a partition are counted once, and not again when it changes."""
-    patch.setattr(item_counts, "_contents", lambda *_: ((frozenset(), None, 0, 0, 0),))
+    patch.setattr(item_counts, "_contents", lambda *_: (None, ((frozenset(), None, 0, 0, 0),)))
 
 
 def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:

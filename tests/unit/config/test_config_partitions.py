@@ -80,7 +80,7 @@ def test_what_goes_together(load_text: Callable[..., Configuration], schedule: s
         (
             "orders",
             "{mode: per_partition, complete: {marker: _SUCCESS}}",
-            "no watcher of the scheduled assets has `last`",
+            "no `last` of the scheduled assets' watchers has it",
         ),
         ("plain", "{mode: per_partition, complete: {marker: ''}}", "must be `{part: [value, …]}`"),
         ("orders", "{mode: per_partition, by: day, complete: {items: 0}}", "`items` must be a whole number from 1"),
@@ -151,3 +151,6 @@ jobs: {load: {schedule: {any: [plain, orders]}, batch: {mode: per_partition, com
     assert batch.complete.marker == "_SUCCESS"
     with pytest.raises(ConfigurationInvalid, match=r'give a watcher of files `last: \["_SUCCESS"\]`'):
         load(write(text.replace("{any: [plain, orders]}", "plain")), vocabulary(), {})
+    with pytest.raises(ConfigurationInvalid, match="has it; give a watcher"):
+        load(write(text.replace("last: [_SUCCESS]", "last: ['**/_DONE']")), vocabulary(), {})
+    load(write(text.replace("last: [_SUCCESS]", "last: ['**/_*']")), vocabulary(), {})

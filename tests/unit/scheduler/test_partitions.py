@@ -176,6 +176,8 @@ def test_an_incomplete_partition_is_run_as_it_is_when_its_time_is_over() -> None
     assert (waiting.due, waiting.check_again_in) == ([], MINUTE)
     (due,) = decided([*rows, queued("a", "1|us", 3, parts=PARTS, ago=4 * MINUTE)], BOTH, **batch).due
     assert (due.to, due.is_whole, due.partition_complete, due.late) == (3, True, False, False)
+    kept = decided([queued("z", "1|eu", 5, parts=PARTS, ago=4 * MINUTE)], BOTH, **batch)
+    assert kept.due == [], "the schedule waits for none of its events"
     late = decided([queued("b", "1|eu", 4, parts=PARTS)], BOTH, closed=["1"], **batch)
     assert [(each.partition_complete, each.late) for each in late.due] == [(True, True)]
 

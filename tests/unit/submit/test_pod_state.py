@@ -133,12 +133,6 @@ def test_what_a_pod_waits_for_is_a_sentence(seen: dict[str, object], sentence: s
     assert (status.phase, status.reason) == ("starting", sentence)
 
 
-def test_a_volume_that_cannot_be_mounted_is_in_the_events_only() -> None:
-    events = {"FailedMount": 'MountVolume.SetUp failed: secret "aw-1-2" not found'}
-    creating = pod({"waiting": {"reason": "ContainerCreating"}}, phase="Pending")
-    assert status_of(creating, events).reason.endswith('secret "aw-1-2" not found')
-
-
 def test_a_silent_node_is_said_and_ends_nothing() -> None:
     status = status_of(pod(RUNNING, conditions=[condition("Ready", "Unknown"), condition("ContainersReady", "True")]))
     assert status.phase == "running"

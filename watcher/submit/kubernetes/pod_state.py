@@ -28,8 +28,8 @@ _IMAGE: Final = frozenset(
 _CREATION: Final = frozenset({"CreateContainerConfigError", "CreateContainerError", "RunContainerError"})
 
 
-def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -> Status:
-    """Return the try's state. `events` are messages of the pod's newest warnings, by reason.
+def status_of(pod: Mapping[str, Any]) -> Status:
+    """Return the try's state.
 
     The try is over only when the kubelet reported that the driver's container has terminated: sidecars and the pod's
     phase decide nothing, because a controller writes the phase of pods whose node is silent.
@@ -47,7 +47,7 @@ def status_of(pod: Mapping[str, Any], events: Mapping[str, str] | None = None) -
         # The API server binds no pod that is being deleted.
         sentence = "the pod was deleted before a node had it"
         return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
-    return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state, events or {}), ""))
+    return Status(phase="starting", stopped=stopped, reason=next(_obstacles(pod, state), ""))
 
 
 def with_start(status: Status, pod: Mapping[str, Any], now: datetime) -> Status:
@@ -136,7 +136,7 @@ def _silent_node(pod: Mapping[str, Any]) -> str:
     return "" if ready is None else "the pod's node does not answer, so nothing is known of the driver now"
 
 
-def _obstacles(pod: Mapping[str, Any], state: Mapping[str, Any], events: Mapping[str, str]) -> Iterator[str]:
+def _obstacles(pod: Mapping[str, Any], state: Mapping[str, Any]) -> Iterator[str]:
     """Yield why the container has not started, the cause before its effects."""
     if (unscheduled := _condition(pod, "PodScheduled", "False")) is not None:
         yield f"waits for a node: {unscheduled.get('message') or unscheduled.get('reason')}"
@@ -146,6 +146,3 @@ def _obstacles(pod: Mapping[str, Any], state: Mapping[str, Any], events: Mapping
         yield f"waits for its image: {message}; correct spark.kubernetes.image, or give the cluster access to it"
     if waiting.get("reason") in _CREATION:
         yield f"waits for its container: {message}"
-    for reason in ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox"):
-        if reason in events:
-            yield f"waits for what its container needs: {events[reason]}"
