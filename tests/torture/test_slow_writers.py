@@ -260,9 +260,7 @@ def test_an_hour_long_writer_and_burned_ids_lose_and_repeat_nothing_and_are_name
             rows = shop.rows()
             until(lambda: told.rows()[0].keys() >= rows)
             meter.look("after")
-            failures = [
-                record for name in ("watcher.failed", "watcher.blocked") for record in daemons.records(name)
-            ]
+            failures = [record for name in ("watcher.failed", "watcher.blocked") for record in daemons.records(name)]
             assert daemons.stop() == 0
         counts, moments = told.rows()
     late = {name: [moments[row] - at for row, at in shop.committed.items() if row[0] == name] for name in HELD}

@@ -86,7 +86,9 @@ class LongTransactions:
         if self._xmin[0] != snapshot.xmin:
             self._xmin = (snapshot.xmin, living.at)
         if window.checkpoints:
-            first = window.checkpoints[0]  # its moment is that of the oldest text, if there is one, else that of the list
+            first = window.checkpoints[
+                0
+            ]  # its moment is that of the oldest text, if there is one, else that of the list
             self._since = {name: self._since.get(name, first.moment) for name in first.alive}
             by_text = [name for name, pid in living.holders.items() if pid is not None and pid == earliest]
             transaction = min(by_text or first.alive, key=lambda name: (self._since.get(name, first.moment), name))
