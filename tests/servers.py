@@ -101,9 +101,11 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[Postg
         with servers.running_postgres(version=version, **settings) as address:
             yield PostgresServer(address=address)
         return
-    with servers.postgres_folder() as folder:
-        with servers.running_installation(InstalledPostgres(Path(programs), folder), settings) as address:
-            yield PostgresServer(address=address)
+    with (
+        servers.postgres_folder() as folder,
+        servers.running_installation(InstalledPostgres(Path(programs), folder), settings) as address,
+    ):
+        yield PostgresServer(address=address)
 
 
 class InstalledPostgres:

@@ -141,11 +141,11 @@ class Meter:
             servers = session.execute("SELECT pid FROM pg_stat_activity WHERE datname = 'shop'").fetchall()
         with self._engine.connect() as connection:
             wal = connection.execute(text("SELECT (pg_current_wal_insert_lsn() - '0/0')::bigint")).scalar_one()
-            states = connection.execute(text("SELECT watcher, octet_length(state) FROM watcher_position")).all()
+            states = connection.execute(text("SELECT watcher, coalesce(octet_length(state), 0) FROM watcher_position"))
+            sizes = {row[0]: row[1] for row in states}
             members = connection.execute(text("SELECT count(*) FROM watcher_position_row")).scalar_one()
-        sizes = {name: size for name, size in states}
         for name, size in sizes.items():
-            self.largest[name] = max(self.largest[name], size or 0)
+            self.largest[name] = max(self.largest[name], size)
         now = {
             "seconds": time.monotonic(),
             "cpu": cpu.user + cpu.system,

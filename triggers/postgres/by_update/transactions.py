@@ -81,7 +81,7 @@ class LongTransactions:
     ) -> AlarmReason | None:
         """Name one of the transactions that have been open for the longest time, or the one that keeps many xids remembered.
 
-        `earliest` is the process of the oldest multi-statement text.
+        `earliest` is the process of the oldest multi-statement text, whose time is the moment of the first checkpoint.
         """
         if self._xmin[0] != snapshot.xmin:
             self._xmin = (snapshot.xmin, living.at)

@@ -70,7 +70,7 @@ class SlowWriterAlarm:
             return
         about = await self._table.about(transaction) if transaction is not None else {}
         details = {"reason": reason.text, **about}
-        watermark = {**memory.watermark(), **self._holder()}
+        watermark: Mapping[str, Any] = {**memory.watermark(), **self._holder()}
         self.raised = Alarm(
             transaction=transaction,
             details=details,
