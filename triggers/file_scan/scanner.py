@@ -227,10 +227,11 @@ class Scanner:
         if self._is_handled(version, clock):
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
+        if state.adopts and not is_old and self._copies.adopt(version):
+            self._tally.met += 1
+            return False
         self._tally.fresh += 1
         if not is_old:
-            if state.adopts and self._copies.adopt(version):
-                return False
             if is_met_again and self._waits(version, clock):
                 self._holds_back = True
                 return False
