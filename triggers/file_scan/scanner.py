@@ -16,7 +16,7 @@ from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.copies import MOST_AT_ONCE, MOST_WAITING, Copies, CopyRule, ManyCopies
 from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
 from triggers.file_scan.handled import HandledVersions
-from triggers.file_scan.masses import Tally, Vanished, vanished_after
+from triggers.file_scan.masses import Tally, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
@@ -105,29 +105,27 @@ class Scanner:
         """Return what the next page of the scan brings: the page behind `cursor`."""
         begins = self._state.began is None
         if begins:
-            self._holds_back = self._is_resumed = False
-            self._state = self._algorithm.begin(self._state, page, self._handled)
-            may_wait = self._last.is_used or (self._copies.is_used and len(self._handled) > 0)
-            self._state = replace(self._state, records_all=may_wait)
-            self._last.begin()
-            self._copies.begin()
+            self._begin(page)
         must_write = self._written is None or (begins and self._state.is_baseline)
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
         versions, unnamed = self._new_versions(page)
-        copied = None
-        if unnamed is not None or (page.last is None and not self._is_resumed):
-            copied = self._copies.many(self._state.copied or self._state.began or 0)
-        if copied is not None:
-            self._state = self._state.abandoned(copied.since)
-            must_write |= self._state != self._written
-        elif unnamed is not None:
-            if versions:  # a resumed scan goes on behind them
-                self._state = replace(self._state, cursor=versions[-1].key)
+        is_over = unnamed is not None or (page.last is None and not self._is_resumed)
+        copied = self._copies.many(self._state.copied_since) if is_over else None
+        if copied is None and unnamed is not None:
+            self._state = self._state.behind(versions)
             versions = [*versions, *self._copies.take(MOST_WAITING)]
-        elif self._pass(page, now):
-            must_write = True
+        else:
+            must_write |= self._pass(page, copied, now)
         position = self._position(now) if versions or must_write else None
         return Step(versions=versions, watermark=watermark, position=position, stopped_at=unnamed, copied=copied)
+
+    def _begin(self, page: ScanPage) -> None:
+        self._holds_back = self._is_resumed = False
+        state = self._algorithm.begin(self._state, page, self._handled)
+        may_wait = self._last.is_used or (self._copies.is_used and len(self._handled) > 0)
+        self._state = replace(state, records_all=may_wait)
+        self._last.begin()
+        self._copies.begin()
 
     def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
         """The new versions of a page up to the first one at which the scan must stop, and that one."""
@@ -139,8 +137,11 @@ class Scanner:
             return versions, stop.version
         return versions, None
 
-    def _pass(self, page: ScanPage, now: float) -> bool:
-        """Move the state behind a page, and return whether that alone is worth a write."""
+    def _pass(self, page: ScanPage, copied: ManyCopies | None, now: float) -> bool:
+        """Move the state behind a page, and return whether that alone is worth a write. Many copies end the scan."""
+        if copied is not None:
+            self._state = self._state.abandoned(copied.since)
+            return self._state != self._written
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
         is_unfinished = self._written is not None and self._written.is_unfinished  # the end of that scan is written
         if page.last is not None:
@@ -166,9 +167,9 @@ class Scanner:
         return Step(versions=versions, watermark=watermark, position=self._position(now))
 
     @property
-    def begins_now(self) -> bool:
-        """Whether the next page decides what counts as old."""
-        return self._state.baseline == "now"
+    def state(self) -> ScanState:
+        """The state of the scan under way, or of the last one."""
+        return self._state
 
     @property
     def is_settled(self) -> bool:
@@ -181,11 +182,6 @@ class Scanner:
     def _has_quiet_changes(self) -> bool:
         written = self._written or self._state
         return self._handled.has_quiet_changes or self._state.vanished != written.vanished
-
-    @property
-    def vanished(self) -> Vanished | None:
-        """The handled files that vanished together, while they are gone."""
-        return self._state.vanished
 
     @property
     def has_selected(self) -> bool:
@@ -227,9 +223,6 @@ class Scanner:
         if self._is_handled(version, clock):
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
-        if state.adopts and not is_old and self._copies.adopt(version):
-            self._tally.met += 1
-            return False
         self._tally.fresh += 1
         if not is_old:
             if is_met_again and self._waits(version, clock):
@@ -266,6 +259,9 @@ class Scanner:
                 self._handled.take_back(name, version.modified)
             elif is_met_again:
                 self._handled.rename(former, name, version.modified)
+            return True
+        if self._state.adopts and self._copies.adopt(version):
+            self._tally.met += 1
             return True
         is_passed = self._state.is_passed(version)
         if is_passed and is_met_again:

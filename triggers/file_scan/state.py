@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -97,6 +97,11 @@ class ScanState:
         """Whether later scans consider a version modified then, so that it must be recorded."""
         return self.records_all or self.next_horizon is None or modified >= self.next_horizon
 
+    @property
+    def copied_since(self) -> Moment:
+        """When the first of the scans began that met many copies, if the scan under way does."""
+        return self.copied or self.began or 0
+
     def abandoned(self, copied: Moment) -> ScanState:
         """Return the state in which the scan under way, which met many copies, begins anew: it has recorded all that it emitted."""
         return replace(self, began=None, next_horizon=None, cursor=None, records_all=False, copied=copied)
@@ -110,6 +115,10 @@ class ScanState:
         if self.next_horizon is None:
             return self
         return replace(self, next_horizon=min(self.next_horizon, modified))
+
+    def behind(self, versions: Sequence[FileVersion]) -> ScanState:
+        """Return the state of a scan that stopped after these new versions: it goes on behind them."""
+        return replace(self, cursor=versions[-1].key) if versions else self
 
     def is_passed(self, version: FileVersion) -> bool:
         """Whether a scan with another selection has emitted this version without recording it."""

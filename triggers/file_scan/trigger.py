@@ -122,7 +122,7 @@ class NewFiles(
     @property
     def findings(self) -> Sequence[Finding]:
         findings = [*self._unmatched.findings, *self._keys.findings]
-        if self._scanner is None or (vanished := self._scanner.vanished) is None:
+        if self._scanner is None or (vanished := self._scanner.state.vanished) is None:
             return findings
         forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
         return [vanished.finding(forget_after), *findings]

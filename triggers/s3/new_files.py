@@ -182,7 +182,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._lacks_etags = self._lacks_etags and after is not None
         async with aclosing(self._dated(after)) as dated:
             async for listed, reading in dated:
-                if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
+                if not reading.is_agreed and self._scanner is not None and self._scanner.state.baseline == "now":
                     raise SourceUnavailable(_DOUBT.format(self.client.endpoint))
                 if len(signatures) <= PAGES:
                     signatures.append(listed.signature)
