@@ -89,10 +89,11 @@ class LongTransactions:
             first = window.checkpoints[
                 0
             ]  # its moment is that of the oldest text, if there is one, else that of the list
-            self._since = {name: self._since.get(name, first.moment) for name in first.alive}
-            by_text = [name for name, pid in living.holders.items() if pid is not None and pid == earliest]
-            transaction = min(by_text or first.alive, key=lambda name: (self._since.get(name, first.moment), name))
-            since = min(self._since.get(transaction, first.moment), first.moment)
+            self._since = {name: self._since.get(name, living.at) for name in first.alive}
+            by_text = {
+                name: first.moment for name, pid in living.holders.items() if pid is not None and pid == earliest
+            }
+            since, transaction = min((moment, name) for name, moment in [*self._since.items(), *by_text.items()])
             if is_older(since, living.at, self._limits.age):
                 return AlarmReason(
                     text="a transaction is open for too long: each poll reads again what was updated since; end it",
