@@ -114,7 +114,9 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
 def _make_keys(folder: Path) -> None:
     """Make the keys of accounts' tokens, and an authority with the certificates of the server and of an administrator."""
     new = "-newkey rsa:2048 -nodes"
-    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n")
+    (folder / "names").write_text(
+        f"subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n"
+    )
     signed = "-CA ca.crt -CAkey ca.key -CAcreateserial"
     for arguments in (
         "genrsa -out sa.key 2048",
