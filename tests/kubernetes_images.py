@@ -27,6 +27,7 @@ PYTHON = Path("/usr/bin/python3.11")
 _LIBRARY = Path("/usr/lib/python3.11")
 _PACKAGES = "/usr/local/lib/python3.11/dist-packages"
 _JAVA = "/opt/java"
+_SYSTEM = Path("/lib/x86_64-linux-gnu")
 _NOT_NEEDED = frozenset({"__pycache__", "test", "jmods", "legal", "man", "ct.sym", "examples"})
 
 
@@ -99,6 +100,8 @@ def _add_spark(files: tarfile.TarFile) -> None:
     bash = Path(str(which("bash")))
     files.add(bash, "bin/bash")
     _add_libraries(files, [bash])
+    for library in ("libdl.so.2", "libpthread.so.0", "librt.so.1"):  # libraries in Spark's jars ask for them
+        files.add(os.path.realpath(_SYSTEM / library), f"{_SYSTEM}/{library}"[1:])
     for word in ("basename", "cat", "dirname", "env", "head", "ls", "ps", "readlink", "tr", "uname"):
         _add_entry(files, f"usr/bin/{word}", tarfile.SYMTYPE, "/bin/busybox")
     # Java asks the system for the name of its user, and Spark for addresses by name.

@@ -77,14 +77,14 @@ class Namespace:
     daemon: str
     """The address of the daemon's API as pods reach it."""
 
-    def submission(self, program: str) -> Submission:
+    def submission(self, program: str, account: str = "asset-watcher-drivers") -> Submission:
         for name, text in (("job.py", program), ("where.py", WHERE)):
             (self.folder / name).write_text(text)
         keys = {
             "image": SPARK_IMAGE,
-            "service_account": "asset-watcher-drivers",
-            "driver": {"cpu": "100m", "memory": "1Gi"},
-            "executor": {"cpu": "100m", "memory": "1Gi"},
+            "service_account": account,
+            "driver": {"cpu": "600m", "memory": "1Gi"},
+            "executor": {"cpu": "600m", "memory": "1Gi"},
             "delete_after": "0s",
             "template": {"spec": {"containers": [{"name": "driver", "imagePullPolicy": "Never"}]}},
         }
@@ -184,5 +184,16 @@ async def test_executors_go_with_a_driver_that_a_person_deletes(namespace: Names
     with anyio.fail_after(2 * PATIENCE):
         while namespace.executors():
             await anyio.sleep(0.2)
+    await namespace.pods.forget(submission.key, submission.tag, handle)
+    await namespace.until_nothing_is_left()
+
+
+async def test_a_driver_whose_account_may_not_create_executors_says_what_to_do(namespace: Namespace) -> None:
+    submission = namespace.submission(COUNTS, account="default")
+    handle = await namespace.pods.submit(submission)
+    status = await namespace.until_over(handle)
+    assert status.exit_code == 1
+    assert ":default may not " in status.reason, await namespace.log(handle)
+    assert "name its account of drivers in spark.kubernetes.service_account" in status.reason
     await namespace.pods.forget(submission.key, submission.tag, handle)
     await namespace.until_nothing_is_left()
