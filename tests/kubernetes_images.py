@@ -102,7 +102,7 @@ def _add_spark(files: tarfile.TarFile) -> None:
     _add_libraries(files, [bash])
     for library in ("libdl.so.2", "libpthread.so.0", "librt.so.1"):  # libraries in Spark's jars ask for them
         files.add(os.path.realpath(_SYSTEM / library), f"{_SYSTEM}/{library}"[1:])
-    for word in ("basename", "cat", "dirname", "env", "head", "ls", "ps", "readlink", "tr", "uname"):
+    for word in ("basename", "cat", "dirname", "env", "head", "ls", "ps", "readlink", "rm", "tr", "uname"):
         _add_entry(files, f"usr/bin/{word}", tarfile.SYMTYPE, "/bin/busybox")
     # Java asks the system for the name of its user, and Spark for addresses by name.
     _add_file(files, "etc/passwd", b"spark:x:10001:0::/tmp:/bin/sh\n")
