@@ -24,7 +24,7 @@ def refusals(application: SparkParameters, pod: DriverPod) -> Iterator[tuple[str
         yield "driver_memory", "is the rest of `kubernetes.driver.memory`: remove it"
     yield from _of_executors(application) if pod.executor is None else _of_their_memory(application)
     for name in sorted(application.conf):
-        if name in OURS or name.startswith(("spark.kubernetes.driver.", "spark.kubernetes.authenticate.")):
+        if name in OURS or name.startswith(_OURS_BELOW):
             yield f"conf.{name}", "is set for each pod: remove it"
 
 
@@ -56,6 +56,10 @@ def _of_their_memory(application: SparkParameters) -> Iterator[tuple[str, str]]:
 
 _COUNTS: Final = ("spark.executor.instances", "spark.dynamicAllocation.enabled")
 _ADDED: Final = ("spark.executor.pyspark.memory", "spark.memory.offHeap.enabled")
+_OURS_BELOW: Final = (
+    *("spark.kubernetes.driver.", "spark.kubernetes.authenticate."),
+    "spark.kubernetes.executor.label.asset-watcher/",
+)
 OURS: Final = frozenset(
     {
         *("spark.master", "spark.driver.memory", "spark.driver.memoryOverhead", "spark.driver.memoryOverheadFactor"),
