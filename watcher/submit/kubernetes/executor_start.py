@@ -42,7 +42,7 @@ def command(environment: Mapping[str, str], home: Path) -> list[str]:
         environment.get("SPARK_DIST_CLASSPATH"),
         os.getcwd(),  # noqa: PTH109  as a part of a path
     )
-    told = {
+    options = {
         "--driver-url": "SPARK_DRIVER_URL",
         "--executor-id": "SPARK_EXECUTOR_ID",
         "--cores": "SPARK_EXECUTOR_CORES",
@@ -56,7 +56,7 @@ def command(environment: Mapping[str, str], home: Path) -> list[str]:
         *(environment[variable] for variable in of_java),
         *(f"-Xms{memory}", f"-Xmx{memory}", "-cp", ":".join(filter(None, class_path))),
         _BACKEND,
-        *(word for option, variable in told.items() for word in (option, environment[variable])),
+        *(word for option, variable in options.items() for word in (option, environment[variable])),
     ]
 
 
