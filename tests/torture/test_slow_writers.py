@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections import Counter
@@ -12,7 +13,6 @@ from pathlib import Path
 from statistics import median, quantiles
 from typing import Any, Final
 
-import psutil
 import psycopg
 import pytest
 from sqlalchemy import select, text
@@ -125,7 +125,7 @@ class Meter:
 
     def __init__(self, folder: Path, shop: PostgresServer, url: str, pid: int) -> None:
         self._engine = engine_beside(url)
-        self._shop, self._process = shop, psutil.Process(pid)
+        self._shop, self._pid = shop, pid
         self._path = folder / "meter.jsonl"
         self.largest: Counter[str] = Counter()
         """The largest size of each watcher's state in bytes."""
@@ -133,7 +133,6 @@ class Meter:
 
     def look(self, what: str) -> None:
         """Write a line with the sums since the last one."""
-        cpu = self._process.cpu_times()
         with psycopg.connect(self._shop.dsn("shop")) as session:
             row = session.execute(
                 "SELECT xact_commit, tup_returned, tup_fetched FROM pg_stat_database WHERE datname = 'shop'"
@@ -148,7 +147,7 @@ class Meter:
             self.largest[name] = max(self.largest[name], size)
         now = {
             "seconds": time.monotonic(),
-            "cpu": cpu.user + cpu.system,
+            "cpu": _cpu(self._pid),
             "shop_cpu": sum(_cpu(pid) for (pid,) in servers),
             "transactions": row[0],
             "returned": row[1],
@@ -156,18 +155,23 @@ class Meter:
             "metadata_wal": wal,
         }
         spent = {name: round(value - self._before.get(name, value), 3) for name, value in now.items()}
-        levels = {"rss": self._process.memory_info().rss, "states": sizes, "members": members}
+        levels = {"rss": _rss(self._pid), "states": sizes, "members": members}
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps({"at": time.strftime("%H:%M:%S"), "what": what, **spent, **levels}) + "\n")
         self._before = now
 
 
 def _cpu(pid: int) -> float:
+    """Return the CPU seconds of a process, 0 if it has ended."""
     try:
-        times = psutil.Process(pid).cpu_times()
-    except psutil.NoSuchProcess:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
         return 0.0
-    return times.user + times.system
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _rss(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 class Told:
