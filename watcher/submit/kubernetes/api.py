@@ -1,8 +1,8 @@
-"""Requests to Kubernetes' API for pods and Secrets of one namespace."""
+"""Requests to Kubernetes' API for pods, Secrets and events of one namespace."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -10,7 +10,7 @@ import httpx
 
 from config.models.pod_template import DRIVER
 
-Kind: TypeAlias = Literal["pods", "secrets"]
+Kind: TypeAlias = Literal["pods", "secrets", "events"]
 _REVIEWS: Final = "authorization.k8s.io/v1"
 WATCHED_FOR: Final = 300
 """Seconds after which the server ends a watch, which is then begun again."""
@@ -44,8 +44,15 @@ class PodApi:
         """The object as it is now, by a quorum read; None if there is none of this name."""
         return await self._existing("GET", self._path(kind, name))
 
-    async def list(self, kind: Kind, selector: str) -> Mapping[str, Any]:
-        return await self._call("GET", self._path(kind), params={"labelSelector": selector})
+    async def list(self, kind: Kind, labels: str, fields: str = "") -> Mapping[str, Any]:
+        """The objects that both selectors choose, by a quorum read."""
+        return await self._call("GET", self._path(kind), params={"labelSelector": labels, "fieldSelector": fields})
+
+    async def list_metadata(self, kind: Kind, labels: str) -> Sequence[Mapping[str, Any]]:
+        """The metadata of the objects alone: their contents, such as a Secret's, are not sent."""
+        accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+        listed = await self._call("GET", self._path(kind), params={"labelSelector": labels}, headers=accept)
+        return [each["metadata"] for each in listed["items"]]
 
     async def change(self, kind: Kind, name: str, change: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Apply a JSON merge patch; None if there is none of this name. A uid and version in it are preconditions."""
@@ -87,10 +94,11 @@ class PodApi:
             return None
         return str(answer["metadata"]["uid"])
 
-    async def watch(self, kind: Kind, selector: str, version: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncIterator[Mapping[str, Any]]:
         """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""
         where = {
-            "labelSelector": selector,
+            "labelSelector": labels,
+            "fieldSelector": fields,
             "watch": "1",
             "resourceVersion": version,
             "timeoutSeconds": str(WATCHED_FOR),

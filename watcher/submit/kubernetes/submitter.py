@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Final, cast
 
 import anyio
 import httpx
+import structlog
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 
@@ -17,6 +18,7 @@ from config.models import SparkParameters
 from config.models.kubernetes import DriverPod, KubernetesSettings
 from store.keys import TryKey
 from watcher.host.logs import driver_log, end_of_copy
+from watcher.host.loops import keep_going
 from watcher.submit.base import (
     Addresses,
     Attachment,
@@ -41,15 +43,20 @@ from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog
 from watcher.submit.kubernetes.pod_tries import PodTries
-from watcher.submit.kubernetes.pod_watch import PodWatch
+from watcher.submit.kubernetes.pod_watch import EventWatch, PodWatch
+from watcher.submit.kubernetes.removal import sweep
 from watcher.submit.local import shim
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.spark_submit import with_properties
 
 COPY_EVERY: Final = 2.0
 """Seconds between two requests for the log of a running driver."""
+SWEEP_EVERY: Final = 300.0
+"""Seconds between two sweeps for what tries left behind."""
 _CHUNK: Final = 64 * 1024
 _NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
+
+log = structlog.get_logger()
 
 
 class ClusterUnknown(Exception):
@@ -67,6 +74,7 @@ class KubernetesPods(Submitter):
         self._opened: PodTries | None = None
         self._opening = anyio.Lock()
         self._watch: PodWatch | None = None
+        self._events: EventWatch | None = None
         self._copied_at: dict[str, float] = {}
 
     @classmethod
@@ -74,16 +82,34 @@ class KubernetesPods(Submitter):
         return refusals(spark, cast("KubernetesOptions", options).kubernetes)
 
     async def run(self) -> None:
-        """Watch the installation's pods, so that a poll needs no request. Without it each poll is one."""
+        """Watch the installation's pods, so that a poll needs no request, and their events; remove what tries left behind."""
         if self.workspace.kubernetes is None:
             return
         tries = await self._tries()
         self._watch = PodWatch(tries.api, tries.place.installation)
         try:
-            await self._watch.run()
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._watch.run)
+                tasks.start_soon(self._events_of(tries.api).run)
+                tasks.start_soon(self._keep_sweeping, tries)
         finally:
-            self._watch = None
+            self._watch = self._events = None
             await self.close()
+
+    def _events_of(self, api: PodApi) -> EventWatch:
+        self._events = EventWatch(api)
+        return self._events
+
+    def _warning(self, uid: str) -> str:
+        return "" if self._events is None else self._events.warning(uid)
+
+    async def _keep_sweeping(self, tries: PodTries) -> None:
+        records = self.workspace.tries
+        while records is not None:
+            async with keep_going("kubernetes.sweep_failed"):
+                if removed := await sweep(tries.api, tries.place.installation, records.kept):
+                    log.info("kubernetes.swept", removed=removed)
+            await anyio.sleep(SWEEP_EVERY)
 
     async def close(self) -> None:
         """Close the connections to the cluster. The next request opens new ones."""
@@ -169,6 +195,7 @@ class KubernetesPods(Submitter):
             place=Place(namespace=settings.namespace, installation=self.workspace.installation),
             silence=records.silence,
             is_ours=records.may_start,
+            warning=self._warning,
         )
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
@@ -211,6 +238,9 @@ class _Unknown(TryRecords):
 
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return False
+
+    async def kept(self) -> Collection[str]:
+        return ()
 
 
 def cluster_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> Cluster:
