@@ -261,9 +261,10 @@ class PodApiHandler(BaseHTTPRequestHandler):
             self._stream(namespace, kind, query)
         else:
             answer = self._change(namespace, kind, body) if not rest else self._one(namespace, kind, rest[0], body)
-            self._answer(
-                code, json.dumps(answer or api.list(namespace, kind, selector, query.get("fieldSelector", ""))).encode()
-            )
+            answer = answer or api.list(namespace, kind, selector, query.get("fieldSelector", ""))
+            if "PartialObjectMetadataList" in self.headers.get("Accept", ""):
+                answer["items"] = [{"metadata": each["metadata"]} for each in answer["items"]] or None
+            self._answer(code, json.dumps(answer).encode())
 
     def _change(self, namespace: str, kind: str, body: dict[str, Any]) -> dict[str, Any] | None:
         """Change objects of a kind, or answer None to have them listed."""

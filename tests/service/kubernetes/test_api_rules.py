@@ -104,6 +104,18 @@ def test_the_trys_secrets_are_deleted_by_label(api: httpx.Client) -> None:
     assert api.get(f"/secrets/{made['metadata']['name']}").status_code == 404
 
 
+def test_a_list_may_be_of_metadata_alone_and_of_none_it_is_null(api: httpx.Client) -> None:
+    made = created(api, "secrets", secret(api))
+    of_metadata = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    label = f"asset-watcher/try={made['metadata']['labels']['asset-watcher/try']}"
+    some, none = (
+        api.get("/secrets", params={"labelSelector": selector}, headers=of_metadata).json()["items"]
+        for selector in (label, "asset-watcher/try=another")
+    )
+    assert [(each["metadata"]["name"], "data" in each) for each in some] == [(made["metadata"]["name"], False)]
+    assert none is None
+
+
 def test_a_watch_goes_on_behind_a_list(api: httpx.Client) -> None:
     label = {"labelSelector": f"asset-watcher/installation={INSTALLATION}"}
     listed = api.get("/pods", params=label).json()

@@ -78,7 +78,13 @@ async def test_it_knows_the_newest_warning_of_a_pod(pods: PodApi) -> None:
     await pods.create("events", of("stranger", "u2", "no pod of ours"))
     await pods.create("events", of("aw-3", "u3", "pulled", type="Normal"))
     await pods.create(
-        "events", of("aw-4", "u4", "a node", involvedObject={"kind": "Node", "name": "aw-4", "uid": "u4"})
+        "events",
+        of(
+            "aw-4",
+            "u4",
+            "a node",
+            involvedObject={"kind": "Node", "namespace": pods.namespace, "name": "aw-4", "uid": "u4"},
+        ),
     )
     watch = EventWatch(pods)
     async with anyio.create_task_group() as tasks:

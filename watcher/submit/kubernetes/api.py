@@ -52,7 +52,7 @@ class PodApi:
         """The metadata of the objects alone: their contents, such as a Secret's, are not sent."""
         accept = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
         listed = await self._call("GET", self._path(kind), params={"labelSelector": labels}, headers=accept)
-        return [each["metadata"] for each in listed["items"]]
+        return [each["metadata"] for each in listed["items"] or ()]  # of none the server writes null
 
     async def change(self, kind: Kind, name: str, change: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Apply a JSON merge patch; None if there is none of this name. A uid and version in it are preconditions."""
