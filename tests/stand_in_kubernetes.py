@@ -202,6 +202,13 @@ def _selected(items: list[dict[str, Any]], labels: str, fields: str = "") -> lis
     ]
 
 
+def _accepted(answer: dict[str, Any], accept: str) -> dict[str, Any]:
+    """The part of an answer that a request asked for."""
+    if "as=PartialObjectMetadataList;" in accept:
+        return {**answer, "items": [{"metadata": each["metadata"]} for each in answer["items"]] or None}
+    return {"metadata": answer["metadata"]} if "as=PartialObjectMetadata;" in accept else answer
+
+
 def _field(item: Any, path: str) -> Any:
     for key in path.split("."):
         item = item.get(key, {})
@@ -262,9 +269,7 @@ class PodApiHandler(BaseHTTPRequestHandler):
         else:
             answer = self._change(namespace, kind, body) if not rest else self._one(namespace, kind, rest[0], body)
             answer = answer or api.list(namespace, kind, selector, query.get("fieldSelector", ""))
-            if "PartialObjectMetadataList" in self.headers.get("Accept", ""):
-                answer["items"] = [{"metadata": each["metadata"]} for each in answer["items"]] or None
-            self._answer(code, json.dumps(answer).encode())
+            self._answer(code, json.dumps(_accepted(answer, self.headers.get("Accept", ""))).encode())
 
     def _change(self, namespace: str, kind: str, body: dict[str, Any]) -> dict[str, Any] | None:
         """Change objects of a kind, or answer None to have them listed."""

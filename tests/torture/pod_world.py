@@ -9,6 +9,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -145,10 +146,14 @@ class PodWorld:
 
     def trigger(self, job: str) -> None:
         """Have a run of the job, or two if the answer is lost."""
-        until(lambda: self._post(f"/api/v2/dags/{job}/dagRuns", {"logical_date": None}))
+        until(lambda: self.trigger_once(job))
 
-    def _post(self, path: str, body: Mapping[str, Any]) -> bool:
-        return loopback.post(self.daemons.address + path, json=body).is_success
+    def trigger_once(self, job: str) -> bool:
+        """Ask for a run of the job; return False if it was refused, or if nobody answered."""
+        with suppress(httpx.HTTPError):
+            path = f"/api/v2/dags/{job}/dagRuns"
+            return loopback.post(self.daemons.address + path, json={"logical_date": None}).is_success
+        return False
 
     def cancel(self, job: str, run_id: str) -> None:
         """Have a run stopped. It may have ended before."""

@@ -24,7 +24,7 @@ from tests.torture.results import Result
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(14, 200)
-MOST_OPEN = 14
+MOST_OPEN = 30
 REQUESTS = ("GET pods", "POST secrets", "POST pods", "PATCH secrets", "PATCH pods", "DELETE pods", "DELETE secrets")
 
 
@@ -79,7 +79,7 @@ class Faults:
         process = world.daemons.running[world.home]
         is_done = self.dice.random() < 0.5
         hook = Hook(world.kubernetes, method, kind, is_done=is_done, then=lambda: process.send_signal(signal.SIGKILL))
-        world.trigger(self.dice.choice([*JOBS]))
+        world.trigger_once(self.dice.choice([*JOBS]))
         hook.happened.wait(5)
         hook.remove()
         self.kill_daemon()

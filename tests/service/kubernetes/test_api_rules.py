@@ -116,6 +116,20 @@ def test_a_list_may_be_of_metadata_alone_and_of_none_it_is_null(api: httpx.Clien
     assert none is None
 
 
+def test_a_secret_need_not_be_sent_back(api: httpx.Client) -> None:
+    of_one = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    made = api.post("/secrets", json=secret(api), headers=of_one)
+    assert (made.status_code, "data" in made.json()) == (201, False)
+    merge = {**of_one, "Content-Type": "application/merge-patch+json"}
+    name = made.json()["metadata"]["name"]
+    changed = api.patch(f"/secrets/{name}", json={"metadata": {"labels": {"a": "b"}}}, headers=merge).json()
+    assert (changed["metadata"]["labels"]["a"], "data" in changed) == ("b", False)
+    of_lists = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    deleted = api.request("DELETE", "/secrets", params={"labelSelector": "a=b"}, headers=of_lists)
+    assert (deleted.status_code, "wrapper.py" in deleted.text) == (200, False)
+    assert api.get(f"/secrets/{name}").status_code == 404
+
+
 def test_a_watch_goes_on_behind_a_list(api: httpx.Client) -> None:
     label = {"labelSelector": f"asset-watcher/installation={INSTALLATION}"}
     listed = api.get("/pods", params=label).json()
