@@ -364,6 +364,15 @@ async def test_an_end_that_a_broken_watch_has_not_heard_of_is_read(world: World)
     assert (await daemon.poll(handle, seen)).exit_code == 0
 
 
+async def test_a_pod_that_its_node_changes_meanwhile_is_forgotten_all_the_same(world: World) -> None:
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    world.ends(0)
+    daemon = world.daemon(meanwhile=(2, lambda: world.ends(3)))
+    await daemon.forget(handle["tag"], handle)
+    assert world.pods() == []
+
+
 async def test_another_pod_of_the_name_is_not_the_handles(world: World) -> None:
     daemon = world.daemon()
     world.silent_for = 1000.0

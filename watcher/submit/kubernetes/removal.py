@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import httpx
 
 from watcher.submit.kubernetes import names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 
+_ATTEMPTS: Final = 10
+
+
+class RemovalDisturbed(Exception):
+    """The pod was changed between each read and our change of it. Ask again later."""
+
 
 async def remove(api: PodApi, pod: Mapping[str, Any]) -> None:
     """Take our finalizer off, and delete exactly this pod. Other finalizers stay."""
     name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-    others = [each for each in pod["metadata"].get("finalizers", ()) if each != names.FINALIZER]
-    version = pod["metadata"]["resourceVersion"]
-    change = {"metadata": {"finalizers": others or None, "resourceVersion": version, "uid": uid}}
-    await api.change("pods", name, change)
-    await of_this_object(partial(api.delete, "pods", name, uid=uid))
+    for _ in range(_ATTEMPTS):
+        if await of_this_object(partial(api.change, "pods", name, _without_finalizer(pod["metadata"]))):
+            await of_this_object(partial(api.delete, "pods", name, uid=uid))
+            return
+        # Its node reports something of it at the same time, or another pod has its name.
+        now = await api.read("pods", name)
+        if now is None or now["metadata"]["uid"] != uid:
+            return
+        pod = now
+    raise RemovalDisturbed(f"the pod {name} changes all the time")
+
+
+def _without_finalizer(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    others = [each for each in metadata.get("finalizers", ()) if each != names.FINALIZER]
+    same = {"resourceVersion": metadata["resourceVersion"], "uid": metadata["uid"]}
+    return {"metadata": {"finalizers": others or None, **same}}
 
 
 async def of_this_object(request: Callable[[], Awaitable[Any]]) -> bool:
@@ -50,7 +67,7 @@ async def sweep(api: PodApi, installation: str, kept: Callable[[], Awaitable[Col
     left_pods = [pod for pod in pods if _try_of(pod["metadata"]) not in kept_names]
     left_secrets = [metadata for metadata in secrets if _try_of(metadata) not in kept_names]
     for pod in left_pods:
-        await of_this_object(partial(remove, api, pod))
+        await remove(api, pod)
     for metadata in left_secrets:
         await of_this_object(partial(api.delete, "secrets", metadata["name"], uid=metadata["uid"]))
     return len(left_pods) + len(left_secrets)

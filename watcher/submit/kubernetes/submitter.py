@@ -41,7 +41,7 @@ from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_con
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
 from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
-from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog
+from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.kubernetes.pod_watch import EventWatch, PodWatch
 from watcher.submit.kubernetes.removal import sweep
@@ -49,8 +49,6 @@ from watcher.submit.local import shim
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.spark_submit import with_properties
 
-COPY_EVERY: Final = 2.0
-"""Seconds between two requests for the log of a running driver."""
 SWEEP_EVERY: Final = 300.0
 """Seconds between two sweeps for what tries left behind."""
 _CHUNK: Final = 64 * 1024
@@ -75,7 +73,7 @@ class KubernetesPods(Submitter):
         self._opening = anyio.Lock()
         self._watch: PodWatch | None = None
         self._events: EventWatch | None = None
-        self._copied_at: dict[str, float] = {}
+        self._paces: dict[str, CopyPace] = {}
 
     @classmethod
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
@@ -206,15 +204,12 @@ class KubernetesPods(Submitter):
         return CopiedLog(file, end_of_copy(file))
 
     def _is_due(self, uid: str) -> bool:
-        now = anyio.current_time()
-        if now < self._copied_at.get(uid, 0.0):
-            return False
-        self._copied_at[uid] = now + COPY_EVERY
-        return True
+        pace = self._paces.setdefault(uid, CopyPace())
+        return anyio.current_time() >= pace.next_at
 
     async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
         """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
-        api, log, is_whole = (await self._tries()).api, self._log(handle), False
+        api, log, is_whole, is_new = (await self._tries()).api, self._log(handle), False, False
         try:
             while not is_whole:
                 copied = await run_sync(log.read_state)
@@ -223,11 +218,14 @@ class KubernetesPods(Submitter):
                 ending = b"\n" if is_over and is_whole and answer and not answer.endswith(b"\n") else b""
                 if not await run_sync(log.add, answer + ending):
                     break
+                is_new = True
         except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
             if is_over:
                 await run_sync(log.note_lost, str(error))
         if is_over:
-            self._copied_at.pop(handle["uid"], None)
+            self._paces.pop(handle["uid"], None)
+        else:
+            self._paces[handle["uid"]].note(anyio.current_time(), is_new=is_new)
 
 
 class _Unknown(TryRecords):
