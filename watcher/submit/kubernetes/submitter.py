@@ -10,7 +10,6 @@ from typing import Final, cast
 
 import anyio
 import httpx
-import structlog
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 
@@ -18,7 +17,6 @@ from config.models import SparkParameters
 from config.models.kubernetes import DriverPod, KubernetesSettings
 from store.keys import TryKey
 from watcher.host.logs import driver_log, end_of_copy
-from watcher.host.loops import keep_going
 from watcher.submit.base import (
     Addresses,
     Attachment,
@@ -39,22 +37,17 @@ from watcher.submit.kubernetes.access import access_findings
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
+from watcher.submit.kubernetes.installation_watch import InstallationWatch
 from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
 from watcher.submit.kubernetes.pod_tries import PodTries
-from watcher.submit.kubernetes.pod_watch import EventWatch, PodWatch
-from watcher.submit.kubernetes.removal import sweep
 from watcher.submit.local import shim
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.spark_submit import with_properties
 
-SWEEP_EVERY: Final = 300.0
-"""Seconds between two sweeps for what tries left behind."""
 _CHUNK: Final = 64 * 1024
 _NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
-
-log = structlog.get_logger()
 
 
 class ClusterUnknown(Exception):
@@ -71,8 +64,7 @@ class KubernetesPods(Submitter):
         super().__init__(workspace)
         self._opened: PodTries | None = None
         self._opening = anyio.Lock()
-        self._watch: PodWatch | None = None
-        self._events: EventWatch | None = None
+        self._watch: InstallationWatch | None = None
         self._paces: dict[str, CopyPace] = {}
 
     @classmethod
@@ -84,30 +76,12 @@ class KubernetesPods(Submitter):
         if self.workspace.kubernetes is None:
             return
         tries = await self._tries()
-        self._watch = PodWatch(tries.api, tries.place.installation)
+        self._watch = InstallationWatch(tries.api, tries.place.installation, self.workspace.tries)
         try:
-            async with anyio.create_task_group() as tasks:
-                tasks.start_soon(self._watch.run)
-                tasks.start_soon(self._events_of(tries.api).run)
-                tasks.start_soon(self._keep_sweeping, tries)
+            await self._watch.run()
         finally:
-            self._watch = self._events = None
+            self._watch = None
             await self.close()
-
-    def _events_of(self, api: PodApi) -> EventWatch:
-        self._events = EventWatch(api)
-        return self._events
-
-    def _warning(self, uid: str) -> str:
-        return "" if self._events is None else self._events.warning(uid)
-
-    async def _keep_sweeping(self, tries: PodTries) -> None:
-        records = self.workspace.tries
-        while records is not None:
-            async with keep_going("kubernetes.sweep_failed"):
-                if removed := await sweep(tries.api, tries.place.installation, records.kept):
-                    log.info("kubernetes.swept", removed=removed)
-            await anyio.sleep(SWEEP_EVERY)
 
     async def close(self) -> None:
         """Close the connections to the cluster. The next request opens new ones."""
@@ -130,7 +104,7 @@ class KubernetesPods(Submitter):
 
     async def poll(self, handle: Handle) -> Status:
         """Return the try's state, with its log copied up to its end once it is over."""
-        seen = None if self._watch is None else self._watch.get(handle["pod"])
+        seen = None if self._watch is None else self._watch.pod(handle["pod"])
         status = await (await self._tries()).poll(handle, seen)
         if status.phase == "exited" or (status.phase == "running" and self._is_due(handle["uid"])):
             await self._copy_log(handle, is_over=status.phase == "exited")
@@ -193,7 +167,7 @@ class KubernetesPods(Submitter):
             place=Place(namespace=settings.namespace, installation=self.workspace.installation),
             silence=records.silence,
             is_ours=records.may_start,
-            warning=self._warning,
+            warning=lambda uid: "" if self._watch is None else self._watch.warning(uid),
         )
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
