@@ -141,6 +141,10 @@ class PodWorld:
             self.daemons.start("api", "--roles", "api")
         self.daemons.start(home or self.home, *(["--roles", "scheduler"] if self.is_shared else []))
 
+    def answers(self) -> bool:
+        """Return whether the API answers. Readiness is not asked for: it wants heartbeats that come in time."""
+        return loopback.get(f"{self.daemons.address}/healthz").is_success
+
     def kill(self, home: str | None = None) -> None:
         self.daemons.stop(signal.SIGKILL, home or self.home)
 

@@ -24,7 +24,7 @@ from tests.torture.results import Result
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(14, 200)
-MOST_OPEN = 30
+MOST_OPEN = 20
 REQUESTS = ("GET pods", "POST secrets", "POST pods", "PATCH secrets", "PATCH pods", "DELETE pods", "DELETE secrets")
 
 
@@ -72,7 +72,7 @@ class Faults:
         self.world.kill()
         self.world.start()
         if self.dice.random() < 0.7:
-            until(self.world.daemons.is_ready)
+            until(self.world.answers)
 
     def kill_at_request(self) -> None:
         world, (method, kind) = self.world, self.dice.choice(REQUESTS).split()
@@ -209,7 +209,7 @@ def test_drivers_in_pods_start_once_whatever_is_killed_and_nothing_is_left(
     world.kubernetes.create(world.kubelet.namespace, "pods", stranger)
     world.kubernetes.create(world.kubelet.namespace, "secrets", stranger)
     world.start()
-    until(world.daemons.is_ready)
+    until(world.answers)
     names, done = decks(faults, dice), Counter[str]()
     for _ in range(KILLS):
         for job in JOBS:
@@ -219,7 +219,7 @@ def test_drivers_in_pods_start_once_whatever_is_killed_and_nothing_is_left(
         name = next(names)
         faults[name]()
         done[name] += 1
-    until(world.daemons.is_ready)
+    until(world.answers)
     until(lambda: not world.open_runs(), 2 * PATIENCE)
     with suppress(AssertionError):
         until(lambda: not world.left())

@@ -32,10 +32,6 @@ _CHECK_EVERY: Final = 0.5
 _GONE: Final = "the pod is gone without an exit code: it was deleted by force, or together with its node"
 
 
-class MayStillRun(Exception):
-    """The pod is gone, and its container may run on a node that the cluster does not reach. Ask again later."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class PodTries:
     """The tries of one installation in one namespace."""
@@ -69,14 +65,12 @@ class PodTries:
         return self._handle(pod, submission.tag)
 
     async def attach(self, tag: str, handle: Handle | None) -> Handle | Attachment:
-        """Find the try's pod. Raises `MayStillRun`, and `SubmitError` for a stranger's pod."""
+        """Find the try's pod. One that is gone may still run, and is found until that is over. Raises `SubmitError` for a stranger's."""
         pod = await self._own_pod(tag, handle)
         if pod is not None:
             return self._handle(pod, tag)
         if handle is not None:
-            if await self.silence(tag) < SILENT_FOR:
-                raise MayStillRun(_GONE)
-            return Attachment.RESTARTED
+            return Attachment.RESTARTED if await self.silence(tag) >= SILENT_FOR else handle
         await self._delete_secrets(names.pod_name(tag))
         pod = await self._own_pod(tag, None)
         if pod is None or await self._withdraw(pod, tag):
