@@ -11,6 +11,7 @@ import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -70,7 +71,10 @@ class PodTries:
         if pod is not None:
             return self._handle(pod, tag)
         if handle is not None:
-            return Attachment.RESTARTED if await self.silence(tag) >= SILENT_FOR else handle
+            if await self.silence(tag) < SILENT_FOR:
+                return handle
+            await self._delete_executors(handle)
+            return Attachment.RESTARTED
         await self._delete_secrets(names.pod_name(tag))
         pod = await self._own_pod(tag, None)
         if pod is None or await self._withdraw(pod, tag):
@@ -90,6 +94,7 @@ class PodTries:
             status = await self._status(pod, silence)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
+            await self._delete_executors(handle)
             self._looked_at.pop(handle["uid"], None)
         return status
 
@@ -129,6 +134,8 @@ class PodTries:
         if pod is not None and self._is_own(pod, tag) and (handle is None or _is_handles(pod, handle)):
             await remove(self.api, pod)
         await self._delete_secrets(names.pod_name(tag))
+        if handle is not None:
+            await self._delete_executors(handle)
 
     async def _create_secret(self, secret: Mapping[str, Any], tag: str) -> None:
         try:
@@ -187,13 +194,23 @@ class PodTries:
         listed = await self.api.list_metadata("secrets", names.of_try(names.pod_name(tag), self.place.installation))
         return {metadata["name"] for metadata in listed if names.is_of_try(metadata, tag, self.place.installation)}
 
+    async def _delete_executors(self, handle: Handle) -> None:
+        """Delete what Spark left: it deletes executors itself, but not when its driver was killed or its node is gone."""
+        if not handle.get("executors"):
+            return
+        executors = await self.api.list("pods", names.executors_of(handle["pod"], self.place.installation))
+        for executor in executors["items"]:
+            name, uid = executor["metadata"]["name"], executor["metadata"]["uid"]
+            await of_this_object(partial(self.api.delete, "pods", name, uid=uid))
+
     def _is_own(self, pod: Mapping[str, Any], tag: str) -> bool:
         return names.is_of_try(pod["metadata"], tag, self.place.installation)
 
     def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         kept = float((pod["metadata"].get("annotations") or {}).get(names.DELETE_AFTER, 0))
-        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
+        handle = {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
+        return {**handle, "executors": manifest.has_executors(pod)}
 
     def _taken(self, what: str, name: str) -> SubmitError:
         error = SubmitError(

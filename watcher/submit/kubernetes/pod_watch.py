@@ -1,4 +1,4 @@
-"""What the cluster last reported of an installation's pods, and what its events say of those that wait."""
+"""What the cluster last reported of an installation's drivers, and what its events say of pods that wait."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class PodWatch(ObjectWatch):
     kind: ClassVar[Kind] = "pods"
 
     def __init__(self, api: PodApi, installation: str) -> None:
-        super().__init__(api, f"{names.INSTALLATION}={installation}")
+        super().__init__(api, names.drivers_of(installation))
         self._pods: dict[str, Mapping[str, Any]] = {}
 
     def get(self, name: str) -> Mapping[str, Any] | None:

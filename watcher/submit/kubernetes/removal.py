@@ -79,10 +79,10 @@ def _try_of(metadata: Mapping[str, Any]) -> str:
 
 
 async def remove_all(api: PodApi, installation: str) -> int:
-    """Remove every pod and Secret of an installation; return the number of pods. A driver that runs is stopped."""
+    """Remove every pod and Secret of an installation; return the number of drivers. One that runs is stopped."""
     selector = f"{names.INSTALLATION}={installation}"
     pods = (await api.list("pods", selector))["items"]
     for pod in pods:
         await remove(api, pod)
     await api.delete_all("secrets", selector)
-    return len(pods)
+    return sum(not names.is_executor(pod) for pod in pods)
