@@ -394,14 +394,21 @@ asset_event = _table(
     Column("source_map_index", Integer, nullable=False, server_default="-1"),
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
-    Column(
-        "sketch_low", BigInteger
-    ),  # the limits of its items and the bits of their names: see `store.detection.sketches`
+    Column("sketch_low", BigInteger),  # limits of its items, or bits of their names: see `store.detection.sketches`
     Column("sketch_high", BigInteger),
     Column("sketch_bits", BigInteger),
+    Column("sketch_more_bits", BigInteger),
     Column("partition_key", PARTITION_KEY),  # null: none
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index("ix_asset_event_asset_id_sketch", "asset_id", "sketch_high", "sketch_low", "sketch_bits", "id"),
+    Index(
+        "ix_asset_event_asset_id_sketches",
+        "asset_id",
+        "sketch_high",
+        "sketch_low",
+        "sketch_bits",
+        "sketch_more_bits",
+        "id",
+    ),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
