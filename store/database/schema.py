@@ -644,7 +644,7 @@ run = _table(
     Column("run_after", UtcDateTime, nullable=False),
     Column("queued_at", UtcDateTime, nullable=False),
     Column("start_date", UtcDateTime),
-    Column("end_date", UtcDateTime),
+    Column("end_date", UtcDateTime, index=True),  # null: not over
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
