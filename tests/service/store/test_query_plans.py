@@ -159,7 +159,8 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
         assert not re.search(
-            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|of_span|task_try USING INDEX ix_task_try_open)", plan
+            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|of_span|task_try USING INDEX ix_task_try_open)",
+            plan,
         ), f"{statement}\n{plan}"
 
 
