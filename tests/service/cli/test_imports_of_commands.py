@@ -43,7 +43,7 @@ SOURCES: Final = {"aiobotocore", "botocore", "asyncpg", "pyspark"}
 HEAVY: Final = {*SERVER, *SOURCES, "sqlalchemy.orm", "alembic", "config.models.jobs"}
 MOST_MODULES: Final = 630
 """A third of them are Python's own. A command that asks a daemon has some 600, also one that opens the database."""
-OF_DATABASE: Final = {"token", "db", "state-store"}
+OF_DATABASE: Final = {"token", "db"}
 ONE: Final = ("landing_files",)
 ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "reload": (),
@@ -92,7 +92,6 @@ ARGUMENTS: Final[Mapping[str, tuple[str, ...]]] = {
     "token list": (),
     "token rotate": ("--subject", "ann"),
     "token revoke": ("--subject", "ann"),
-    "state-store cleanup-task-states": (),
 }
 """The commands of every day. Some of these end with a sentence, because there is no such thing."""
 WORKING: Final = {
@@ -102,6 +101,7 @@ WORKING: Final = {
     "schema": "needs the options of all triggers",
     "init": "checks the whole configuration that it writes",
     "db upgrade": "migrates",
+    "state-store cleanup-task-states": "is the whole clean-up",
     "check": "reads the whole configuration; its imports stand in tests/unit/cli/test_imports.py",
     "spark archive": "starts Java",
     "pg install-notify": "reads the whole configuration",
