@@ -2,6 +2,8 @@
 
 - look: 10,000 queued runs of 1,000 jobs, of which 4 run and no other has room. One look, as after each try's end: the CPU of
   this process, which includes SQLite's.
+- partitions: 1,000 partitions of one job wait for a second asset. One check of all that is due, when nothing is new and when
+  one event is: the CPU of this process, which includes SQLite's.
 - ticks: a tick of 1,000 jobs becomes due at once. Seconds until each has its run.
 - POST: a daemon with 1,000 jobs, each of which waits for an asset of its own, and 10,000 queued runs. A stand-in for Spark
   runs four jobs at a time, half a second each. Meanwhile one client posts events, one after the other.
@@ -24,7 +26,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -38,6 +41,8 @@ from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database, migrations, sqlite_url
 from store.database.schema import database_time_in, job, run
+from store.detection import events
+from store.detection.events import NewEvent
 from store.keys import Batching, CronSchedule, JobDefinition
 from store.runs import runs
 from watcher.demo.servers import free_port, running_postgres
@@ -50,7 +55,7 @@ from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 
 HERE = Path(__file__).resolve().parent.parent
-JOBS, RUNS = 1_000, 10_000
+JOBS, RUNS, PARTITIONS = 1_000, 10_000, 1_000
 LOOKS, POSTS = 30, 200
 RUNNING = 4
 STAND_IN = """#!{python}
@@ -138,6 +143,35 @@ async def look(database: Database) -> float:
     return (time.process_time() - before) / LOOKS * 1000
 
 
+async def partitions(database: Database) -> tuple[float, float]:
+    """Return the milliseconds of CPU of one check while partitions wait: when nothing is new, and when one event is."""
+    one = replace(definition(0), schedule={"all": ["asset_0", "asset_1"]}, batch=Batching(mode="per_partition"))
+    assets = {"schedule": {"asset_0", "asset_1"}}
+    job_of_partitions = DeclaredJob(dag_id="job_0", task_id="job_0", definition=one, paused=False, assets=assets)
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, replace(declared(), jobs=[job_of_partitions]), database.dialect)
+    asset_id = dict(applied.asset_ids)["asset_0"]
+
+    async def add(numbers: Iterable[int]) -> None:
+        keys = [f"day={number}" for number in numbers]
+        new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32, partition_key=key) for key in keys]
+        async with database.transaction() as connection:
+            await events.append(connection, new)
+
+    await add(range(PARTITIONS))
+    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    for _ in range(3):
+        await scheduler.check()
+    spent = [0.0, 0.0]
+    for number in range(LOOKS):
+        for place in range(len(spent)):
+            await add([number] * place)
+            before = time.process_time()
+            await scheduler.check()
+            spent[place] += time.process_time() - before
+    return spent[0] / LOOKS * 1000, spent[1] / LOOKS * 1000
+
+
 async def ticks(database: Database) -> float:
     """Return the seconds until a tick of all jobs has become runs."""
     async with database.transaction() as connection:
@@ -161,7 +195,7 @@ async def in_process(kind: str, url: str) -> None:
         if kind == "queue":
             await queue_runs(database)
             return
-        measured = await {"look": look, "ticks": ticks}[kind](database)
+        measured = await {"look": look, "partitions": partitions, "ticks": ticks}[kind](database)
     print(json.dumps(measured))
 
 
@@ -248,6 +282,11 @@ def compare(engine: str, checkouts: Mapping[str, Path], server: str | None) -> N
 
             print(
                 f"{engine:<10} {name:<7} look   {child(checkout, 'look', address('look')):7.2f} ms of CPU", flush=True
+            )
+            resting, with_event = child(checkout, "partitions", address("partitions"))
+            print(
+                f"{engine:<10} {name:<7} partitions  {resting:.2f} ms of CPU, {with_event:.2f} ms with a new event",
+                flush=True,
             )
             print(f"{engine:<10} {name:<7} ticks  {child(checkout, 'ticks', address('ticks')):7.2f} s", flush=True)
             waited = post(checkout, Path(folder), None if server is None else address("post"))
