@@ -32,7 +32,7 @@ MOST_REMEMBERED: Final = 100_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Member:
+class _JudgedKey:
     """A queued key, as it is stored and what it means, and the key of its group."""
 
     span: QueuedSpan
@@ -49,7 +49,7 @@ class JudgedPartitions:
     assets: dict[int, StoredAsset]
     now: datetime
     mark: QueueMark
-    members: dict[QueuedIdentity, _Member]
+    members: dict[QueuedIdentity, _JudgedKey]
     groups: dict[str | None, PartitionGroup]
     waiting: dict[str | None, datetime | None]
     has_rests: bool = True
@@ -86,7 +86,7 @@ class JudgedPartitions:
             if before is None or before.span != span:
                 queued = queued_key(identity, span)
                 group = group_of(queued.key, queued.parts, self.batching.by)
-                self.members[identity] = _Member(span=span, queued=queued, group=group)
+                self.members[identity] = _JudgedKey(span=span, queued=queued, group=group)
                 changed.add(group)
         self._group_again(changed)
 
