@@ -5,6 +5,8 @@
 - partitions: 1,000 partitions of one job wait for a second asset. One check of all that is due, when nothing is new and when
   one event is: the CPU of this process, which includes SQLite's.
 - ticks: a tick of 1,000 jobs becomes due at once. Seconds until each has its run.
+- replay: 100,000 events that were stored before the job was are replayed. Seconds until each is in a run, and of CPU of this
+  process.
 - POST: a daemon with 1,000 jobs, each of which waits for an asset of its own, and 10,000 queued runs. A stand-in for Spark
   runs four jobs at a time, half a second each. Meanwhile one client posts events, one after the other.
 
@@ -28,7 +30,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +42,12 @@ from sqlalchemy import func, select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database, migrations, sqlite_url
-from store.database.schema import database_time_in, job, run
+from store.database.schema import database_time_in, job, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.keys import Batching, CronSchedule, JobDefinition
-from store.runs import runs
+from store.runs import replays, runs
+from store.runs.replay_selections import ReplayRange
 from watcher.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.admission import AdmissionLimits
@@ -56,6 +59,7 @@ from watcher.submit.spark_submit import SparkSubmit
 
 HERE = Path(__file__).resolve().parent.parent
 JOBS, RUNS, PARTITIONS = 1_000, 10_000, 1_000
+REPLAYED, AT_ONCE = 100_000, 1_000
 LOOKS, POSTS = 30, 200
 RUNNING = 4
 STAND_IN = """#!{python}
@@ -189,13 +193,40 @@ async def ticks(database: Database) -> float:
     return seconds
 
 
+async def replay(database: Database) -> tuple[float, float]:
+    """Return the seconds until all stored events are in runs of a job that had none of them, and the CPU of this process."""
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, replace(declared(), jobs=[]), database.dialect)
+    asset_id = dict(applied.asset_ids)["asset_0"]
+    for _ in range(REPLAYED // AT_ONCE):
+        new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32)] * AT_ONCE
+        async with database.transaction() as connection:
+            await events.append(connection, new)
+    async with database.transaction() as connection:
+        await catalog_sync.apply(connection, replace(declared(), jobs=declared().jobs[:1]), database.dialect)
+    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    begun, spent = time.monotonic(), time.process_time()
+    forever = ReplayRange(
+        dag_id="job_0", since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2100, 1, 1, tzinfo=UTC)
+    )
+    async with database.transaction() as connection:
+        _, counts = await replays.begin(connection, forever, actor="bench", expected_count=None)
+    assert counts.queued == REPLAYED, counts
+    await scheduler.check()
+    took = time.monotonic() - begun, time.process_time() - spent
+    async with database.reading() as connection:
+        consumed = (await connection.execute(select(func.count()).select_from(run_asset_event))).scalar_one()
+    assert consumed == REPLAYED, consumed
+    return took
+
+
 async def in_process(kind: str, url: str) -> None:
     async with Database.open(url) as database:
         await migrations.upgrade(database)
         if kind == "queue":
             await queue_runs(database)
             return
-        measured = await {"look": look, "partitions": partitions, "ticks": ticks}[kind](database)
+        measured = await {"look": look, "partitions": partitions, "ticks": ticks, "replay": replay}[kind](database)
     print(json.dumps(measured))
 
 
@@ -289,6 +320,8 @@ def compare(engine: str, checkouts: Mapping[str, Path], server: str | None) -> N
                 flush=True,
             )
             print(f"{engine:<10} {name:<7} ticks  {child(checkout, 'ticks', address('ticks')):7.2f} s", flush=True)
+            seconds, cpu = child(checkout, "replay", address("replay"))
+            print(f"{engine:<10} {name:<7} replay {seconds:7.2f} s, {cpu:.2f} s of CPU", flush=True)
             waited = post(checkout, Path(folder), None if server is None else address("post"))
             print(f"{engine:<10} {name:<7} POST   {waited['p50']:7.1f} ms p50, {waited['p95']:.1f} ms p95", flush=True)
 

@@ -27,7 +27,7 @@ from store.detection.events import NewEvent
 from store.keys import JobDefinition
 from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays
-from store.runs.partition_groups import GroupRest
+from store.runs.partition_groups import GroupRest, QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
 from store.runs.replay_selections import ReplayRange
 from store.runs.replays import ReplayCounts
@@ -66,7 +66,9 @@ from watcher.scheduling import (
     partitions,
     planning,
 )
+from watcher.scheduling.partition_memory import JudgedPartitions
 from watcher.scheduling.partition_planner import run_partition
+from watcher.scheduling.partitions import DueGroup
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.triggering import run_kept
 
@@ -533,7 +535,53 @@ def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(item_counts, "_matcher", lambda _: None)
 
 
+def deciding_before_the_row_is_visible(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a check does not see the event that was queued last, and later ones take it for seen."""
+    read = partition_groups.queued_spans
+
+    async def early(
+        connection: AsyncConnection, dag_ids: Sequence[str], *, after: int = 0, to: int | None = None
+    ) -> Mapping[str, Mapping[QueuedIdentity, QueuedSpan]]:
+        return await read(connection, dag_ids, after=after, to=to and to - 1)
+
+    patch.setattr(partition_groups, "queued_spans", early)
+
+
+def recording_complete_partitions_only(patch: pytest.MonkeyPatch) -> None:
+    """Plant: once a running job gets `complete`, the partitions of which it has had runs need to be complete."""
+    runs_of = partition_planner._runs_of
+
+    def unrecorded(due: DueGroup, *more: Any) -> Any:
+        return replace(runs_of(due, *more), is_recorded=due.partition_complete is not None)
+
+    patch.setattr(partition_planner, "_runs_of", unrecorded)
+
+
+def running_without_a_schedule(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a reload to `schedule: null` lets what waits have runs of its own."""
+    patch.setattr(JobDefinition, "has_schedule", True)
+
+
+def never_running_out_of_patience(patch: pytest.MonkeyPatch) -> None:
+    """Plant: an incomplete partition waits for ever, whatever `deadline: then: run` says."""
+    patch.setattr(partitions, "_patience", lambda *_: None)
+
+
+def remembering_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition that waits is judged again only when its events change."""
+
+    def at(judged: JudgedPartitions, now: datetime, waits: Waits) -> None:
+        judged.now, judged.waits = now, waits
+
+    patch.setattr(JudgedPartitions, "at", at)
+
+
 PARTITION_PLANTS = (
+    deciding_before_the_row_is_visible,
+    recording_complete_partitions_only,
+    running_without_a_schedule,
+    never_running_out_of_patience,
+    remembering_for_ever,
     taking_any_file_for_a_marker,
     counting_events,
     reopening,
