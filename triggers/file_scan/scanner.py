@@ -14,7 +14,7 @@ from typing import Final
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
-from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.handled import HandledVersions, Removals
 from triggers.file_scan.masses import Tally, Vanished, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
@@ -72,16 +72,18 @@ class Scanner:
         stops: bool = False,
         forget_after: int = 0,
         is_last: Callable[[FileVersion], bool] | None = None,
+        removals: Removals | None = None,
     ) -> None:
         """`min_age` and `forget_after` in microseconds; `now` on the same clock as in `advance`, in seconds.
 
         `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others. `is_last` says
-        which versions are emitted last; None: there are none.
+        which versions are emitted last; None: there are none. `removals` are noted there while the scanner is used.
         """
         self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
-        self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
+        rows = {} if stored is None else stored.rows
+        self._handled = HandledVersions(rows, forget_after=forget_after, removals=removals)
         self._min_age = min_age
         self._last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
         self._tally = Tally()

@@ -28,6 +28,8 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.file_scan.cleaning import CleanedFiles
+from triggers.file_scan.handled import Removals
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
@@ -66,6 +68,7 @@ class NewFiles(
     SharedPollTrigger,
     IncrementalTrigger[FileOptionsT, ClientT],
     ListedFiles[FileOptionsT],
+    CleanedFiles[FileOptionsT, ClientT],
     Generic[FileOptionsT, ClientT],
 ):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
@@ -82,6 +85,7 @@ class NewFiles(
         self._matcher = options.matcher
         self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
+        self._removals = Removals()
         self._keys = FolderKeys(partition=options.partition)
 
     @abstractmethod
@@ -119,7 +123,7 @@ class NewFiles(
 
     @property
     def findings(self) -> Sequence[Finding]:
-        findings = [*self._unmatched.findings, *self._keys.findings]
+        findings = [*self._unmatched.findings, *self._keys.findings, *self._cleaning]
         if self._scanner is None or (vanished := self._scanner.vanished) is None:
             return findings
         forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
@@ -209,6 +213,7 @@ class NewFiles(
             stops=options.on_bad_row == "stop",
             forget_after=length_of(options.forget_after),
             is_last=is_last,
+            removals=self._removals,
         )
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:
