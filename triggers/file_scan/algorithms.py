@@ -65,9 +65,11 @@ class WindowAlgorithm(Algorithm):
         """The versions that had been removed on purpose when the scan began, without those that it lists all the same."""
         self._continues: bool | None = None
         """Whether a mass was missed before this instance began; it says how many were overwritten."""
+        self._is_reselected = False
+        """What the scan misses may be what its selection leaves out."""
 
     def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
-        self._remembered = len(handled.members)
+        self._remembered, self._is_reselected = len(handled.members), state.reselected is not None
         self._removed = set(handled.removals.removed)
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
@@ -110,7 +112,7 @@ class WindowAlgorithm(Algorithm):
             return None
         remembered -= removed
         self._absent = missing = max(0, remembered - tally.met - len(handled.removals))  # gone since it began, perhaps
-        if tally.met or tally.fresh:
+        if tally.met or tally.fresh or self._is_reselected:
             self._missing = missing
             if before is None:
                 self._absent = missing if self._continues else 0

@@ -86,7 +86,7 @@ class ObjectCleaner(FileCleaner[S3NewFilesOptions, S3Client]):
         version = S3Object(row, name, bucket=options.bucket, url_encoded=page.url_encoded)
         if version.describe() != dict(file.content):
             return FoundFile(outcome="gone")
-        return FoundFile(outcome="done", names=(name,))
+        return FoundFile(outcome="done", names=(name, *version.aliases))
 
     async def _removed(self, client: Any, file: LoadedFile) -> Outcome:
         if (await self._look(file)).outcome == "gone":
