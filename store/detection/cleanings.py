@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
@@ -213,6 +213,19 @@ async def staying(connection: AsyncConnection, watcher: str) -> Mapping[str, int
     some = select(_c.reason).where(_c.watcher == watcher, _c.state == "staying").limit(MOST_COUNTED).subquery()
     counted = select(some.c.reason, func.count().label("events")).group_by(some.c.reason).order_by(some.c.reason)
     return {row.reason or "": row.events for row in await connection.execute(counted)}
+
+
+async def removed_since(connection: AsyncConnection, watcher: str, place: str) -> int:
+    """Return how many files of a watcher's events were removed; of events stored since a `place` that is a time, or of all for `start`."""
+    removed = select(func.coalesce(func.sum(_c.removed), 0)).where(_c.watcher == watcher)
+    if place != "start":
+        try:
+            moment = datetime.fromisoformat(place)
+        except ValueError:  # now, here, or an id
+            return 0
+        since = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        removed = removed.join(asset_event, _e.id == _c.event_id).where(_e.timestamp >= since)
+    return int(await connection.scalar(removed) or 0)
 
 
 async def of_events(connection: AsyncConnection, event_ids: Collection[int]) -> Mapping[int, Cleaning]:

@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Literal, Self
 from urllib.parse import unquote
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import BaseModel, Field, ValidationInfo, field_validator, model_validator
 
 from triggers.explanations import Explanation
 from triggers.file_scan.clean_source import CleanSource
@@ -61,6 +61,12 @@ class FileNewFilesOptions(FileOptions):
                 "clean_source.move_to must lie outside the watched folder, and not above it: what was moved would be new again"
             )
         return self
+
+    def brings_back(self, other: BaseModel) -> bool:
+        target = None if self.clean_source is None else self.clean_source.move_to
+        if target is None or not isinstance(other, FileNewFilesOptions):
+            return False
+        return contains_one_the_other(os.path.realpath(other.path), os.path.realpath(target))
 
     def name_below(self, key: str) -> str:
         return key.removeprefix(f"{self.path.rstrip('/')}/")

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Final, Self
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BaseModel, Field, field_validator, model_validator
 
 from triggers.explanations import Explanation
 from triggers.file_scan.options import FileOptions
@@ -68,6 +68,11 @@ class S3NewFilesOptions(FileOptions):
             return None
         match = _PLACE.fullmatch(self.clean_source.move_to)
         return None if match is None else ObjectPlace(bucket=match[1], prefix=match[2])
+
+    def brings_back(self, other: BaseModel) -> bool:
+        if (target := self.target) is None or not isinstance(other, S3NewFilesOptions):
+            return False
+        return target.bucket == other.bucket and overlap(target.prefix, other.prefix)
 
     def name_below(self, key: str) -> str:
         return key.removeprefix(self.prefix)

@@ -20,6 +20,7 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
+from store.detection import cleanings
 from tests.databases import on_both
 from tests.servers import S3Server
 from tests.service.triggerer.cleaning_world import BucketPlace, FolderPlace, Place, cleaning_world
@@ -63,6 +64,12 @@ async def test_files_that_every_job_has_loaded_are_deleted_and_not_reported_agai
         assert place.names() == []
         [(state, reason, removed)] = await world.states()
         assert (state, reason, removed) == ("done", None, 25)
+        async with database.reading() as connection:
+            counts = [
+                await cleanings.removed_since(connection, "files", to)
+                for to in ("start", "2026-01-01T00:00:00Z", "2926-01-01", "now", "here")
+            ]
+        assert counts == [25, 25, 0, 0, 0]
         await world.polled(3)
         assert "vanished" not in world.findings
         assert await world.remembered() == 0
