@@ -1,8 +1,8 @@
-"""Events of watchers that may name files written in a span of time, by their sketches. Reads only."""
+"""Events of watchers that may name some files, by their sketches. Reads only."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -10,6 +10,7 @@ from sqlalchemy import and_, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_event
+from store.detection.item_search import has_bits
 from store.detection.sketches import microseconds
 
 MOST_OVERLAPPING: Final = 500
@@ -25,10 +26,14 @@ class EventPlace:
     asset_id: int
 
 
-async def overlapping(connection: AsyncConnection, place: EventPlace, first: str, last: str) -> Sequence[int]:
-    """Return the events that may name a file written between two moments of files, at most one more than is worth reading."""
-    low, high = microseconds(first) - 1_000_000, microseconds(last) + 1_000_000
-    within = or_(_e.sketch_high.is_(None), and_(_e.sketch_high >= low, _e.sketch_low <= high))
+async def overlapping(connection: AsyncConnection, place: EventPlace, files: Mapping[str, str]) -> Sequence[int]:
+    """Return the events that may name some of these files, given as names with the times of writing.
+
+    At most one more is returned than is worth reading.
+    """
+    low, high = microseconds(min(files.values())) - 1_000_000, microseconds(max(files.values())) + 1_000_000
+    has_none = and_(_e.sketch_high.is_(None), _e.sketch_bits.is_(None))
+    may_name = or_(has_none, and_(_e.sketch_high >= low, _e.sketch_low <= high), *map(has_bits, files))
     mine = (_e.asset_id == place.asset_id, _e.source_watcher.in_(place.watchers))
-    ids = await connection.execute(select(_e.id).where(*mine, within).limit(MOST_OVERLAPPING + 1))
+    ids = await connection.execute(select(_e.id).where(*mine, may_name).limit(MOST_OVERLAPPING + 1))
     return ids.scalars().all()

@@ -62,8 +62,9 @@ async def _naming(
 ) -> Mapping[int, set[int]] | None:
     """Return the other events of a place that name some of these files, with their numbers. None: there are too many to read."""
     texts = {content_text(event.contents[number]): number for number in numbers}
-    written = [str(event.contents[number]["last_modified"]) for number in numbers]
-    candidates = await overlapping(connection, place, min(written), max(written))
+    contents = [event.contents[number] for number in numbers]
+    written = {str(each.get("key") or each["path"]): str(each["last_modified"]) for each in contents}
+    candidates = await overlapping(connection, place, written)
     if len(candidates) > MOST_OVERLAPPING:
         return None
     naming: defaultdict[int, set[int]] = defaultdict(set)
