@@ -119,7 +119,7 @@ class History:
             return
         await self.kill()
         self.counts["reloads"] += 1
-        self.there = 0
+        self.there, self.is_decided = 0, False
         trigger, before = self.place.trigger(self.mode, match), self.place.trigger(self.mode, self.match)
         if (stored := self.host.stored) is None:
             self.match = match
