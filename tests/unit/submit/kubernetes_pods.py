@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -26,14 +26,17 @@ class SilentTries:
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return True
 
+    async def kept(self) -> Collection[str]:
+        return ()
 
-def write_kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
+
+def write_kubeconfig(folder: Path, server: str, token: str = TOKEN, **cluster: str) -> Path:
     path = folder / "kubeconfig"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "test", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "test", "user": {"token": TOKEN}}],
+        "users": [{"name": "test", "user": {"token": token}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     }
     path.write_text(json.dumps(content))
