@@ -149,7 +149,8 @@ async def namespace(node: KubernetesApi, tmp_path: Path) -> AsyncIterator[Namesp
             token_of(admin, name, "asset-watcher"),
             **{"certificate-authority": str(node.authority)},
         )
-        pods = kubernetes_pods(tmp_path / "home", {"KUBECONFIG": str(kubeconfig), NAMESPACE: name})
+        environment = {"KUBECONFIG": str(kubeconfig), NAMESPACE: name}
+        pods = kubernetes_pods(tmp_path / "home", environment, silence=0)
         admin.base_url = httpx.URL(f"{node.address}/api/v1/namespaces/{name}")
         yield Namespace(api=admin, pods=pods, folder=tmp_path, daemon=f"http://{GATEWAY}:{api.server_port}")
         await pods.close()

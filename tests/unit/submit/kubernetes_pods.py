@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -17,11 +17,14 @@ from watcher.submit.kubernetes.submitter import KubernetesPods
 NAMESPACE: Final = "STAND_IN_NAMESPACE"
 
 
+@dataclass(frozen=True)
 class SilentTries:
-    """Every driver has been silent for long enough, and every try is still this home's."""
+    """Every driver has been silent for so many seconds, and every try is still this home's."""
+
+    seconds: float
 
     async def silence(self, tag: str) -> float:  # noqa: ARG002
-        return 1000.0
+        return self.seconds
 
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return True
@@ -43,8 +46,10 @@ def write_kubeconfig(folder: Path, server: str, token: str = TOKEN, **cluster: s
     return path
 
 
-def kubernetes_pods(home: Path, environment: Mapping[str, str] = os.environ) -> KubernetesPods:
-    """`environment` has KUBECONFIG, and the namespace."""
+def kubernetes_pods(
+    home: Path, environment: Mapping[str, str] = os.environ, *, silence: float = 1000.0
+) -> KubernetesPods:
+    """`environment` has KUBECONFIG, and the namespace. `silence` is that of drivers in seconds: by default it is long enough."""
     settings = KubernetesSettings(context="test", namespace=environment[NAMESPACE])
-    lent = replace(workspace(home, environment), kubernetes=settings, installation="0a-0b", tries=SilentTries())
+    lent = replace(workspace(home, environment), kubernetes=settings, installation="0a-0b", tries=SilentTries(silence))
     return KubernetesPods(lent)
