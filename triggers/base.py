@@ -176,7 +176,8 @@ class TriggerContext:
     `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
     be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
     `max_batch_bytes` bounds the events of one batch, as JSON. `has_position`: the watcher continues from a position, which an
-    earlier release may have made. `installation` identifies the metadata database.
+    earlier release may have made. `installation` identifies the metadata database. `manifests` are globs of the ends of names:
+    jobs wait for the content of these files, so a trigger of files puts the names in them into its events.
     """
 
     watcher: str
@@ -187,6 +188,7 @@ class TriggerContext:
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
     installation: str = ""
+    manifests: Sequence[str] = ()
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)

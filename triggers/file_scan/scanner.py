@@ -136,12 +136,17 @@ class Scanner:
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
-    def emit_last(self, now: float) -> Step | None:
-        """Return a step with some of the versions that wait for all else, if a whole scan has just ended; None: none is left."""
-        ready = self._last.take() if self._state.began is None else ()
-        for version in ready:
+    @property
+    def ready_last(self) -> Sequence[FileVersion]:
+        """The versions that all else has come before, if a whole scan has just ended."""
+        return self._last.ready if self._state.began is None else ()
+
+    def emit_last(self, versions: Sequence[FileVersion], now: float) -> Step:
+        """Return a step that emits some of `ready_last`. The others wait for the next scan."""
+        self._last.take(versions)
+        for version in versions:
             self._handled.add(version.fingerprint, version.modified)
-        return self.emitted_again(ready, now) if ready else None
+        return self.emitted_again(versions, now)
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits these versions at the position as it is, which counts them as handled."""

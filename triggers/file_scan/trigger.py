@@ -29,6 +29,8 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.file_scan.inventory import ListedFiles
+from triggers.file_scan.manifest_reader import ManifestReader
+from triggers.file_scan.manifests import size_of, vouching
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.reselection import Look, is_reselection, reselected
@@ -83,6 +85,11 @@ class NewFiles(
         self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
         self._keys = FolderKeys(partition=options.partition)
+        self._manifests = ManifestReader(context.manifests, self.content_of)
+
+    @abstractmethod
+    async def content_of(self, version: FileVersion, most: int) -> bytes | None:
+        """Return the content of a listed version, see `manifest_reader.ContentOf`."""
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -143,8 +150,9 @@ class NewFiles(
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
-        while (step_of_last := scanner.emit_last(anyio.current_time())) is not None:
-            yield self.batch_of(step_of_last, caught_up=True)
+        async with aclosing(self._manifests.parts(scanner.ready_last)) as parts:
+            async for part in parts:
+                yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
@@ -154,6 +162,7 @@ class NewFiles(
         async with aclosing(self.pages(None)) as pages:
             async for page in pages:
                 versions += [version for version in page.versions(None) if tried.keys() & names_of(version)]
+        versions = [read for version in versions if (read := await self._manifests.read(version)) is not None]
         batch = self.batch_of(scanner.emitted_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])
@@ -230,15 +239,26 @@ class NewFiles(
         )
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
+        named = [version for version in step.versions if version.fault is None]
+        last = [] if self._is_last is None else [version for version in named if self._is_last(version)]
+        if not last:
+            yield from self._events_of(step, named, is_last=False)
+            return
+        names = {version.fingerprint for version in last}
+        yield from self._events_of(step, [each for each in named if each.fingerprint not in names], is_last=False)
+        yield from self._events_of(step, last, is_last=True)
+
+    def _events_of(self, step: Step, named: Sequence[FileVersion], *, is_last: bool) -> Iterator[TriggerEvent]:
         batch = self.options.batch
-        for key, versions in self._keys.grouped(
-            (each for each in step.versions if each.fault is None), lambda version: self.options.name_below(version.key)
-        ):
+        for key, versions in self._keys.grouped(named, lambda version: self.options.name_below(version.key)):
             described = [version.describe() for version in versions]
             sizes = [len(json.dumps(file)) + 2 for file in described]
-            for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
-                payload = {"files": files}
-                yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)
+            if is_last:
+                sizes = [size + size_of(version) for size, version in zip(sizes, versions, strict=True)]
+            for part in batch.parts(sizes, batch.max_files):
+                payload = {"files": described[part], **(vouching(versions[part]) if is_last else {})}
+                count = len(described[part])
+                yield TriggerEvent(count=count, watermark=step.watermark, payload=payload, partition_key=key)
 
 
 def names_of(version: FileVersion) -> set[str]:

@@ -18,12 +18,13 @@ from triggers.explanations import Explanation
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
-from triggers.file_scan.versions import Moment, ScanPage
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
+from triggers.s3.content import content_of
 from triggers.s3.explanation import SCHEMES, explain_object, named
 from triggers.s3.listing import S3Client
-from triggers.s3.objects import FingerprintCache, S3Page, Selection
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue, QueueMessage
@@ -142,6 +143,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
         return await explain_object(self.client, self._selection, self.options, item, position)
+
+    async def content_of(self, version: FileVersion, most: int) -> bytes | None:
+        assert isinstance(version, S3Object)  # noqa: S101 - `pages` lists no others
+        return await content_of(self.client, version, most)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
