@@ -61,6 +61,8 @@ class WatcherConfig(Section):
     """Where the trigger runs: `process` is a process of its own, the default of dotted paths; `none` is the daemon's process."""
     pause_after_failures: int | None = Field(default=None, exclude=True)
     """Number of failed polls in a row after which the watcher is paused until a person resumes it; null never pauses it."""
+    manifests: tuple[str, ...] = Field(default=(), exclude_if=lambda globs: not globs)
+    """Globs of the files that jobs wait for as manifests, so that the trigger reads them. In the YAML they stand at these jobs."""
     options: SerializeAsAny[BaseModel]
     """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from config.errors import KeyPath
-from config.models.assets import AssetConfig
+from config.models.assets import AssetConfig, WatcherConfig
 from config.models.jobs import JobConfig
 from config.models.schedules import AssetCondition, Condition, needed_together, references
 from config.names import did_you_mean
@@ -56,20 +56,45 @@ def _unknown(
 def _unmarked(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Yield a fault where the job waits for a marker that might be reported before the files for which it vouches."""
-    marker = None if job.batch.complete is None else job.batch.complete.marker
-    if marker is None:
-        return
-    name = marker.rpartition("/")[2]
+    """Yield a fault where the job waits for a file that might be reported before the files for which it vouches."""
+    glob = None if job.batch.complete is None else job.batch.complete.glob
     scheduled = [asset for name in _scheduled(condition, assets) if (asset := assets[name]) is not None]
-    watchers = [watcher for asset in scheduled for watcher in asset.watchers.values()]
-    last = [glob.rpartition("/")[2] for watcher in watchers for glob in getattr(watcher.options, "last", None) or ()]
-    if not any(fnmatchcase(name, glob) for glob in last):
-        hint = f'give a watcher of files `last: ["{marker}"]`, so that it reports markers after all else'
-        yield (
-            ("batch", "complete"),
-            f"waits for a marker, and no `last` of the scheduled assets' watchers has it; {hint}",
-        )
+    if glob is None or any(_reports_last(watcher, glob) for asset in scheduled for watcher in asset.watchers.values()):
+        return
+    kind = "marker" if job.batch.complete is not None and job.batch.complete.marker else "manifest"
+    hint = f'give a watcher of files `last: ["{glob}"]`, so that it reports {kind}s after all else'
+    yield (
+        ("batch", "complete"),
+        f"waits for a {kind}, and no `last` of the scheduled assets' watchers has it; {hint}",
+    )
+
+
+def _reports_last(watcher: WatcherConfig, glob: str) -> bool:
+    """Whether a watcher reports after all else what a job's glob matches, by the end of the names."""
+    name = glob.rpartition("/")[2]
+    last = (
+        watcher.options.model_dump(mode="json").get("last") or ()
+    )  # also of a class that runs in a process of its own
+    return any(fnmatchcase(name, each.rpartition("/")[2]) for each in last)
+
+
+def with_manifests(assets: Mapping[str, AssetConfig], jobs: Mapping[str, JobConfig]) -> dict[str, AssetConfig]:
+    """Return the assets, with the globs of the manifests that each of their watchers has to read."""
+    globs: dict[str, set[str]] = {}
+    for job in jobs.values():
+        glob = None if job.batch.complete is None else job.batch.complete.manifest
+        if glob is not None and job.schedule is not None and job.schedule.condition is not None:
+            for name in _scheduled(job.schedule.condition, assets):
+                globs.setdefault(name, set()).add(glob)
+    return {name: _reading(asset, sorted(globs[name])) if name in globs else asset for name, asset in assets.items()}
+
+
+def _reading(asset: AssetConfig, globs: Sequence[str]) -> AssetConfig:
+    watchers = {
+        name: watcher.model_copy(update={"manifests": tuple(each for each in globs if _reports_last(watcher, each))})
+        for name, watcher in asset.watchers.items()
+    }
+    return asset.model_copy(update={"watchers": watchers})
 
 
 def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:

@@ -20,7 +20,7 @@ def content_of(file: FolderFile, most: int) -> bytes | None:
     Size, time of writing and inode are compared before and after, on the open file. Raises `TriggerError`.
     """
     try:
-        with open(file.path, "rb", buffering=0, opener=_without_waiting) as stream:  # noqa: PTH123 - Path has no opener
+        with open(file.path, "rb", buffering=0, opener=_without_waiting) as stream:
             if not _is_listed(stream, file):
                 return None
             content = _read(stream, most + 1)

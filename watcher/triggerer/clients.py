@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -213,6 +213,8 @@ class Hosted:
     """The hash by which processes compare their definitions of the watcher."""
     pause_after: int | None = None
     """The number of failed polls in a row that pause the watcher. None: never."""
+    manifests: Sequence[str] = ()
+    """Globs of the files whose content jobs wait for."""
 
     @property
     def starts_now(self) -> bool:
@@ -233,6 +235,7 @@ async def open_trigger(
         has_position=has_position,
         max_batch_bytes=hosted.limits.max_bytes,
         installation=clients.installation,
+        manifests=hosted.manifests,
     )
     if isinstance(hosted.trigger, ForeignTrigger):
         async with hosted.trigger.open(clients.children, context) as isolated:
