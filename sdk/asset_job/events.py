@@ -61,6 +61,11 @@ class AssetEvent:
     source_task_instance: Mapping[str, Any] | None = None
     """The task instance that created a job's event: `dag_id`, `run_id`, `task_id`, `map_index`."""
 
+    @property
+    def data_files(self) -> Sequence[dict[str, Any]]:
+        """The files of a watcher's event, a mapping for each; none if they match the watcher's `last`: those vouch for others."""
+        return () if self.extra.get("last") is True else self.extra.get("files", ())
+
 
 def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
     """The name of an asset in `known` (name -> uri) that is given by name, by uri or as an `Asset`; for others that text."""
@@ -81,8 +86,11 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         return super().__getitem__(self._name(asset))
 
     def files(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
-        """The new files of all events, or of one asset's events, oldest event first: a mapping for each file."""
-        return self._collect("files", asset)
+        """The new files of all events, or of one asset's events, oldest event first: a mapping for each file.
+
+        Markers and manifests (files that match `last` of their watcher) are not among them.
+        """
+        return [file for event in self.in_order(asset) for file in event.data_files]
 
     def ranges(self, asset: str | Asset | None = None) -> list[tuple[int, int]]:
         """The ranges of ids, both ends inclusive, that hold exactly the new rows, oldest event first."""

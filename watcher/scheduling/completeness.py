@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from store.partition_keys import Completeness, QueuedKey, divided
+from triggers.file_scan.manifests import address_of, addresses, name_of
+
+MOST_SHOWN: Final = 5
+"""The most missing files, and manifests, that are named."""
 
 
 def complete_references(rows: Sequence[QueuedKey], complete: Completeness | None) -> Mapping[str, int]:
@@ -45,6 +50,21 @@ def missing_values(reference: str, rows: Sequence[QueuedKey], complete: Complete
     return f" with {complete.part} {number}{', '.join(value for value in complete.values if value not in came)}"
 
 
+class ComparedItems(Protocol):
+    """What the events of one partition bring that counts for its completeness."""
+
+    def add(self, asset: str, event_id: int, extra: str) -> None:
+        """Add an event of the asset. `extra` is the text of a JSON object. Events come in the order of their ids."""
+
+    @property
+    def count(self) -> int:
+        """How many of the items that are needed have come."""
+
+    @property
+    def lacks(self) -> str:
+        """What lacks, for people; '' if the count says it all."""
+
+
 @dataclass
 class DistinctItems:
     """Counts different files and rows of events, each once whatever its versions. An event that names none is one item.
@@ -55,12 +75,12 @@ class DistinctItems:
     is_marker: Callable[[str], bool] | None = None
     names: set[str] = field(default_factory=set)
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    lacks: str = ""
 
     def add(self, asset: str, event_id: int, extra: str) -> None:
-        """Add the items that an event of the asset names in `extra`, the text of a JSON object."""
         content = json.loads(extra)
         if self.is_marker is not None:
-            names = [_file_name(file) for file in _list(content.get("files"))]
+            names = map(name_of, _list(content.get("files")))
             self.names.update(name for name in names if self.is_marker(name))
             return
         files, keys, ranges = (_list(content.get(name)) for name in ("files", "keys", "ranges"))
@@ -79,10 +99,51 @@ class DistinctItems:
         return len(self.names) + sum(_covered(ranges) for ranges in self.ranges.values())
 
 
-def _file_name(file: object) -> str:
-    """Return the key or the path of a file in an event; '' if it has neither."""
-    name = (file.get("key") or file.get("path")) if isinstance(file, dict) else file
-    return name if isinstance(name, str) else ""
+@dataclass
+class NamedFiles:
+    """Compares the files of events with those that their manifests name. It counts 1 once all have come, and else 0.
+
+    Of several versions of a manifest the newest counts. Of several manifests all have to be whole.
+    """
+
+    is_manifest: Callable[[str], bool]
+    came: set[str] = field(default_factory=set)
+    """The addresses of the files of all events."""
+    manifests: dict[str, Sequence[str] | None] = field(default_factory=dict)
+    """The names in each manifest, by its address; None: its event has none."""
+
+    def add(self, asset: str, event_id: int, extra: str) -> None:  # noqa: ARG002 - files are files, whatever the asset
+        content = json.loads(extra)
+        named = content.get("manifests")
+        for file in _list(content.get("files")):
+            address = address_of(file)
+            self.came.add(address)
+            if self.is_manifest(name_of(file)):
+                names = named.get(address) if isinstance(named, dict) else None
+                self.manifests[address] = names if isinstance(names, list) else None
+
+    @property
+    def count(self) -> int:
+        return int(bool(self.manifests) and not any(self._missing(each) for each in self.manifests))
+
+    @property
+    def lacks(self) -> str:
+        parts = [missing for each in self.manifests if (missing := self._missing(each))]
+        more = [f"{len(parts) - MOST_SHOWN:,} more manifests"] if len(parts) > MOST_SHOWN else []
+        return " and ".join([*parts[:MOST_SHOWN], *more])
+
+    def _missing(self, manifest: str) -> str:
+        """Return what lacks of the files of a manifest; '' if nothing does."""
+        names = self.manifests[manifest]
+        if names is None:
+            return f"the names in `{manifest}`, which was reported before a job asked for them (write it again)"
+        pairs = zip(names, addresses(names, manifest), strict=True)
+        missing = [name for name, address in pairs if address not in self.came]
+        if not missing:
+            return ""
+        listed = ", ".join(f"`{name}`" for name in missing[:MOST_SHOWN])
+        more = f" and {len(missing) - MOST_SHOWN:,} more" if len(missing) > MOST_SHOWN else ""
+        return f"{len(missing):,} of the {len(names):,} files that `{manifest}` names: {listed}{more}"
 
 
 def _name_of(file: object) -> object:

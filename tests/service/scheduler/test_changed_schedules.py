@@ -38,9 +38,11 @@ from tests.service.scheduler.schedule_model import (
     EVENTS,
     EVENTS_AT_ONCE,
     MARKS,
+    NAMES,
     PARTS,
     Action,
     ModelComplete,
+    ModelEvent,
     ModelJob,
     ScheduleModel,
     names,
@@ -56,6 +58,7 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.scheduling import catching_up, completeness, item_counts, partition_planner, partitions, planning
+from watcher.scheduling.completeness import DistinctItems, NamedFiles
 from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler
@@ -95,8 +98,25 @@ def stored_complete(complete: ModelComplete) -> dict[str, Any]:
         return {"items": complete.items}
     if complete.marked:
         return {"marker": "**/_SUCCESS"}
+    if complete.named:
+        return {"manifest": "*.manifest"}
     at_least = None if complete.needed == len(complete.values) else complete.needed
     return {"part": complete.part, "values": complete.values, "at_least": at_least}
+
+
+def extra_of(event: ModelEvent, number: int) -> str:
+    """Return what the database keeps of the event with this number."""
+    extra = json.loads(EVENTS[event.says])
+    if event.says == MARKS:
+        extra["files"] = [{"key": f"{number}/_SUCCESS"}]
+    elif event.says == NAMES:
+        extra["files"] = [{"bucket": "lake", "key": f"in/{event.file}.manifest", "etag": str(number)}]
+        if event.names is not None:
+            names = [name if number % 2 else f"s3://lake/in/{name}" for name in event.names]
+            extra["manifests"] = {f"s3://lake/in/{event.file}.manifest": names}
+    elif event.file is not None:
+        extra["files"] = [{"bucket": "lake", "key": f"in/{event.file}", "etag": str(number)}]
+    return json.dumps(extra)
 
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
@@ -107,9 +127,7 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
     for kind, what in history:
         match kind:
             case "event":
-                extra = EVENTS[what.says]
-                if what.says == MARKS:
-                    extra = f'{extra[:-1]}, "files": [{{"key": "{len(model.events)}/_SUCCESS"}}]}}'
+                extra = extra_of(what, len(model.events))
                 [event_id] = await tell(database, ids[what.asset], extra=extra, key=what.key)
                 model.add_event(event_id, what)
             case "check":
@@ -503,11 +521,37 @@ def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:
 
 def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
     """Plant: every event counts, whether it names a marker or not."""
-    patch.setattr(item_counts, "_matcher", lambda _: None)
+    patch.setattr(item_counts, "comparing", lambda _: DistinctItems)
+
+
+def taking_a_manifest_for_its_files(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest completes a partition, whatever has come of what it names."""
+    patch.setattr(NamedFiles, "_missing", lambda *_: "")
+
+
+def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest that was written again counts as it was first."""
+    add = NamedFiles.add
+
+    def add_first(self: NamedFiles, *event: Any) -> None:
+        before = dict(self.manifests)
+        add(self, *event)
+        self.manifests |= before
+
+    patch.setattr(NamedFiles, "add", add_first)
+
+
+def looking_for_one_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: one whole manifest is enough, whatever lacks of the others."""
+    count = property(lambda items: int(any(not items._missing(each) for each in items.manifests)))
+    patch.setattr(NamedFiles, "count", count)
 
 
 PARTITION_PLANTS = (
     taking_any_file_for_a_marker,
+    taking_a_manifest_for_its_files,
+    believing_the_first_version_of_a_manifest,
+    looking_for_one_manifest,
     counting_events,
     reopening,
     keeping_counts,
