@@ -173,11 +173,10 @@ class BaseConnection(BaseModel, ABC):
 class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
-    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
-    be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
-    `max_batch_bytes` bounds the events of one batch, as JSON. `has_position`: the watcher continues from a position, which an
-    earlier release may have made. `installation` identifies the metadata database. `manifests` are globs of the ends of names:
-    jobs wait for the content of these files, so a trigger of files puts the names in them into its events.
+    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will be
+    committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
+    `max_batch_bytes` bounds the events of one batch, as JSON. `has_position`: the watcher continues from one, perhaps of an earlier
+    release. `installation` identifies the metadata database. `manifests` match the ends of names: jobs wait for what these files name.
     """
 
     watcher: str

@@ -58,7 +58,7 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.scheduling import catching_up, completeness, item_counts, partition_planner, partitions, planning
-from watcher.scheduling.completeness import DistinctItems, NamedFiles
+from watcher.scheduling.compared_items import DistinctItems, NamedFiles
 from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.scheduler import Scheduler

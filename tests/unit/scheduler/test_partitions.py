@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from store.keys import Batching
 from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
 from watcher.scheduling import item_counts
-from watcher.scheduling.completeness import DistinctItems, NamedFiles, missing_values
+from watcher.scheduling.compared_items import DistinctItems, NamedFiles
+from watcher.scheduling.completeness import missing_values
 from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning import Waits
 
