@@ -72,9 +72,8 @@ def _unmarked(
 def _reports_last(watcher: WatcherConfig, glob: str) -> bool:
     """Whether a watcher reports after all else what a job's glob matches, by the end of the names."""
     name = glob.rpartition("/")[2]
-    last = (
-        watcher.options.model_dump(mode="json").get("last") or ()
-    )  # also of a class that runs in a process of its own
+    # The options of a trigger in a process of its own show what they are only when they are dumped.
+    last = watcher.options.model_dump(mode="json").get("last") or ()
     return any(fnmatchcase(name, each.rpartition("/")[2]) for each in last)
 
 

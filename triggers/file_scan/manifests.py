@@ -189,8 +189,8 @@ def _is_no_text(name: str) -> bool:
 def _of_url(scheme: str, rest: str, name: str) -> str:
     if scheme in _S3 and all(rest.partition("/")[::2]):
         return f"s3://{rest}"
-    if scheme == "file" and rest.startswith("/"):
-        return _normal(unquote(rest))
+    if scheme == "file" and rest.startswith("/") and "\0" not in (path := unquote(rest)):
+        return _normal(path)
     raise BadManifest(f"{name!r} is no address of a file: write s3://bucket/key, file:///path, or a relative name")
 
 

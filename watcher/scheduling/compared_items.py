@@ -99,7 +99,7 @@ class NamedFiles:
         """Return what lacks of the files of a manifest; '' if nothing does."""
         names = self.manifests[manifest]
         if names is None:
-            return f"the names in `{manifest}`, which was reported before a job asked for them (write it again)"
+            return f"the names in `{manifest}`, which its watcher did not read (write it again)"
         pairs = zip(names, addresses(names, manifest), strict=True)
         missing = [name for name, address in pairs if address not in self.came]
         if not missing:

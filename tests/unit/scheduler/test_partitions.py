@@ -226,9 +226,9 @@ def manifest(name: str, *names: str) -> Mapping[str, Any]:
         ([manifest("m.list")], ""),
         (
             [files("a", "x.list"), manifest("m.list", "a", "x.list")],
-            "the names in `s3://b/in/x.list`, which was reported",
+            "the names in `s3://b/in/x.list`, which its watcher",
         ),
-        ([files("m.list")], "the names in `s3://b/in/m.list`, which was reported before a job asked for them"),
+        ([files("m.list")], "the names in `s3://b/in/m.list`, which its watcher did not read"),
         ([files("m.list"), manifest("m.list")], ""),
         ([manifest("m.list"), files("m.list")], "the names in `s3://b/in/m.list`"),
         ([manifest("m.list", "a", "b")], "2 of the 2 files that `s3://b/in/m.list` names: `a`, `b`"),

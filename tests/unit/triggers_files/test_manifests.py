@@ -77,6 +77,7 @@ def test_a_name_counts_once() -> None:
         (b"s3://lake", "is no address of a file"),
         (b"s3:///key", "is no address of a file"),
         (b"file://host/a", "is no address of a file"),
+        (b"file:///a%00", "is no address of a file"),
         (b"../../../a", "leads out of the place"),
         (b"a\n" * (MOST_NAMES + 1), "more than 10,000 names"),
         (b"a" * (LARGEST + 1), "more than 1,000,000 bytes"),
