@@ -7,10 +7,12 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
+from tests.effort import SEED, effort
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError
@@ -165,3 +167,45 @@ async def test_large_manifests_have_batches_of_their_own(tmp_path: Path, monkeyp
     before = host.commits
     await host.run(trigger(tmp_path), polls=2)
     assert host.commits == before + 3
+
+
+@pytest.mark.parametrize("number", range(effort(6, 300)))
+async def test_whatever_is_written_and_killed_each_version_has_one_event_with_its_own_names(
+    tmp_path: Path, number: int
+) -> None:
+    random, host = Random(f"{SEED}/{number}"), DictHost()
+    written: dict[Path, list[list[str]]] = {}
+    for step in range(random.randint(5, 25)):
+        match random.randrange(4):
+            case 0 | 1:
+                file = tmp_path / f"day={random.randrange(2)}/{random.choice('ab')}.list"
+                written.setdefault(file, []).append([f"{step}-{each}.csv" for each in range(random.randint(1, 3))])
+                write(file, "\n".join(written[file][-1]))
+            case 2:
+                write(tmp_path / f"day={random.randrange(2)}/{step}.csv")
+            case _:
+                await _run_until_killed(host, trigger(tmp_path, mode=random.choice(["strict", "window"])), random)
+    await host.run(trigger(tmp_path), polls=3)
+    named: dict[str, list[JsonValue]] = {}
+    for shown in manifests(host):
+        for path, names in shown.items():
+            named.setdefault(path, []).append(names)
+    for file, contents in written.items():
+        events = named.pop(str(file))
+        assert events[-1] == contents[-1]
+        assert [each for each in contents if each in events] == events, "each at most once, in order"
+    assert named == {}
+    emitted = [json.dumps(file, sort_keys=True) for file in host.files]
+    assert len(emitted) == len({*emitted})
+
+
+async def _run_until_killed(host: DictHost, watched: FileNewFiles, random: Random) -> None:
+    """Run the trigger in a process that dies before it commits some batch."""
+    left = random.randint(1, 6)
+    async with aclosing(watched.events(host.stored)) as batches:
+        async for batch in batches:
+            left -= 1
+            if left == 0:
+                return
+            if batch.position is not None:
+                host.commit(batch.position, batch.events)
