@@ -50,7 +50,6 @@ class Scanner:
         "_algorithm",
         "_handled",
         "_holds_back",
-        "_last",
         "_min_age",
         "_nothing_stored",
         "_state",
@@ -59,6 +58,7 @@ class Scanner:
         "_unfinished",
         "_vanished_written",
         "_written_at",
+        "last",
     )
 
     def __init__(
@@ -83,7 +83,8 @@ class Scanner:
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
         self._min_age = min_age
-        self._last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
+        self.last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
+        """The versions that wait for all else."""
         self._tally = Tally()
         self._vanished_written = self._state.vanished
         self._written_at = now
@@ -104,8 +105,8 @@ class Scanner:
         if begins:
             self._holds_back = False
             self._state = self._algorithm.begin(self._state, page, self._handled)
-            self._state = replace(self._state, records_all=self._last.is_used)
-            self._last.begin()
+            self._state = replace(self._state, records_all=self.last.is_used)
+            self.last.begin()
         must_write = self._nothing_stored or (begins and self._state.is_baseline)
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
         versions, unnamed = self._new_versions(page)
@@ -136,14 +137,9 @@ class Scanner:
         self._end()
         return self._unfinished or (is_due and self._has_quiet_changes)
 
-    @property
-    def ready_last(self) -> Sequence[FileVersion]:
-        """The versions that all else has come before, if a whole scan has just ended."""
-        return self._last.ready if self._state.began is None else ()
-
     def emit_last(self, versions: Sequence[FileVersion], now: float) -> Step:
-        """Return a step that emits some of `ready_last`. The others wait for the next scan."""
-        self._last.take(versions)
+        """Return a step that emits some of `last.ready`, after the end of a scan. The others wait for the next one."""
+        self.last.take(versions)
         for version in versions:
             self._handled.add(version.fingerprint, version.modified)
         return self.emitted_again(versions, now)
@@ -197,7 +193,7 @@ class Scanner:
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
-        some = (version for version in versions if not self._last.selects(version))
+        some = (version for version in versions if not self.last.selects(version))
         recent = (version for version in some if horizon is None or version.modified >= horizon)
         before = replace(self._tally)
         new = [version for version in recent if self._is_new(version, clock)]
@@ -228,9 +224,9 @@ class Scanner:
         """Whether the version is left to a later scan: it is too young, or all else comes before it."""
         if self._min_age and version.modified > clock - self._min_age:
             return True
-        if version.fault is not None or not self._last.selects(version):
+        if version.fault is not None or not self.last.selects(version):
             return False
-        self._last.wait(version)
+        self.last.wait(version)
         self._state = self._state.ending_at(version.modified)
         return True
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -28,9 +27,9 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.file_scan.events import FileEvents
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.manifest_reader import ManifestReader
-from triggers.file_scan.manifests import size_of, vouching
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.reselection import Look, is_reselection, reselected
@@ -85,6 +84,7 @@ class NewFiles(
         self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
         self._keys = FolderKeys(partition=options.partition)
+        self._events = FileEvents(options, self._keys, self._is_last)
         self._manifests = ManifestReader(context.manifests, self.content_of)
 
     @abstractmethod
@@ -150,7 +150,7 @@ class NewFiles(
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
-        async with aclosing(self._manifests.parts(scanner.ready_last)) as parts:
+        async with aclosing(self._manifests.parts(scanner.last.ready)) as parts:
             async for part in parts:
                 yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
@@ -229,7 +229,7 @@ class NewFiles(
             for version in step.versions
             if version.fault is not None
         ]
-        events = [*self._events(step)]
+        events = [*self._events.of(step)]
         if rejected and not tried:
             [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
             payload = {**last.payload, "rejected": [item.key for item in rejected]}
@@ -237,28 +237,6 @@ class NewFiles(
         return FilesBatch(
             events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
         )
-
-    def _events(self, step: Step) -> Iterator[TriggerEvent]:
-        named = [version for version in step.versions if version.fault is None]
-        last = [] if self._is_last is None else [version for version in named if self._is_last(version)]
-        if not last:
-            yield from self._events_of(step, named, is_last=False)
-            return
-        names = {version.fingerprint for version in last}
-        yield from self._events_of(step, [each for each in named if each.fingerprint not in names], is_last=False)
-        yield from self._events_of(step, last, is_last=True)
-
-    def _events_of(self, step: Step, named: Sequence[FileVersion], *, is_last: bool) -> Iterator[TriggerEvent]:
-        batch = self.options.batch
-        for key, versions in self._keys.grouped(named, lambda version: self.options.name_below(version.key)):
-            described = [version.describe() for version in versions]
-            sizes = [len(json.dumps(file)) + 2 for file in described]
-            if is_last:
-                sizes = [size + size_of(version) for size, version in zip(sizes, versions, strict=True)]
-            for part in batch.parts(sizes, batch.max_files):
-                payload = {"files": described[part], **(vouching(versions[part]) if is_last else {})}
-                count = len(described[part])
-                yield TriggerEvent(count=count, watermark=step.watermark, payload=payload, partition_key=key)
 
 
 def names_of(version: FileVersion) -> set[str]:

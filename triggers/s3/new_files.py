@@ -248,18 +248,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         """Yield at most one batch; its messages are deleted once it is committed."""
         if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
             return
-        batch = await self._look_up(self._named_keys(messages, since=scanner.up_to), scanner)
+        batch = await self._look_up(_named_keys(messages, self._selection, since=scanner.up_to), scanner)
         if batch is not None:
             yield batch
         await self._queue.done(messages)
-
-    def _named_keys(self, messages: Sequence[QueueMessage], *, since: Moment | None) -> Collection[str]:
-        """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
-
-        A scan that began after a message was sent has listed what the message names, however long the queue has become.
-        """
-        recent = (message for message in messages if since is None or message.sent >= since)
-        return {key for message in recent for key in message.keys if self._selection.may_want(key)}
 
     async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
@@ -272,3 +264,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
+
+
+def _named_keys(messages: Sequence[QueueMessage], selection: Selection, *, since: Moment | None) -> Collection[str]:
+    """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
+
+    A scan that began after a message was sent has listed what the message names, however long the queue has become.
+    """
+    recent = (message for message in messages if since is None or message.sent >= since)
+    return {key for message in recent for key in message.keys if selection.may_want(key)}

@@ -550,8 +550,8 @@ def random_configuration(random: Random, jobs: Collection[str] = JOBS) -> dict[s
     return {dag_id: random_job(random) for dag_id in jobs if random.random() < 0.9}
 
 
-def random_event(random: Random) -> ModelEvent:
-    says, key = random.randrange(len(EVENTS)), random.choice((None, *DIVIDED))
+def random_event(random: Random, says: int | None = None) -> ModelEvent:
+    says, key = random.randrange(len(EVENTS)) if says is None else says, random.choice((None, *DIVIDED))
     file = random.choice(MANIFESTS) if says == NAMES else None if says == MARKS else random.choice((None, *FILES))
     names = None
     if says == NAMES and random.random() < 0.9:

@@ -46,6 +46,7 @@ from tests.service.scheduler.schedule_model import (
     ModelJob,
     ScheduleModel,
     names,
+    random_event,
     random_history,
 )
 from tests.service.scheduler.settings import (
@@ -549,9 +550,6 @@ def looking_for_one_manifest(patch: pytest.MonkeyPatch) -> None:
 
 PARTITION_PLANTS = (
     taking_any_file_for_a_marker,
-    taking_a_manifest_for_its_files,
-    believing_the_first_version_of_a_manifest,
-    looking_for_one_manifest,
     counting_events,
     reopening,
     keeping_counts,
@@ -580,6 +578,36 @@ def partitioned_history(number: int) -> list[Action]:
         else (kind, what)
         for kind, what in random_history(random, 60)
     ]
+
+
+def history_of_manifests(number: int) -> list[Action]:
+    """Return a history of partitions in which every job waits for manifests, and many come."""
+    random = Random(f"{SEED}/manifests/{number}")
+    history: list[Action] = []
+    for kind, what in partitioned_history(number):
+        if kind == "event":
+            event = random_event(random, says=NAMES if random.random() < 0.4 else None)
+            key = random.choice(("1|x", "1|y", "2|x"))
+            history.append((kind, replace(event, asset=random.choice("aab"), key=key)))
+        elif kind == "reload":
+            jobs = {dag_id: _waiting_for_manifests(each, random) for dag_id, each in what.items()}
+            history.append((kind, jobs))
+        else:
+            history.append((kind, what))
+    return history
+
+
+def _waiting_for_manifests(job: ModelJob, random: Random) -> ModelJob:
+    schedule = random.choice(("a", {"any": ["a", "b"]}, {"all": ["a", "b"]}))
+    by = random.choice((None, ("day",), ("day",)))
+    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True))
+
+
+MANIFEST_PLANTS = (
+    taking_a_manifest_for_its_files,
+    believing_the_first_version_of_a_manifest,
+    looking_for_one_manifest,
+)
 
 
 def _tiny_transactions(patch: pytest.MonkeyPatch) -> None:
@@ -611,6 +639,32 @@ async def test_the_model_finds_what_is_wrong_with_partitions(
         await emptied(database)
         try:
             await play(database, partitioned_history(number))
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+@on_both
+async def test_histories_of_manifests_agree_with_the_model(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    _tiny_transactions(monkeypatch)
+    for number in range(HISTORIES):
+        await emptied(database)
+        try:
+            await play(database, history_of_manifests(number))
+        except AssertionError as error:
+            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {history_of_manifests(number)}")
+            raise
+
+
+@pytest.mark.parametrize("plant", MANIFEST_PLANTS, ids=lambda plant: str(plant.__name__))
+async def test_the_model_finds_what_is_wrong_with_manifests(
+    database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, history_of_manifests(number))
         except (AssertionError, IntegrityError):
             return
     pytest.fail(f"not found within {FOUND_WITHIN} histories")

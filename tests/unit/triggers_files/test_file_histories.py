@@ -102,7 +102,7 @@ class History:
         if crash:
             return self._restart()
         watcher = self._take(watcher, step, page)
-        ready = watcher.ready_last if isinstance(watcher, Scanner) and page.last is None else ()
+        ready = watcher.last.ready if isinstance(watcher, Scanner) and page.last is None else ()
         for version in ready:
             if self.dice.random() < 0.1:  # it cannot be read now
                 continue
@@ -266,7 +266,7 @@ def test_what_is_emitted_last_may_change_at_any_restart(
 class EmitsLastWithTheFirstScan(Scanner):
     def advance(self, page: ScanPage, *, now: float) -> Step:
         step = super().advance(page, now=now)
-        self._last._before = {*self._last._listed}
+        self.last._before = {*self.last._listed}
         return step
 
 
