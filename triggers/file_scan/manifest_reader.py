@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
+from triggers.file_scan.copies import MOST_AT_ONCE
 from triggers.file_scan.manifests import (
     LARGEST,
     BadManifest,
@@ -16,8 +17,6 @@ from triggers.file_scan.manifests import (
 )
 from triggers.file_scan.versions import FileVersion
 
-MOST_AT_ONCE: Final = 1_000
-"""The most versions of one batch."""
 ContentOf: TypeAlias = Callable[[FileVersion, int], Awaitable[bytes | None]]
 """Returns the content of a version, or a little more than so many bytes of a larger one. None: it is not there any more.
 
