@@ -104,13 +104,14 @@ class TriggerEvent:
     """One asset event to be. `payload` is merged into the event's `extra` after `watcher`, `event_id`, `count` and `watermark`.
 
     `count` is the number of items (files, rows) the payload stands for. `watermark` is `{"from": …, "to": …}`.
-    `partition_key` is what all its items have in common: 1 to 250 characters, not blank; None: nothing.
+    `partition_key` is what all items share: 1 to 250 characters, not blank. `asset` is one of `further_assets` of the options.
     """
 
     count: int
     watermark: JsonObject
     payload: JsonObject
     partition_key: str | None = None
+    asset: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    *_reserved_keys("assets.*.watchers.*", assets={}, clean_source=None),
+    *_reserved_keys("assets.*.watchers.*", clean_source=None),
     ReservedValue(
         path="jobs.*.batch.complete",
         what="a manifest",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from config.errors import KeyPath
-from config.models.assets import AssetConfig
+from config.models.assets import AssetConfig, parts_by_asset, watchers_by_asset
 from config.models.jobs import JobConfig
 from config.models.schedules import AssetCondition, Condition, needed_together, references
 from config.names import did_you_mean
@@ -14,15 +14,17 @@ from config.names import did_you_mean
 
 def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place of each watcher that names other parts than its asset, and a sentence."""
-    for name, asset in assets.items():
-        for watcher in () if asset is None else asset.watchers.values():
-            if asset is not None and watcher.parts not in {None, asset.parts}:
-                others = ", ".join(asset.parts or ())
+    parts = parts_by_asset(assets)
+    for name, watchers in watchers_by_asset(assets).items():
+        for watcher in watchers:
+            if watcher.parts not in {None, parts[name]}:
+                others = ", ".join(parts[name] or ())
+                which = "the asset" if watcher.asset == name else f"the asset {name}"
                 sentence = (
-                    f"names other parts than the asset, which has {others}: name the same ones in the same order, "
+                    f"names other parts than {which}, which has {others}: name the same ones in the same order, "
                     "because keys of one asset are divided in one way"
                 )
-                yield ("assets", name, "watchers", watcher.name, "partition"), sentence
+                yield ("assets", watcher.asset, "watchers", watcher.name, "partition"), sentence
 
 
 def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
@@ -42,7 +44,8 @@ def _unknown(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> list[tuple[KeyPath, str]]:
     """Return a fault for each part that the job names and no asset of its schedule has."""
-    known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
+    parts = parts_by_asset(assets)
+    known = {part for name in _scheduled(condition, assets) for part in parts[name] or ()}
     hint = "name parts in `partition` of the asset or its watchers"
     named = [("by", part) for part in job.batch.by or ()]
     named += [("complete", job.batch.complete.part)] if job.batch.complete and job.batch.complete.part else []
@@ -61,8 +64,8 @@ def _unmarked(
     if marker is None:
         return
     name = marker.rpartition("/")[2]
-    scheduled = [asset for name in _scheduled(condition, assets) if (asset := assets[name]) is not None]
-    watchers = [watcher for asset in scheduled for watcher in asset.watchers.values()]
+    of_assets = watchers_by_asset(assets)
+    watchers = [watcher for name in _scheduled(condition, assets) for watcher in of_assets[name]]
     last = [glob.rpartition("/")[2] for watcher in watchers for glob in getattr(watcher.options, "last", None) or ()]
     if not any(fnmatchcase(name, glob) for glob in last):
         hint = f'give a watcher of files `last: ["{marker}"]`, so that it reports markers after all else'
@@ -92,7 +95,8 @@ def _unjoinable(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> Iterator[tuple[KeyPath, str]]:
     names = dict.fromkeys(each.name for each in needed_together(condition) if isinstance(each, AssetCondition))
-    parts = {name: asset.parts for name in names if (asset := assets.get(name)) is not None}
+    of_assets = parts_by_asset(assets)
+    parts = {name: of_assets[name] for name in names if assets.get(name) is not None}
     if job.batch.by is None:
         if len({*parts.values()}) > 1:
             described = ", ".join(f"{name}: {' and '.join(own or ('none',))}" for name, own in parts.items())

@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_assets
 from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page, shaped
 from store.database.schema import (
     ALIAS_EDGES,
@@ -266,11 +267,11 @@ async def attached(connection: AsyncConnection, asset_ids: Collection[int]) -> S
 
 @cache
 def _attached() -> Select[Any]:
-    w, r, s = watcher.c, asset_alias_asset.c, asset_alias.c
+    w, r, s = watcher_assets.configured().subquery("watched").c, asset_alias_asset.c, asset_alias.c
     nothing = (null().label("id"), null().label("group"))
     watchers = select(w.asset_id, literal("watcher").label("kind"), w.name, *nothing)
     aliases = select(r.asset_id, literal("alias"), s.name, s.id, s.group).join(asset_alias, s.id == r.alias_id)
-    both = union_all(watchers.where(w.asset_id.in_(_IDS), w.active), aliases.where(r.asset_id.in_(_IDS))).subquery()
+    both = union_all(watchers.where(w.asset_id.in_(_IDS)), aliases.where(r.asset_id.in_(_IDS))).subquery()
     return select(both).order_by(both.c.id, both.c.name)
 
 

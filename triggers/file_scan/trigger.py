@@ -28,6 +28,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
+from triggers.event_assets import Target, divided
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
@@ -222,23 +223,34 @@ class NewFiles(
         ]
         events = [*self._events(step)]
         if rejected and not tried:
-            [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
+            own = [event for event in events[-1:] if event.asset is None]
+            [last] = own or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
             payload = {**last.payload, "rejected": [item.key for item in rejected]}
-            events = [*events[:-1], replace(last, payload=payload)]
+            events = [*events[: len(events) - len(own)], replace(last, payload=payload)]
         return FilesBatch(
             events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
         )
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
-        batch = self.options.batch
-        for key, versions in self._keys.grouped(
-            (each for each in step.versions if each.fault is None), lambda version: self.options.name_below(version.key)
+        options, batch = self.options, self.options.batch
+        placed = ((self._target_of(each), each) for each in step.versions if each.fault is None)
+        for target, versions in divided(
+            placed, options.further_assets, self._keys.items, lambda version: options.name_below(version.key)
         ):
             described = [version.describe() for version in versions]
             sizes = [len(json.dumps(file)) + 2 for file in described]
             for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
-                payload = {"files": files}
-                yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)
+                yield TriggerEvent(
+                    count=len(files),
+                    watermark=step.watermark,
+                    payload={"files": files},
+                    partition_key=target.key,
+                    asset=target.asset,
+                )
+
+    def _target_of(self, version: FileVersion) -> Target:
+        name = self.options.name_below(version.key)
+        return Target(self.options.asset_of(name), self._keys.key_of(name))
 
 
 def names_of(version: FileVersion) -> set[str]:

@@ -213,6 +213,8 @@ class Hosted:
     """The hash by which processes compare their definitions of the watcher."""
     pause_after: int | None = None
     """The number of failed polls in a row that pause the watcher. None: never."""
+    further_assets: Mapping[str, int] = field(default_factory=dict)
+    """The ids of the assets besides its own that its events may be of, by name, as configured."""
 
     @property
     def starts_now(self) -> bool:
