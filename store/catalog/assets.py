@@ -38,11 +38,9 @@ from store.database.schema import (
     asset_event,
     database_now,
     job,
-    watcher,
 )
 from store.errors import Conflict, no_asset
 from store.keys import AssetId, AssetRef, ClockDeadline, EventId, Role
-from store.values import WATERMARK_SUFFIX
 
 _a, _e = asset.c, asset_event.c
 _IDS: Final[BindParameter[int]] = bindparam("b_ids", expanding=True)
@@ -275,12 +273,6 @@ def _attached() -> Select[Any]:
     return select(both).order_by(both.c.id, both.c.name)
 
 
-async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:
-    """Return the keys of an asset's entries that only its configured watchers write."""
-    result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.asset_id == asset_id))
-    return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
-
-
 async def ref_of(
     connection: AsyncConnection, asset_id: int | None = None, *, name: str | None = None, uri: str | None = None
 ) -> AssetRef:
@@ -288,12 +280,6 @@ async def ref_of(
     given = {_a.id: asset_id, _a.name: name, _a.uri: uri}
     query = select(*given).where(*(column == value for column, value in given.items() if value is not None))
     return await one_of(connection, query, AssetRef, no_asset(name or uri or asset_id))
-
-
-async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:
-    """Return where the configured watchers' watermark entries are: asset ids and keys."""
-    result = await connection.execute(select(watcher.c.asset_id, watcher.c.name).where(watcher.c.active))
-    return [(row.asset_id, row.name + WATERMARK_SUFFIX) for row in result]
 
 
 async def ids_by_name(connection: AsyncConnection) -> Mapping[str, int]:

@@ -14,6 +14,7 @@ from store.database.paging import all_of
 from store.database.schema import asset, watcher, watcher_asset
 from store.errors import no_watcher
 from store.keys import AssetRef
+from store.values import WATERMARK_SUFFIX
 
 _w, _f = watcher.c, watcher_asset.c
 
@@ -65,3 +66,15 @@ async def assets_of(connection: AsyncConnection, names: Collection[str]) -> Sequ
     further = select(_f.asset_id).where(_f.watcher.in_(names))
     both = union(own, further).subquery()
     return (await connection.execute(select(both.c.asset_id).order_by(both.c.asset_id))).scalars().all()
+
+
+async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:
+    """Return the keys of an asset's entries that only its configured watchers write."""
+    result = await connection.execute(select(_w.name).where(_w.active, _w.asset_id == asset_id))
+    return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
+
+
+async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:
+    """Return where the configured watchers' watermark entries are: asset ids and keys."""
+    result = await connection.execute(select(_w.asset_id, _w.name).where(_w.active))
+    return [(row.asset_id, row.name + WATERMARK_SUFFIX) for row in result]
