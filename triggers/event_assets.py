@@ -10,7 +10,7 @@ from triggers.partition_keys import KeyedItems
 ItemT = TypeVar("ItemT")
 
 
-class Target(NamedTuple):
+class EventTarget(NamedTuple):
     """What all items of an event have in common."""
 
     asset: str | None = None
@@ -19,16 +19,16 @@ class Target(NamedTuple):
     """The partition key."""
 
 
-OWN: Final = Target()
+OWN: Final = EventTarget()
 """The watcher's own asset, without a key."""
 
 
 def divided(
-    placed: Iterable[tuple[Target, ItemT]],
+    placed: Iterable[tuple[EventTarget, ItemT]],
     assets: Sequence[str],
     keys: KeyedItems | None,
     name_of: Callable[[ItemT], str],
-) -> Iterator[tuple[Target, Sequence[ItemT]]]:
+) -> Iterator[tuple[EventTarget, Sequence[ItemT]]]:
     """Yield the items of each target: assets in the order given, the watcher's own last; keys in their order, null last.
 
     The items of one target are in the order given. `keys` is None where no partition is configured.
@@ -39,6 +39,6 @@ def divided(
     for asset, mine in of_asset.items():
         if keys is not None:
             for key, some in keys.divided(mine, lambda keyed: keyed[0], lambda keyed: name_of(keyed[1])):
-                yield Target(asset, key), [item for _, item in some]
+                yield EventTarget(asset, key), [item for _, item in some]
         elif mine:
-            yield Target(asset), [item for _, item in mine]
+            yield EventTarget(asset), [item for _, item in mine]

@@ -28,7 +28,7 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged
-from triggers.event_assets import Target, divided
+from triggers.event_assets import EventTarget, divided
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
@@ -233,7 +233,8 @@ class NewFiles(
 
     def _events(self, step: Step) -> Iterator[TriggerEvent]:
         options, batch = self.options, self.options.batch
-        placed = ((self._target_of(each), each) for each in step.versions if each.fault is None)
+        named = ((options.name_below(each.key), each) for each in step.versions if each.fault is None)
+        placed = ((EventTarget(options.asset_of(name), self._keys.key_of(name)), each) for name, each in named)
         for target, versions in divided(
             placed, options.further_assets, self._keys.items, lambda version: options.name_below(version.key)
         ):
@@ -247,10 +248,6 @@ class NewFiles(
                     partition_key=target.key,
                     asset=target.asset,
                 )
-
-    def _target_of(self, version: FileVersion) -> Target:
-        name = self.options.name_below(version.key)
-        return Target(self.options.asset_of(name), self._keys.key_of(name))
 
 
 def names_of(version: FileVersion) -> set[str]:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
-from triggers.event_assets import Target
+from triggers.event_assets import EventTarget
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import BatchOptions, Bytes, Duration, parse_time
 from triggers.partition_keys import LONGEST, key_of_parts
@@ -233,12 +233,12 @@ class NewRowsOptions(BaseOptions):
     def further_assets(self) -> Sequence[str]:
         return [] if self.assets is None else [name for name in self.assets if name != _COLUMN]
 
-    def target_of(self, values: Sequence[str | None]) -> Target:
+    def target_of(self, values: Sequence[str | None]) -> EventTarget:
         """Return the asset and the partition key of a row, by the values of the dividing columns."""
         if self.assets is None:
-            return Target(None, key_of_parts(values))
+            return EventTarget(None, key_of_parts(values))
         value, *parts = values or [None]
-        return Target(self._asset_of.get(value), key_of_parts(parts))
+        return EventTarget(self._asset_of.get(value), key_of_parts(parts))
 
     @cached_property
     def _asset_of(self) -> Mapping[str | None, str]:

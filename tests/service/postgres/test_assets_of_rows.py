@@ -15,7 +15,7 @@ from tests.servers import PostgresDatabase, PostgresServer, running_postgres
 from tests.service.postgres.conftest import Connect
 from tests.service.postgres.logged import logged, logged_database
 from tests.service.postgres.tiny_host import TinyHost, hosted, ids_of
-from triggers.event_assets import Target
+from triggers.event_assets import EventTarget
 
 pytestmark = pytest.mark.service
 
@@ -28,11 +28,11 @@ ASSET_OF = {"order": "orders", "refund": "refunds", "return": "refunds"}
 KINDS = ("order", "refund", "return", "Order", "order ", "", None, "x" * 300)
 
 
-def named(host: TinyHost) -> dict[Target, list[int]]:
+def named(host: TinyHost) -> dict[EventTarget, list[int]]:
     """The ids that events name, by the events' targets."""
-    ids: dict[Target, list[int]] = defaultdict(list)
+    ids: dict[EventTarget, list[int]] = defaultdict(list)
     for event in host.committed.events:
-        ids[Target(event.asset, event.partition_key)] += ids_of([event])
+        ids[EventTarget(event.asset, event.partition_key)] += ids_of([event])
     return {target: sorted(some) for target, some in ids.items()}
 
 
@@ -45,7 +45,7 @@ async def test_each_row_is_once_in_events_of_its_asset(
 ) -> None:
     random, connection = Random(f"{SEED}/{mode}/{more}"), await connect()
     await connection.execute(SALES)
-    expected: dict[Target, list[int]] = defaultdict(list)
+    expected: dict[EventTarget, list[int]] = defaultdict(list)
     watched = {"table": "public.sales", "mode": mode, "assets": ASSETS, "batch": {"max_rows": 50}, **more}
     async with hosted(postgres_database.dsn, **watched) as host:
         for _ in range(3):
@@ -55,7 +55,7 @@ async def test_each_row_is_once_in_events_of_its_asset(
                 number = await connection.fetchval(insert, kind, region)
                 if "where" not in more or number % 7:
                     key = region if "partition" in more else None
-                    expected[Target(ASSET_OF.get(kind or ""), key)].append(number)
+                    expected[EventTarget(ASSET_OF.get(kind or ""), key)].append(number)
             if random.random() < 0.5:
                 await host.crash()
             await host.catch_up()

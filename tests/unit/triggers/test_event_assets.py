@@ -13,18 +13,18 @@ from pydantic import ValidationError
 
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerContext
-from triggers.event_assets import Target, divided
+from triggers.event_assets import EventTarget, divided
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.partition_keys import KeyedItems
 from triggers.postgres.options import NewRowsOptions
 
 ASSETS = ("orders", "refunds")
-TARGETS = st.builds(Target, st.sampled_from((*ASSETS, None)), st.sampled_from(("a", "b", None)))
+TARGETS = st.builds(EventTarget, st.sampled_from((*ASSETS, None)), st.sampled_from(("a", "b", None)))
 
 
 @given(st.lists(TARGETS), st.booleans())
 def test_each_item_is_in_the_event_of_its_target_and_events_have_their_order(
-    targets: list[Target], is_partitioned: bool
+    targets: list[EventTarget], is_partitioned: bool
 ) -> None:
     if not is_partitioned:
         targets = [target._replace(key=None) for target in targets]

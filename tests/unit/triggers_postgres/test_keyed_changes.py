@@ -11,7 +11,7 @@ import pytest
 
 from tests.effort import effort
 from triggers.base import TriggerEvent
-from triggers.event_assets import Target
+from triggers.event_assets import EventTarget
 from triggers.partition_keys import KeyedItems
 from triggers.postgres.log.codec import DecodedChange
 from triggers.postgres.log.events import bytes_of, events_of
@@ -37,10 +37,10 @@ Values = tuple[str | None, str | None]
 """The kind of a row, and its part of the partition key."""
 
 
-def expected(values: Values, options: NewRowsOptions) -> Target:
+def expected(values: Values, options: NewRowsOptions) -> EventTarget:
     kind, key = values
     asset = None if options.assets is None else ASSET_OF.get(kind or "")
-    return Target(asset, None if key is None or len(key) > 250 else key)
+    return EventTarget(asset, None if key is None or len(key) > 250 else key)
 
 
 @dataclass
@@ -53,7 +53,7 @@ class History:
     options: NewRowsOptions
     rows: dict[int, Values] = field(default_factory=dict)
     changes: list[KeyedChange] = field(default_factory=list)
-    owed: list[set[Target]] = field(default_factory=list)
+    owed: list[set[EventTarget]] = field(default_factory=list)
 
     def change(self) -> None:
         random, rows, options = self.random, self.rows, self.options
@@ -62,7 +62,7 @@ class History:
         before = rows.get(key)
         if op == "truncate":
             rows.clear()
-            every = {Target(asset) for asset in (*options.further_assets, None)}
+            every = {EventTarget(asset) for asset in (*options.further_assets, None)}
             self._add({"op": op, "key": None}, DecodedChange(), every)
         elif op == "insert" and key not in rows:
             rows[key] = values
@@ -88,7 +88,7 @@ class History:
     def _parts(self, values: Values) -> list[str | None]:
         return [values[1]] if self.options.assets is None else [*values]
 
-    def _add(self, member: dict[str, Any], decoded: DecodedChange, owed: set[Target]) -> None:
+    def _add(self, member: dict[str, Any], decoded: DecodedChange, owed: set[EventTarget]) -> None:
         member["number"] = len(self.changes)
         targets = targets_of_change(member["op"], decoded, self.options)
         self.changes.append(KeyedChange(member=member, size=bytes_of(member), targets=targets))
@@ -127,10 +127,10 @@ def test_events_name_the_changes_of_their_key_and_keep_the_order_of_each_row(
     batches = batches_of(history)
     events = [event for batch in batches for event in batch]
 
-    named: list[set[Target]] = [set() for _ in history.changes]
+    named: list[set[EventTarget]] = [set() for _ in history.changes]
     for event in events:
         assert event.count == len(changes_of(event)) <= 3
-        here = Target(event.asset, event.partition_key)
+        here = EventTarget(event.asset, event.partition_key)
         for change in changes_of(event):
             number = change["number"]
             assert here not in named[number], "each target has it once"
@@ -186,14 +186,14 @@ def test_rows_that_move_forward_need_no_further_batch() -> None:
         KeyedChange(
             member={"op": "update", "key": row},
             size=10,
-            targets=[Target(key=f"day-{day}"), Target(key=f"day-{day + 1}")],
+            targets=[EventTarget(key=f"day-{day}"), EventTarget(key=f"day-{day + 1}")],
         )
         for row in range(5)
         for day in range(4)
     ]
     assert len([*parts_in_order(changes, ())]) == 1
     back = [
-        KeyedChange(member={"op": "update", "key": 1}, size=10, targets=[Target(key=key)])
+        KeyedChange(member={"op": "update", "key": 1}, size=10, targets=[EventTarget(key=key)])
         for key in ("b", "a", "a", "b")
     ]
     assert [*parts_in_order(back, ())] == [slice(0, 1), slice(1, 4)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from triggers.base import JsonObject
-from triggers.event_assets import OWN, Target
+from triggers.event_assets import OWN, EventTarget
 from triggers.partition_keys import valid_key
 from triggers.postgres.log.codec import DecodedChange
 from triggers.postgres.options import NewRowsOptions
@@ -29,7 +29,7 @@ class KeyedChange:
 
     member: JsonObject
     size: int
-    targets: Sequence[Target] = (OWN,)
+    targets: Sequence[EventTarget] = (OWN,)
     """The target of its row; before it that of the row before, if the change moved the row and the server says so.
 
     A TRUNCATE has one for each asset.
@@ -45,7 +45,7 @@ class KeyedChange:
         """The keys of the rows that it touches, as text."""
         return [json.dumps(self.member[name]) for name in ("old_key", "key") if name in self.member]
 
-    def copies(self) -> Iterator[tuple[Target, Copy]]:
+    def copies(self) -> Iterator[tuple[EventTarget, Copy]]:
         """Yield each target with the change as it stands in the event there."""
         if len(self.targets) == 1 or self.member["op"] == "truncate":
             yield from ((target, (self.member, self.size)) for target in self.targets)
@@ -54,7 +54,7 @@ class KeyedChange:
         yield before, self._with("moved_to", now, before)
         yield now, self._with("moved_from", before, now)
 
-    def _with(self, name: str, other: Target, here: Target) -> Copy:
+    def _with(self, name: str, other: EventTarget, here: EventTarget) -> Copy:
         """Return the change with the target that its row moved to or from, as far as that differs."""
         further: dict[str, Any] = {} if other.key == here.key else {name: other.key}
         if other.asset != here.asset:
@@ -62,16 +62,16 @@ class KeyedChange:
         return {**self.member, **further}, self.size + len(json.dumps(further))
 
 
-def targets_of_change(op: str, decoded: DecodedChange, options: NewRowsOptions) -> Sequence[Target]:
+def targets_of_change(op: str, decoded: DecodedChange, options: NewRowsOptions) -> Sequence[EventTarget]:
     """Return the `targets` of a change."""
     if op == "truncate":
-        return [Target(asset) for asset in (*options.further_assets, None)]
+        return [EventTarget(asset) for asset in (*options.further_assets, None)]
     now = _valid(options.target_of(decoded.parts))
     before = now if decoded.old_parts is None else _valid(options.target_of(decoded.old_parts))
     return (now,) if before == now else (before, now)
 
 
-def _valid(target: Target) -> Target:
+def _valid(target: EventTarget) -> EventTarget:
     return target._replace(key=valid_key(target.key))
 
 

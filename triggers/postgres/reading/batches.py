@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from triggers.base import JsonObject, JsonValue, Position, RejectedItem, TriggerBatch, TriggerEvent
-from triggers.event_assets import OWN, Target, divided
+from triggers.event_assets import OWN, EventTarget, divided
 from triggers.partition_keys import LONGEST, KeyedItems
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.progress import ReadProgress
@@ -42,7 +42,7 @@ def events_of(
     options: NewRowsOptions,
     watermark: JsonObject,
     types: Mapping[str, ValueType] = {},
-    target: Target = OWN,
+    target: EventTarget = OWN,
 ) -> Iterator[TriggerEvent]:
     """Yield events as large as the options allow. Where columns are configured, a row's `row` is itself as JSON text."""
     batch = options.batch
@@ -108,7 +108,7 @@ class BatchBuilder:
             events=events, position=position, caught_up=caught_up, rejected=rejected, settled=[*settled.values()]
         )
 
-    def _divided(self, rows: Sequence[Any]) -> Iterator[tuple[Target, Sequence[Any]]]:
+    def _divided(self, rows: Sequence[Any]) -> Iterator[tuple[EventTarget, Sequence[Any]]]:
         """Yield the rows by asset, and those of one asset by partition key, null last."""
         options = self._table.options
         if not options.dividing_columns:
