@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -48,16 +47,6 @@ async def refs_of(connection: AsyncConnection, name: str) -> Sequence[AssetRef]:
     if not refs:
         raise no_watcher(name)
     return refs
-
-
-async def by_watcher(connection: AsyncConnection, names: Collection[str]) -> Mapping[str, Sequence[int]]:
-    """Return the ids of the assets that these watchers have events of, by watcher."""
-    watched = configured().subquery("watched").c
-    ids: dict[str, list[int]] = defaultdict(list)
-    query = select(watched.name, watched.asset_id).where(watched.name.in_(names)).order_by(watched.asset_id)
-    for row in await connection.execute(query):
-        ids[row.name].append(row.asset_id)
-    return ids
 
 
 async def assets_of(connection: AsyncConnection, names: Collection[str]) -> Sequence[int]:

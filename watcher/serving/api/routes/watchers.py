@@ -114,8 +114,8 @@ async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollect
     """List the findings about a watcher and the forwarding of its assets' events."""
     async with context.database.reading() as connection:
         row = context.process.health.merged(await watchers.get(connection, name))
-        ids = (await watcher_assets.by_watcher(connection, [name]))[name]
-        lanes = [*chain.from_iterable([await outbox.stuck(connection, asset_id) for asset_id in ids])]
+        refs = await watcher_assets.refs_of(connection, name)
+        lanes = [*chain.from_iterable([await outbox.stuck(connection, asset.id) for asset in refs])]
     findings = [WatcherFinding.model_validate(finding) for finding in row.findings_now]
     findings += [_of_forwarding(lane) for lane in lanes if lane.refused]
     return FindingCollection(findings=findings, total_entries=len(findings))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
-from store.catalog import watcher_assets
 from store.catalog.watchers import WatcherRow
 from store.runs import jobs, run_history, waiting
 from store.runs.jobs import JobFilter
@@ -39,12 +37,7 @@ async def all_watchers(
     all_shown = matching(named, text, state)
     shown = [row for row in all_shown if after is None or row.name > after]
     async with view.context.database.reading() as connection:
-        assets_of = await watcher_assets.by_watcher(connection, [row.name for row in shown[:ROWS]])
-        by_asset = await waiting.ids_by_asset(connection, {*chain.from_iterable(assets_of.values())})
-        jobs_of = {
-            name: [*dict.fromkeys(chain.from_iterable(by_asset.get(each, ()) for each in ids))]
-            for name, ids in assets_of.items()
-        }
+        jobs_of = await waiting.ids_by_watcher(connection, [row.name for row in shown[:ROWS]])
         names = {name for of_watcher in jobs_of.values() for name in of_watcher[:_FEW_JOBS]}
         past = await run_history.newest_of_jobs(connection, names)
     now = datetime.now(UTC)
