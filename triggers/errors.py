@@ -3,6 +3,7 @@
 TriggerError                 a sentence for people; the host adds the watcher's name
 ├── ConfigurationError       does not pass by itself: a person must act (missing table, no permission)
 ├── SourceChanged            the position belongs to another source; `watcher rewind` decides
+│   └── SourceCopied         copies lie in the place of what was handled; a finding, too, as long as nobody has decided
 └── SourceUnavailable        passes by itself: network, restart, throttling; polled again with backoff
     └── SourceBusy           another program keeps the source for itself; the watcher waits, which is no failure
 """
@@ -24,6 +25,18 @@ class ConfigurationError(TriggerError):
 
 class SourceChanged(TriggerError):
     """The stored position was made from another source than the one configured now."""
+
+
+class SourceCopied(SourceChanged):
+    """Much of what was handled was replaced by copies. The host shows it as the finding `copied`, too.
+
+    The remedy follows the first semicolon of the text.
+    """
+
+    @property
+    def finding(self) -> Finding:
+        message, _, remedy = str(self).partition("; ")
+        return Finding.warning("copied", message, remedy)
 
 
 class SourceUnavailable(TriggerError):

@@ -29,7 +29,7 @@ from triggers.postgres.server.session import Server
 from triggers.postgres.table.watched_table import WatchedTable
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
-from triggers.s3.objects import Selection
+from triggers.s3.objects import S3Object, Selection
 from watcher.triggerer.committing import identity_json
 
 HOUR = 3_600_000_000
@@ -92,7 +92,7 @@ def test_positions_of_the_file_triggers(algorithm: Algorithm, start: str, in_a_s
     first = scanner.advance(OnePage(last="a.json", files=[FILE]), now=100.0).position
     assert first is not None
     assert to_json(first.state) == in_a_scan
-    assert first.rows.insert == {-2227854324308715523: BEGAN - HOUR // 2}
+    assert first.rows.insert == {2440712889518271375: BEGAN - HOUR // 2}
     second = scanner.advance(OnePage(last=None), now=200.0).position
     assert second is not None
     assert to_json(second.state) == between_scans
@@ -101,11 +101,15 @@ def test_positions_of_the_file_triggers(algorithm: Algorithm, start: str, in_a_s
 
 
 def test_names_of_file_versions() -> None:
-    assert FILE.fingerprint == -2227854324308715523
+    assert FILE.fingerprint == 2440712889518271375
+    assert FILE.aliases[-1] == -2227854324308715523, "up to format 2"
     selection = Selection(
         bucket="b", prefix="orders/", matcher=Matcher.of(match=None, regex=None), min_size=0, directory_markers=False
     )
-    assert selection.fingerprint(OBJECT, url_encoded=True) == 3250343587478389584
+    name = selection.fingerprint(OBJECT, url_encoded=True)
+    assert name == 8323809274407621003
+    [former] = S3Object(OBJECT, name, bucket="b", url_encoded=True).aliases
+    assert former == 3250343587478389584, "up to format 2"
 
 
 BY_ID = (

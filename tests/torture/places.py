@@ -1,24 +1,22 @@
-"""Places with files as people have them: a folder on a mount that comes and goes, a bucket whose listings lie."""
+"""A folder as people have it: on a mount that comes and goes, copied to another disk, with files that they move."""
 
 from __future__ import annotations
 
-import re
+import os
+import subprocess
 from collections import Counter
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from shutil import copytree, rmtree
+from shutil import copytree, move, rmtree
+from tempfile import TemporaryDirectory
 from typing import Any, Final, Protocol
 from uuid import uuid4
 
-from tests.faulty_s3 import FaultyS3
-from tests.servers import S3Server
 from triggers.base import BaseEventTrigger, TriggerContext
 from triggers.file_scan.versions import parse_moment
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
-from triggers.s3.listing import S3Client
-from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
 
 class Place(Protocol):
@@ -27,7 +25,7 @@ class Place(Protocol):
     moved_in: Counter[Hashable]
     """How often each version was moved out and in again."""
     copies: int
-    """How often a copy took the place's place: what it replaced is never there again as it was."""
+    """How often a copy took the place's place, or all was moved out: that is never there again as it was."""
 
     @property
     def is_lost(self) -> bool:
@@ -42,28 +40,47 @@ class Place(Protocol):
     def heal(self) -> None: ...
     def listed(self) -> set[Hashable]: ...
     def named(self, file: dict[str, Any]) -> Hashable: ...
+    def content(self, version: Hashable) -> Hashable: ...
+    def close(self) -> None: ...
+
+
+OTHER_DISK: Final = Path("/dev/shm")  # noqa: S108 - a file system of its own on Linux
+
+
+def may_mount() -> bool:
+    return os.geteuid() == 0 and OTHER_DISK.is_mount()
 
 
 @dataclass(kw_only=True)
 class Mount:
-    """A folder below which files lie, and which is lost now and then: it looks empty, or it is gone with all below it."""
+    """A folder below which files lie, and which is lost now and then: it looks empty, or it is gone with all below it.
+
+    `binds`: it is a mount of a folder of this disk or of another one; else folders are renamed.
+    """
 
     root: Path
     identity: str = "inode"
+    binds: bool = False
     moved_in: Counter[Hashable] = field(default_factory=Counter)
     moved_out: list[str] = field(default_factory=list)
     copies: int = 0
     copied: set[Hashable] = field(default_factory=set)
     """The versions of which copies were made."""
+    is_lost: bool = False
 
     def __post_init__(self) -> None:
-        self.path, self.away, self.elsewhere = (self.root / name for name in ("data", "away", "elsewhere"))
-        for folder in (self.path, self.elsewhere):
+        self.path, self.elsewhere, disk = (self.root / name for name in ("data", "elsewhere", "disk"))
+        for folder in (self.path, self.elsewhere, disk):
             folder.mkdir(parents=True)
-
-    @property
-    def is_lost(self) -> bool:
-        return self.away.exists()
+        self._shared = TemporaryDirectory(dir=OTHER_DISK) if self.binds else None
+        self.disk = disk
+        """Where the files lie while they are not lost, if it is a mount, and while they are, if it is none."""
+        self.former: Path | None = None
+        """The disk of before the last copy."""
+        if self.binds:
+            self._mount()
+        else:
+            disk.rmdir()
 
     @property
     def is_whole(self) -> bool:
@@ -77,11 +94,11 @@ class Mount:
     def happen(self, dice: Random) -> None:
         action = dice.randrange(10)
         if action == 0:
-            if self.away.exists():
+            if self.is_lost:
                 self.heal()
             else:
                 self._lose()
-        elif not self.away.exists():
+        elif not self.is_lost:
             names = sorted(each.name for each in self.path.iterdir())
             self._act(dice, action, names)
 
@@ -95,16 +112,15 @@ class Mount:
             case 3 if names:
                 (self.path / dice.choice(names)).unlink()
             case 4 if names:
-                name = dice.choice(names)
-                (self.path / name).rename(self.elsewhere / name)
-                self.moved_out.append(name)
+                self._move_out(dice.sample(names, dice.choice([1, 1, len(names)])))
             case 5 if self.moved_out:
-                name = self.moved_out.pop()
-                if name not in names:
-                    (self.elsewhere / name).rename(self.path / name)
-                    self.moved_in[self._version(self.path / name)] += 1
-            case 6 if dice.random() < 0.3:
-                self._copy()
+                for _ in range(dice.choice([1, len(self.moved_out)])):
+                    self._move_in(self.moved_out.pop())
+            case 6 | 7 if dice.random() < 0.3:
+                if action == 6 or self.former is None:
+                    self._copy()
+                else:
+                    self._put_back(self.former)
             case _:
                 for _ in range(dice.choice([1, 1, 30])):
                     self._write(self.path / f"{uuid4().hex}.csv")
@@ -112,25 +128,76 @@ class Mount:
     def _write(self, place: Path) -> None:
         place.write_text(uuid4().hex)
 
+    def _move_out(self, names: list[str]) -> None:
+        for name in names:
+            move(self.path / name, self.elsewhere / name)
+        self.moved_out += names
+        self.copies += len(names) > 1
+
+    def _move_in(self, name: str) -> None:
+        if not (self.path / name).exists() and (self.elsewhere / name).exists():
+            move(self.elsewhere / name, self.path / name)
+            self.moved_in[self._version(self.path / name)] += 1
+
     def _copy(self) -> None:
         """Put a copy in the folder's place, as another disk has it: the inode numbers differ, and no time but the ctime."""
-        copy = self.root / "copy"
+        copy = (Path(self._shared.name) if self._shared and self.copies % 2 else self.root) / f"copy{self.copies}"
         self.copies += 1
         self.copied |= self.listed()
         copytree(self.path, copy)
-        rmtree(self.path)
-        copy.rename(self.path)
+        self._replace(copy)
         # As if they had been moved out and in: all where inode numbers do not count, else those that have one from before the last copy.
         self.moved_in.update(self.listed() & self.copied)
 
+    def _put_back(self, former: Path) -> None:
+        """Put back what the last copy replaced: what was done to the copy is lost."""
+        self.copies += 1
+        self.copied |= self.listed()
+        self._replace(former)
+        self.moved_in.update(self.listed())
+
+    def _replace(self, disk: Path) -> None:
+        if self.former not in {None, disk}:
+            rmtree(self.former)  # type: ignore[arg-type]  # it is not None
+        if self.binds:
+            self._umount()
+            self.former, self.disk = self.disk, disk
+            self._mount()
+        else:
+            self.former = self.root / f"former{self.copies}"
+            self.path.rename(self.former)
+            disk.rename(self.path)
+
     def _lose(self) -> None:
-        self.path.rename(self.away)
-        self.path.mkdir()
+        self.is_lost = True
+        if self.binds:
+            self._umount()
+        else:
+            self.path.rename(self.disk)
+            self.path.mkdir()
 
     def heal(self) -> None:
-        if self.away.exists():
+        if not self.is_lost:
+            return
+        self.is_lost = False
+        if self.binds:
+            self._mount()
+        else:
             self.path.rmdir()
-            self.away.rename(self.path)
+            self.disk.rename(self.path)
+
+    def close(self) -> None:
+        """Leave nothing mounted."""
+        if self._shared is not None:
+            if not self.is_lost:
+                self._umount()
+            self._shared.cleanup()
+
+    def _mount(self) -> None:
+        subprocess.run(["mount", "--bind", str(self.disk), str(self.path)], check=True)
+
+    def _umount(self) -> None:
+        subprocess.run(["umount", str(self.path)], check=True)
 
     def listed(self) -> set[Hashable]:
         return {self._version(each) for each in self.path.iterdir()}
@@ -138,81 +205,10 @@ class Mount:
     def _version(self, place: Path) -> Hashable:
         status = place.stat()
         inode = status.st_ino if self.identity == "inode" else None
-        return place.name, inode, status.st_size, status.st_mtime_ns // 1000
+        return place.name, status.st_size, status.st_mtime_ns // 1000, inode
 
     def named(self, file: dict[str, Any]) -> Hashable:
-        return Path(file["path"]).name, file.get("inode"), file["size"], parse_moment(file["last_modified"])
+        return Path(file["path"]).name, file["size"], parse_moment(file["last_modified"]), file.get("inode")
 
-
-_ROW: Final = re.compile(rb"<Contents><Key>(.*?)</Key>.*?</Contents>", re.DOTALL)
-
-
-@dataclass(kw_only=True)
-class Bucket:
-    """A bucket behind a server whose listings end too early, or are empty, without a sign."""
-
-    server: S3Server
-    client: S3Client
-    name: str
-    front: FaultyS3
-    moved_in: Counter[Hashable] = field(default_factory=Counter)
-    copies: int = 0
-    ends_before: bytes | None = None
-    """Listings end before this key, without a sign; None: they are whole."""
-
-    def __post_init__(self) -> None:
-        self.front.page = self._cut
-        self._keys = set[str]()
-
-    def _cut(self, page: bytes) -> bytes:
-        if self.ends_before is None:
-            return page
-        rows = _ROW.finditer(page)
-        hidden = {row[0] for row in rows if row[1] >= self.ends_before}
-        for row in hidden:
-            page = page.replace(row, b"")
-        return page.replace(b"<IsTruncated>true<", b"<IsTruncated>false<") if hidden else page
-
-    @property
-    def is_lost(self) -> bool:
-        return self.ends_before == b""
-
-    @property
-    def is_whole(self) -> bool:
-        return self.ends_before is None
-
-    def trigger(self, mode: str, match: str | None) -> BaseEventTrigger[Any, Any]:
-        options = {"bucket": self.name, "mode": mode, "match": match, "start": "all", "interval": "1ms"}
-        context = TriggerContext(watcher="w", is_alone=True)
-        return S3NewFiles(S3NewFilesOptions.model_validate(options), self.client, context)
-
-    def happen(self, dice: Random) -> None:
-        match dice.randrange(8):
-            case 0 if self.ends_before is None:
-                self.ends_before = dice.choice([b"", dice.choice([*sorted(self._keys), ""]).encode()])
-            case 0 | 1:
-                self.heal()
-            case 2 if self._keys:
-                self._put(dice.choice(sorted(self._keys)))
-            case 3 if self._keys:
-                key = dice.choice(sorted(self._keys))
-                self._keys.remove(key)
-                self.server.client.delete_object(Bucket=self.name, Key=key)
-            case _:
-                for _ in range(dice.choice([1, 1, 12])):
-                    self._put(uuid4().hex)
-
-    def _put(self, key: str) -> None:
-        self._keys.add(key)
-        self.server.client.put_object(Bucket=self.name, Key=key, Body=uuid4().bytes)
-
-    def heal(self) -> None:
-        self.ends_before = None
-
-    def listed(self) -> set[Hashable]:
-        pages = self.server.client.get_paginator("list_objects_v2").paginate(Bucket=self.name)
-        rows = [row for page in pages for row in page.get("Contents", ())]
-        return {(row["Key"], row["ETag"].strip('"')) for row in rows}
-
-    def named(self, file: dict[str, Any]) -> Hashable:
-        return file["key"], file["etag"]
+    def content(self, version: Hashable) -> Hashable:
+        return version[:3]  # type: ignore[index]  # it is one of ours

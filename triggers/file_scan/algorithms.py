@@ -63,9 +63,11 @@ class WindowAlgorithm(Algorithm):
         """The remembered versions that the last whole scan did not list. None: this is not known."""
         self._continues: bool | None = None
         """Whether a mass was missed before this instance began; it says how many were overwritten."""
+        self._is_reselected = False
+        """What the scan misses may be what its selection leaves out."""
 
     def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
-        self._remembered = len(handled.members)
+        self._remembered, self._is_reselected = len(handled.members), state.reselected is not None
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
             return begun(state, page.clock, next_horizon=state.horizon)
@@ -101,7 +103,7 @@ class WindowAlgorithm(Algorithm):
         if remembered is None:
             return None
         self._absent = missing = max(0, remembered - tally.met)
-        if tally.met or tally.fresh:
+        if tally.met or tally.fresh or self._is_reselected:
             self._missing = missing
             if before is None:
                 self._absent = missing if self._continues else 0

@@ -94,6 +94,11 @@ def judge(seen: SeenFile, options: FileOptions, scan: ScanState, handled: Mappin
         sentence = f"it is younger than `min_age`: it was modified at {modified} and is reported from {text} on"
         return "waiting", sentence, {"reason": "min_age", "until": text}
     which, reason = ("the next whole scan reports", "scan")
-    if options.tells_last(version.key):
+    if scan.copied is not None:
+        which, reason = (
+            "unless it is one of many copies, about which `watcher rewind` decides, the next whole scan reports",
+            "copied",
+        )
+    elif options.tells_last(version.key):
         which, reason = ("it matches `last`: once two whole scans have listed it, the watcher reports", "last")
     return "waiting", f"{which} its version of {modified}", {"reason": reason}

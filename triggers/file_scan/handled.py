@@ -52,6 +52,7 @@ class HandledVersions:
         "_forget_after",
         "_inserted",
         "absent",
+        "added",
         "has_quiet_changes",
         "members",
     )
@@ -67,6 +68,8 @@ class HandledVersions:
         self._below: Moment | None = None
         self._deleted: set[int] = set()
         self._inserted: dict[int, int] = {}
+        self.added: list[int] | None = None
+        """What `add` was called with, for an index that is kept of the fingerprints; None: nobody keeps one."""
         self.has_quiet_changes = False
         """Whether versions became absent, came back or are to be deleted. Members below a horizon are not counted: they are
         deleted together."""
@@ -74,10 +77,15 @@ class HandledVersions:
     def __len__(self) -> int:
         return len(self.members) + len(self.absent)
 
+    def __contains__(self, member: int) -> bool:
+        return member in self.members or member in self.absent
+
     def add(self, member: int, modified: Moment) -> None:
         self.absent.pop(member, None)
         self.members[member] = modified
         self._inserted[member] = modified
+        if self.added is not None:
+            self.added.append(member)
 
     def knows(self, member: int, modified: Moment, clock: Moment) -> bool:
         """Whether a version is no news at this time of the source's clock: it is there, or it has come back as it was."""
@@ -165,5 +173,11 @@ class HandledVersions:
 
 def accounts_for(rows: Mapping[int, int], version: FileVersion) -> bool:
     """Whether a watcher with these stored rows would not report a version, as far as they tell."""
-    values = (rows.get(name) for name in (version.fingerprint, *version.aliases))
-    return any(value is not None and is_unchanged(value, version.modified) for value in values)
+    if _holds(rows, version.fingerprint, version.modified):
+        return True
+    return any(_holds(rows, alias, version.modified) for alias in version.aliases)
+
+
+def _holds(rows: Mapping[int, int], name: int, modified: Moment) -> bool:
+    value = rows.get(name)
+    return value is not None and is_unchanged(value, modified)

@@ -57,6 +57,7 @@ class FileOptions(BaseOptions):
     min_size: int = Field(default=0, ge=0)
     batch: FileBatch = FileBatch()
     on_bad_row: Literal["stop", "report"] = "stop"
+    on_copied: Literal["stop", "report"] = "stop"
     partition: Partition | None = None
     assets: dict[str, Glob] = Field(default_factory=dict)
     last: tuple[Glob, ...] | None = Field(default=None, min_length=1)

@@ -1,4 +1,4 @@
-"""A changed selection: which part of the position it leaves valid, and what people may decide."""
+"""Going on where a watcher stood: what a changed selection leaves of the position, and what people may decide."""
 
 from __future__ import annotations
 
@@ -49,6 +49,16 @@ def reselected(state: ScanState, before: Mapping[str, Any]) -> ScanState:
             ),
         )
     return replace(state, began=None, next_horizon=None, cursor=None, vanished=None, reselected=passed)
+
+
+def continued(state: ScanState, before: Mapping[str, Any] | None) -> ScanState | None:
+    """Return the state of a watcher that goes on where it stood, as a person decided; None: there was nothing to decide.
+
+    `before` is the identity of the position if its selection is another one.
+    """
+    if before is not None:
+        return reselected(state, before)
+    return None if state.copied is None else replace(state, copied=None, adopts=True)
 
 
 @dataclass(kw_only=True)

@@ -13,9 +13,10 @@ from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
+from triggers.file_scan.copies import MOST_AT_ONCE, MOST_WAITING, Copies, CopyRule, ManyCopies
 from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
 from triggers.file_scan.handled import HandledVersions
-from triggers.file_scan.masses import Tally, Vanished, vanished_after
+from triggers.file_scan.masses import Tally, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
@@ -33,6 +34,8 @@ class Step:
     position: Position | None
     stopped_at: FileVersion | None = None
     """A version that no event can name: the scan must not go on."""
+    copied: ManyCopies | None = None
+    """The copies about which a person must decide: the scan is over, and has emitted none of them."""
 
 
 class _UnnamedVersion(Exception):
@@ -48,16 +51,16 @@ class Scanner:
 
     __slots__ = (
         "_algorithm",
+        "_copies",
         "_handled",
         "_holds_back",
+        "_is_resumed",
         "_last",
         "_min_age",
-        "_nothing_stored",
         "_state",
         "_stops",
         "_tally",
-        "_unfinished",
-        "_vanished_written",
+        "_written",
         "_written_at",
     )
 
@@ -72,25 +75,25 @@ class Scanner:
         stops: bool = False,
         forget_after: int = 0,
         is_last: Callable[[FileVersion], bool] | None = None,
+        copy_rule: CopyRule | None = None,
     ) -> None:
         """`min_age` and `forget_after` in microseconds; `now` on the same clock as in `advance`, in seconds.
 
         `stops`: a new version that no event can name stops the scan; else it counts as handled, as all others. `is_last` says
-        which versions are emitted last; None: there are none.
+        which versions are emitted last; None: there are none. `copy_rule` None: copies are emitted, however many.
         """
         self._stops = stops
         self._algorithm = algorithm
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         self._handled = HandledVersions({} if stored is None else stored.rows, forget_after=forget_after)
+        self._copies = Copies(self._handled, copy_rule)
         self._min_age = min_age
         self._last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
         self._tally = Tally()
-        self._vanished_written = self._state.vanished
         self._written_at = now
-        self._nothing_stored = stored is None
-        self._unfinished = self._state.is_unfinished
-        """The stored position is in the middle of a scan, or waits for a whole one: the end of that scan is written."""
-        self._holds_back = self._state.began is not None
+        self._written = None if stored is None else self._state
+        """The state of the stored position; None: nothing is stored."""
+        self._holds_back = self._is_resumed = self._state.began is not None
         """The scan met a version that was too young, or may have met one before it was resumed."""
 
     @property
@@ -102,20 +105,27 @@ class Scanner:
         """Return what the next page of the scan brings: the page behind `cursor`."""
         begins = self._state.began is None
         if begins:
-            self._holds_back = False
-            self._state = self._algorithm.begin(self._state, page, self._handled)
-            self._state = replace(self._state, records_all=self._last.is_used)
-            self._last.begin()
-        must_write = self._nothing_stored or (begins and self._state.is_baseline)
+            self._begin(page)
+        must_write = self._written is None or (begins and self._state.is_baseline)
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
         versions, unnamed = self._new_versions(page)
-        if unnamed is not None:
-            if versions:  # a resumed scan goes on behind them
-                self._state = replace(self._state, cursor=versions[-1].key)
-        elif self._pass(page, now):
-            must_write = True
+        is_over = unnamed is not None or (page.last is None and not self._is_resumed)
+        copied = self._copies.many(self._state.copied_since) if is_over else None
+        if copied is None and unnamed is not None:
+            self._state = self._state.behind(versions)
+            versions = [*versions, *self._copies.take(MOST_WAITING)]
+        else:
+            must_write |= self._pass(page, copied, now)
         position = self._position(now) if versions or must_write else None
-        return Step(versions=versions, watermark=watermark, position=position, stopped_at=unnamed)
+        return Step(versions=versions, watermark=watermark, position=position, stopped_at=unnamed, copied=copied)
+
+    def _begin(self, page: ScanPage) -> None:
+        self._holds_back = self._is_resumed = False
+        state = self._algorithm.begin(self._state, page, self._handled)
+        may_wait = self._last.is_used or (self._copies.is_used and len(self._handled) > 0)
+        self._state = replace(state, records_all=may_wait)
+        self._last.begin()
+        self._copies.begin()
 
     def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
         """The new versions of a page up to the first one at which the scan must stop, and that one."""
@@ -127,20 +137,28 @@ class Scanner:
             return versions, stop.version
         return versions, None
 
-    def _pass(self, page: ScanPage, now: float) -> bool:
-        """Move the state behind a page, and return whether that alone is worth a write."""
+    def _pass(self, page: ScanPage, copied: ManyCopies | None, now: float) -> bool:
+        """Move the state behind a page, and return whether that alone is worth a write. Many copies end the scan."""
+        if copied is not None:
+            self._state = self._state.abandoned(copied.since)
+            return self._state != self._written
         is_due = now - self._written_at >= QUIET_COMMIT_SECONDS
+        is_unfinished = self._written is not None and self._written.is_unfinished  # the end of that scan is written
         if page.last is not None:
             self._state = replace(self._state, cursor=page.last)
-            return (is_due and self._unfinished) or self._handled.is_much_changed
+            return (is_due and is_unfinished) or self._handled.is_much_changed
         self._end()
-        return self._unfinished or (is_due and self._has_quiet_changes)
+        return is_unfinished or (is_due and self._has_quiet_changes)
 
     def emit_last(self, now: float) -> Step | None:
-        """Return a step with some of the versions that wait for all else, if a whole scan has just ended; None: none is left."""
-        ready = self._last.take() if self._state.began is None else ()
-        for version in ready:
-            self._handled.add(version.fingerprint, version.modified)
+        """Return a step with some of the versions that wait for the end of a scan, if one has just ended; None: none is left."""
+        if self._state.began is not None:
+            return None
+        ready = self._copies.take(MOST_AT_ONCE)
+        if not ready:
+            ready = self._last.take()
+            for version in ready:
+                self._handled.add(version.fingerprint, version.modified)
         return self.emitted_again(ready, now) if ready else None
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
@@ -149,25 +167,21 @@ class Scanner:
         return Step(versions=versions, watermark=watermark, position=self._position(now))
 
     @property
-    def begins_now(self) -> bool:
-        """Whether the next page decides what counts as old."""
-        return self._state.baseline == "now"
+    def state(self) -> ScanState:
+        """The state of the scan under way, or of the last one."""
+        return self._state
 
     @property
     def is_settled(self) -> bool:
         """Whether a scan of an unchanged source would yield nothing at any time, and nothing waits to be written."""
         return not (
-            self._nothing_stored or self._holds_back or self._has_quiet_changes or self._state.began is not None
+            self._written is None or self._holds_back or self._has_quiet_changes or self._state.began is not None
         )
 
     @property
     def _has_quiet_changes(self) -> bool:
-        return self._handled.has_quiet_changes or self._state.vanished != self._vanished_written
-
-    @property
-    def vanished(self) -> Vanished | None:
-        """The handled files that vanished together, while they are gone."""
-        return self._state.vanished
+        written = self._written or self._state
+        return self._handled.has_quiet_changes or self._state.vanished != written.vanished
 
     @property
     def has_selected(self) -> bool:
@@ -182,20 +196,21 @@ class Scanner:
     @property
     def takes_hints(self) -> bool:
         """Whether `look_up` may be called: after the first page, and after the end of a baseline."""
-        return not self._nothing_stored and not self._state.is_baseline
+        return self._written is not None and not self._state.is_baseline
 
     def look_up(self, versions: Iterable[FileVersion], *, clock: Moment, now: float) -> Step:
         """Return a step with the new ones of the versions that a hint led to. The scans themselves do not notice.
 
-        Call it between two pages or two scans. Versions that are emitted last are left to the scans, and those below the horizon of the
-        scan under way to that scan, which emits them without recording them.
+        Call it between two pages or two scans. Versions that are emitted last and copies are left to the scans, and those below the
+        horizon of the scan under way to that scan, which may emit them without recording them.
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
         some = (version for version in versions if not self._last.selects(version))
         recent = (version for version in some if horizon is None or version.modified >= horizon)
         before = replace(self._tally)
-        new = [version for version in recent if self._is_new(version, clock)]
+        at_once = self._copies.without(recent, is_scanning=state.began is not None)
+        new = [version for version in at_once if self._is_new(version, clock)]
         self._tally.note_hints(before)
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
         return Step(versions=new, watermark=watermark, position=self._position(now) if new else None)
@@ -220,12 +235,13 @@ class Scanner:
         return not is_old
 
     def _waits(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether the version is left to a later scan: it is too young, or all else comes before it."""
+        """Whether the version waits: it is too young, all else comes before it, or it is a copy."""
         if self._min_age and version.modified > clock - self._min_age:
             return True
-        if version.fault is not None or not self._last.selects(version):
+        if version.fault is None and self._last.selects(version):
+            self._last.wait(version)
+        elif (self._stops and version.fault is not None) or not self._copies.hold(version):
             return False
-        self._last.wait(version)
         self._state = self._state.ending_at(version.modified)
         return True
 
@@ -244,6 +260,9 @@ class Scanner:
             elif is_met_again:
                 self._handled.rename(former, name, version.modified)
             return True
+        if self._state.adopts and self._copies.adopt(version):
+            self._tally.met += 1
+            return True
         is_passed = self._state.is_passed(version)
         if is_passed and is_met_again:
             self._handled.add(name, version.modified)
@@ -251,7 +270,13 @@ class Scanner:
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        ended = ScanState(horizon=state.next_horizon, up_to=state.reached(self._min_age), vanished=state.vanished)
+        is_left = self._is_resumed and self._copies.leave()  # a whole scan can tell how many they are
+        ended = ScanState(
+            horizon=state.next_horizon,
+            up_to=state.reached(self._min_age),
+            vanished=state.vanished,
+            copied=state.copied if is_left else None,
+        )
         count = self._algorithm.end(ended, self._handled, began, self._tally)
         self._handled.forget_expired(began)
         if state.reselected is not None:  # what the new selection leaves out is not listed, and did not vanish
@@ -262,9 +287,7 @@ class Scanner:
 
     def _position(self, now: float) -> Position:
         self._written_at = now
-        self._nothing_stored = False
-        self._vanished_written = self._state.vanished
-        self._unfinished = self._state.is_unfinished
+        self._written = self._state
         return Position(
             watermark=self._state.watermark(len(self._handled)),
             state=self._state.to_json(),

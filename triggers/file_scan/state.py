@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
@@ -64,6 +64,10 @@ class ScanState:
     """Whether the scan under way records every version. Only then `next_horizon` may go back before the scan ends."""
     reselected: tuple[PassedKeys, ...] | None = None
     """What scans had passed before the selection changed; None once a whole scan has followed."""
+    copied: Moment | None = None
+    """When the first scan began that met so many copies that a person has to decide; None: nobody has to."""
+    adopts: bool = False
+    """Whether the scan under way, or the next, counts copies as handled."""
 
     @classmethod
     def starting(cls, start: Start) -> ScanState:
@@ -83,7 +87,7 @@ class ScanState:
     @property
     def is_unfinished(self) -> bool:
         """Whether the end of the next scan, or of the one under way, changes more than times."""
-        return self.began is not None or self.reselected is not None
+        return self.began is not None or self.reselected is not None or self.copied is not None or self.adopts
 
     def is_in_baseline(self, modified: Moment) -> bool:
         """Whether a version modified then is recorded without an event."""
@@ -92,6 +96,15 @@ class ScanState:
     def meets_again(self, modified: Moment) -> bool:
         """Whether later scans consider a version modified then, so that it must be recorded."""
         return self.records_all or self.next_horizon is None or modified >= self.next_horizon
+
+    @property
+    def copied_since(self) -> Moment:
+        """When the first of the scans began that met many copies, if the scan under way does."""
+        return self.copied or self.began or 0
+
+    def abandoned(self, copied: Moment) -> ScanState:
+        """Return the state in which the scan under way, which met many copies, begins anew: it has recorded all that it emitted."""
+        return replace(self, began=None, next_horizon=None, cursor=None, records_all=False, copied=copied)
 
     def reached(self, min_age: int) -> Moment | None:
         """The moment before which the scan under way finds all that is visible and `min_age` microseconds old."""
@@ -103,18 +116,20 @@ class ScanState:
             return self
         return replace(self, next_horizon=min(self.next_horizon, modified))
 
+    def behind(self, versions: Sequence[FileVersion]) -> ScanState:
+        """Return the state of a scan that stopped after these new versions: it goes on behind them."""
+        return replace(self, cursor=versions[-1].key) if versions else self
+
     def is_passed(self, version: FileVersion) -> bool:
         """Whether a scan with another selection has emitted this version without recording it."""
         return self.reselected is not None and any(passed.covers(version) for passed in self.reselected)
 
     def accounts_for(self, version: FileVersion, rows: Mapping[int, int]) -> bool:
         """Whether a watcher that goes on from here, with these `rows` of handled versions, will never emit this version."""
-        if accounts_for(rows, version):
-            return True
-        if self.is_passed(version):
-            return True
         passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
-        return any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed))
+        if any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed)):
+            return True
+        return accounts_for(rows, version) or self.is_passed(version)
 
     def watermark(self, seen: int) -> JsonObject:
         """The watermark, by which people judge; `seen` versions are remembered."""
@@ -138,6 +153,10 @@ class ScanState:
             document["vanished"] = vars(self.vanished)
         if self.reselected is not None:
             document["reselected"] = [asdict(passed) for passed in self.reselected]
+        if self.copied is not None:
+            document["copied"] = text_of(self.copied)
+        if self.adopts:
+            document["adopts"] = True
         return document
 
     @classmethod
@@ -156,6 +175,8 @@ class ScanState:
             vanished=_vanished_from(document.get("vanished")),
             records_all=document.get("records_all") is True,
             reselected=_passed_from(document.get("reselected")),
+            copied=_moment_from(document.get("copied")),
+            adopts=document.get("adopts") is True,
         )
 
 

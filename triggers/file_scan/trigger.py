@@ -27,12 +27,13 @@ from triggers.base import (
     TriggerContext,
     TriggerEvent,
 )
-from triggers.errors import ConfigurationError, SourceChanged
+from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
 from triggers.event_assets import EventTarget, divided
+from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
-from triggers.file_scan.reselection import Look, is_reselection, reselected
+from triggers.file_scan.reselection import Look, continued, is_reselection, reselected
 from triggers.file_scan.scanner import Scanner, Step
 from triggers.file_scan.state import ScanState, text_of
 from triggers.file_scan.survey import Unmatched
@@ -71,7 +72,8 @@ class NewFiles(
 ):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
 
-    format: ClassVar[int] = 2
+    format: ClassVar[int] = 3
+    copy_rule: ClassVar[CopyRule]
     most_unnamed: ClassVar[int | None] = 100
     """The most rejected files of one page; more have a common cause. None: each is rejected by itself, however many."""
     _scanner: Scanner | None = None
@@ -121,7 +123,7 @@ class NewFiles(
     @property
     def findings(self) -> Sequence[Finding]:
         findings = [*self._unmatched.findings, *self._keys.findings]
-        if self._scanner is None or (vanished := self._scanner.vanished) is None:
+        if self._scanner is None or (vanished := self._scanner.state.vanished) is None:
             return findings
         forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
         return [vanished.finding(forget_after), *findings]
@@ -142,6 +144,8 @@ class NewFiles(
                 if self.most_unnamed is not None:
                     _refuse_many(len(step.versions), batch.rejected, self.most_unnamed)
                 yield batch  # also for a page without anything new: the deadline is one page's, not the whole scan's
+                if step.copied is not None:
+                    raise SourceCopied(step.copied.sentence(self.context.watcher))
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
         while (step_of_last := scanner.emit_last(anyio.current_time())) is not None:
@@ -177,12 +181,12 @@ class NewFiles(
 
     def rewound(self, position: StoredPosition | None, to: str) -> Position:
         if to == "here":
-            if position is None or self._reselected is None:
+            state = None if position is None else continued(ScanState.from_json(position.state), self._reselected)
+            if position is None or state is None:
                 raise ConfigurationError(
                     "there is nothing to keep with `here`, which goes on where the watcher stood after its match, regex, min_size or"
-                    " prefix has changed; write now, start, or a time"
+                    " prefix has changed, or after it has met many copies; write now, start, or a time"
                 )
-            state = reselected(ScanState.from_json(position.state), self._reselected)
             return Position(watermark=state.watermark(len(position.rows)), state=state.to_json())
         state = ScanState.starting(start_of(to))
         return Position(watermark=state.watermark(seen=0), state=state.to_json(), rows=RowChanges(clear=True))
@@ -196,10 +200,16 @@ class NewFiles(
     def scanner_from(self, position: StoredPosition | None) -> Scanner:
         """Return the scanner of this instance, which the first call makes from `position`."""
         if self._scanner is None:
-            self._scanner = self._made(position, self._is_last)
+            rule = self.copy_rule if self.options.on_copied == "stop" else None
+            self._scanner = self._made(position, self._is_last, rule)
         return self._scanner
 
-    def _made(self, position: StoredPosition | None, is_last: Callable[[FileVersion], bool] | None = None) -> Scanner:
+    def _made(
+        self,
+        position: StoredPosition | None,
+        is_last: Callable[[FileVersion], bool] | None = None,
+        copy_rule: CopyRule | None = None,
+    ) -> Scanner:
         options = self.options
         return Scanner(
             options.algorithm(),
@@ -210,6 +220,7 @@ class NewFiles(
             stops=options.on_bad_row == "stop",
             forget_after=length_of(options.forget_after),
             is_last=is_last,
+            copy_rule=copy_rule,
         )
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:

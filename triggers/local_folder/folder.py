@@ -14,7 +14,7 @@ from typing import Final, Literal, TypeAlias
 from triggers.base import JsonObject
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.versions import Moment, fingerprint, format_moment
+from triggers.file_scan.versions import Moment, copy_of, fingerprint, format_moment
 from triggers.local_folder.mounts import unstable_type
 
 _CLOCK_LAG: Final = 20_000
@@ -43,19 +43,22 @@ class FolderFile:
 
     @property
     def fingerprint(self) -> int:
-        return self._fingerprint_by_path if self.by_path else self._fingerprint_by_inode
+        return self._content if self.by_path else copy_of(self._content, self._inode_bits)
 
     @property
     def aliases(self) -> Sequence[int]:
-        return (self._fingerprint_by_inode if self.by_path else self._fingerprint_by_path,)
+        content = self._content
+        other = copy_of(content, self._inode_bits) if self.by_path else content
+        return other, fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
 
     @property
-    def _fingerprint_by_inode(self) -> int:
-        return fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
-
-    @property
-    def _fingerprint_by_path(self) -> int:
+    def _content(self) -> int:
         return fingerprint(b"path\0%d\0%d\0%b" % (self.size, self.written_ns, os.fsencode(self.path)))
+
+    @property
+    def _inode_bits(self) -> int:
+        """Bits that differ for inode numbers close to each other, and rarely agree for others (Fibonacci hashing)."""
+        return (self.inode * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 40
 
     @property
     def fault(self) -> str | None:

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field, ValidationInfo, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
+from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.survey import Survey
 from triggers.file_scan.trigger import NewFiles, QuietPoll
@@ -95,6 +96,9 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
 
     Options: ClassVar[type[BaseModel]] = FileNewFilesOptions
     most_unnamed: ClassVar[int | None] = None
+    copy_rule: ClassVar[CopyRule] = CopyRule(
+        same="path, size and time of writing", other="inode number or time of change"
+    )
     _digest: bytes | None = None
     """The digest of the last listing, if that was read as a whole and was a single page."""
     _unstable_type: str | None = None

@@ -15,10 +15,11 @@ from pydantic import BaseModel, Field, field_validator
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
+from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
-from triggers.file_scan.versions import Moment, ScanPage
+from triggers.file_scan.versions import Moment, ScanPage, length_of
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.clock import ClockReading
 from triggers.s3.explanation import SCHEMES, explain_object, named
@@ -79,6 +80,9 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions
     connection_type: ClassVar[str | None] = "s3"
+    copy_rule: ClassVar[CopyRule] = CopyRule(
+        same="key, size and ETag", other="LastModified", within=length_of(timedelta(hours=1))
+    )
 
     def __init__(self, options: S3NewFilesOptions, client: S3Client, context: TriggerContext) -> None:
         super().__init__(options, client, context)
@@ -178,7 +182,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         self._lacks_etags = self._lacks_etags and after is not None
         async with aclosing(self._dated(after)) as dated:
             async for listed, reading in dated:
-                if not reading.is_agreed and self._scanner is not None and self._scanner.begins_now:
+                if not reading.is_agreed and self._scanner is not None and self._scanner.state.baseline == "now":
                     raise SourceUnavailable(_DOUBT.format(self.client.endpoint))
                 if len(signatures) <= PAGES:
                     signatures.append(listed.signature)

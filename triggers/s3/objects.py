@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from triggers.base import JsonObject
 from triggers.errors import SourceUnavailable
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.versions import NOT_SELECTED, Moment, fingerprint, format_moment
+from triggers.file_scan.versions import NOT_SELECTED, SECOND, Moment, copy_of, fingerprint, format_moment
 from triggers.s3.clock import ClockReading
 from triggers.s3.pages import (
     ListedPage,
@@ -39,10 +39,7 @@ class Selection:
         return key.startswith(self.prefix) and self.matcher(key[len(self.prefix) :])
 
     def fingerprint(self, row: Row, *, url_encoded: bool) -> int:
-        """The fingerprint of key, time and ETag in one form, however a server writes them; `NOT_SELECTED` for other objects.
-
-        The size takes the place of an ETag that is missing.
-        """
+        """The fingerprint of key, size, ETag and time, however a server writes them; `NOT_SELECTED` for other objects."""
         key, modified, etag, size = row
         if self.min_size and int(size) < self.min_size:
             return NOT_SELECTED
@@ -55,7 +52,8 @@ class Selection:
             return NOT_SELECTED
         if not self.matcher(name[len(self.prefix) :]):
             return NOT_SELECTED
-        return fingerprint(b"%b\0%b\0%b" % (usual_timestamp(modified), _bare(etag) or size, encoded))
+        content = fingerprint(b"%b\0%b\0%b" % (size, _bare(etag), encoded))
+        return copy_of(content, _time_bits(modified_at(modified)))
 
 
 class S3Object:
@@ -72,7 +70,10 @@ class S3Object:
 
     @property
     def aliases(self) -> Sequence[int]:
-        return ()
+        """Return the fingerprint of format 2. The size took the place of an ETag that is missing."""
+        key, modified, etag, size = self._row
+        named = (usual_timestamp(modified), _bare(etag) or size, key_bytes(key, url_encoded=self._url_encoded))
+        return (fingerprint(b"%b\0%b\0%b" % named),)
 
     @property
     def key(self) -> str:
@@ -197,6 +198,12 @@ class S3Page:
 
     def _object(self, row: Row, fingerprint: int) -> S3Object:
         return S3Object(row, fingerprint, bucket=self.selection.bucket, url_encoded=self.listed.url_encoded)
+
+
+def _time_bits(modified: Moment) -> int:
+    """Bits that differ for objects of one key and content that were written within half a year, at whole seconds as at AWS."""
+    seconds, fraction = divmod(modified, SECOND)
+    return seconds + fraction // 1000 * 7919
 
 
 def _bare(etag: bytes) -> bytes:

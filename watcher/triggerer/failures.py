@@ -20,7 +20,7 @@ from store.catalog import watchers
 from store.database import Database
 from store.errors import StoreError
 from store.processes import audit
-from triggers.errors import SourceBusy, SourceChanged, TriggerError
+from triggers.errors import SourceBusy, SourceChanged, SourceCopied, TriggerError
 from triggers.hosting import backoff
 from watcher.host.containment import sentence
 from watcher.triggerer.status import WatcherStatus
@@ -97,6 +97,9 @@ class WatcherFailures:
             return LONGEST_WAIT
         self._count += 1
         self.status.report.history.fail(sentence(error))
+        if isinstance(error, SourceCopied):
+            self.status.blocking = error.finding
+            self.status.note(None)
         blocked, words = isinstance(error, SourceChanged), sentence(error)
         pause = backoff(self._count, random.random, longest=LONGEST_PAUSE)
         expected = isinstance(error, (TriggerError, StoreError, OSError))

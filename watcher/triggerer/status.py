@@ -25,6 +25,8 @@ class WatcherStatus:
     states: States | None = None
     rejected: RejectedItems | None = None
     """The rejected items of the claimed position. None before a position was claimed."""
+    blocking: Finding | None = None
+    """What the last error showed as a finding, too, until a whole poll has succeeded."""
     _from_trigger: Sequence[Finding] = ()
 
     def show(self, state: str, error: str | None = None, *, failures: int = 0) -> None:
@@ -39,7 +41,8 @@ class WatcherStatus:
         if findings is not None:
             self._from_trigger = tuple(finding for finding in findings if finding.level != "ok")
         known = {(finding["check"], finding["message"]) for finding in self.report.findings}
-        shown = [*self._from_trigger, *([] if self.rejected is None else self.rejected.findings)]
+        blocking = () if self.blocking is None else (self.blocking,)
+        shown = [*self._from_trigger, *blocking, *([] if self.rejected is None else self.rejected.findings)]
         if not self.report.note(shown):
             return
         for finding in shown:

@@ -283,6 +283,8 @@ class Supervisor:
         self.report.polled_at = time.monotonic()
         self.report.history.note(batch)
         self.report.has_position |= batch.position is not None
+        if batch.whole_since is not None:
+            self._status.blocking = None
         rejected = self._status.rejected
         if (rejected is not None and rejected.take(batch)) or batch.findings is not None:
             self._status.note(batch.findings)

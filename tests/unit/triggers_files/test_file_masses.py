@@ -61,7 +61,7 @@ class Watcher:
     @property
     def shown(self) -> tuple[int, int, int] | None:
         """The finding `vanished`: how many of how many, and the hours since when."""
-        vanished = self.scanner.vanished
+        vanished = self.scanner.state.vanished
         return None if vanished is None else (vanished.count, vanished.known, (vanished.since - T) // HOUR)
 
 

@@ -97,6 +97,17 @@ async def test_a_narrower_pattern_brings_nothing_and_is_no_mass(tmp_path: Path, 
 
 
 @BOTH
+async def test_a_pattern_that_selects_nothing_is_no_mass(tmp_path: Path, mode: str) -> None:
+    folder = Folder(tmp_path, mode, match="*.csv")
+    folder.write(*(f"{number}.csv" for number in range(60)))
+    await folder.poll()
+    folder.here(match="*.json")
+    trigger = folder.trigger()
+    await folder.host.run(trigger, polls=3)
+    assert [*trigger.findings] == []
+
+
+@BOTH
 @pytest.mark.parametrize("start", ["now", "2020-01-01T00:00:00Z"])
 async def test_the_start_decides_about_what_was_selected_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, start: str

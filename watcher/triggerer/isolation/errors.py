@@ -12,10 +12,10 @@ from typing import Final
 import structlog
 
 from config.errors import UnknownClass
-from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceUnavailable, TriggerError
+from triggers.errors import ConfigurationError, SourceBusy, SourceChanged, SourceCopied, SourceUnavailable, TriggerError
 from watcher.triggerer.isolation.wire import Frame
 
-_KINDS: Final = (SourceBusy, SourceChanged, SourceUnavailable, ConfigurationError, TriggerError)
+_KINDS: Final = (SourceBusy, SourceCopied, SourceChanged, SourceUnavailable, ConfigurationError, TriggerError)
 """The classes that the host raises again, subclasses first."""
 _LONGEST_TEXT: Final = 4_000
 
