@@ -13,15 +13,15 @@ from collections.abc import Callable, Coroutine
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sqlalchemy.ext.asyncio import AsyncSession
-from sqlalchemy.orm import Session
-
 from store.errors import InvalidValue
 from store.scopes import NEVER_EXPIRE, AssetScope, AssetStoreWriterKind, NeverExpire, Scope, TaskScope, Writer
 from store.state.attributed import AttributedEntries
 from store.state.plain import PlainEntries
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # sessions need SQLAlchemy's ORM, which nothing else uses
+    from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.orm import Session
+
     from store.database import Database
 
 P = ParamSpec("P")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
-from sqlalchemy.orm import Session
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetScope, BaseStoreBackend, NeverExpire, Scope, TaskScope, Writer
 from store.catalog.assets import ref_of
@@ -17,6 +17,10 @@ from store.keys import AssetRef
 from store.state.attributed import AttributedEntries
 from store.state.entries import EntryChange, TaskEntry
 from store.values import check_expiry
+
+if TYPE_CHECKING:  # sessions need SQLAlchemy's ORM, which nothing else uses
+    from sqlalchemy.ext.asyncio import AsyncSession
+    from sqlalchemy.orm import Session
 
 
 class MetastoreStoreBackend(BaseStoreBackend):

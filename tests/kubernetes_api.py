@@ -8,7 +8,6 @@ import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from shutil import which
 from typing import Any
 from uuid import uuid4
 
@@ -61,7 +60,7 @@ def programs() -> Path:
     """The folder of Kubernetes' programs. Skips the test where they are not built."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = cache / "asset-watcher" / "kubernetes" / VERSION
-    if not all((folder / name).exists() for name in ("kube-apiserver", "coredns")) or which("etcd") is None:
+    if not all((folder / name).exists() for name in ("kube-apiserver", "etcd", "coredns")):
         pytest.skip("Kubernetes' programs are not built here: run tools/kubernetes")
     return folder
 
@@ -73,7 +72,7 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
     client, peer, port = free_port(), free_port(), free_port()
     _make_keys(folder)
     etcd = [
-        *("etcd", "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync"),
+        *(str(binaries / "etcd"), "--data-dir", str(folder / "etcd"), "--unsafe-no-fsync"),
         *(
             "--listen-client-urls",
             f"http://127.0.0.1:{client}",
@@ -114,7 +113,9 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
 def _make_keys(folder: Path) -> None:
     """Make the keys of accounts' tokens, and an authority with the certificates of the server and of an administrator."""
     new = "-newkey rsa:2048 -nodes"
-    (folder / "names").write_text(f"subjectAltName=DNS:localhost,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n")
+    (folder / "names").write_text(
+        f"subjectAltName=DNS:localhost,DNS:kubernetes.default.svc,IP:127.0.0.1,IP:10.0.0.1,IP:{GATEWAY}\n"
+    )
     signed = "-CA ca.crt -CAkey ca.key -CAcreateserial"
     for arguments in (
         "genrsa -out sa.key 2048",

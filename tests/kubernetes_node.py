@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import io
 import json
 import os
 import subprocess
-import sys
-import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
@@ -19,23 +15,17 @@ import pytest
 
 from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, programs, running, running_api
-from tests.stand_in_spark import PROGRAM
+from tests.kubernetes_images import PAUSE, PYTHON, write_driver_image, write_pause_image
 from watcher.demo.servers import free_port
 
-IMAGE = "localhost/driver:1"
-SPARK_HOME = "/opt/spark"
-"""The stand-in for Spark in the image."""
-_PAUSE = "localhost/pause:1"
 _CNI = Path("/usr/lib/cni")
-_PYTHON = Path("/usr/bin/python3.11")
-_LIBRARY = Path("/usr/lib/python3.11")
 
 
 @contextlib.contextmanager
 def running_node(folder: Path) -> Iterator[KubernetesApi]:
     """Run a cluster, with all that it keeps in `folder`. Skips the test where that is not possible."""
     missing = [name for name in ("containerd", "ctr", "runc", "busybox") if which(name) is None]
-    missing += [str(path) for path in (_CNI / "bridge", _PYTHON) if not path.exists()]
+    missing += [str(path) for path in (_CNI / "bridge", PYTHON) if not path.exists()]
     if os.geteuid() != 0 or missing:
         pytest.skip(f"a node of Kubernetes needs root, and here misses {', '.join(missing) or 'nothing else'}")
     with running_api(folder) as api:
@@ -62,7 +52,7 @@ def running_node(folder: Path) -> Iterator[KubernetesApi]:
             )
             anyio.run(_until, socket.exists)
             stack.callback(_end_containers, socket)
-            for image in (_image(folder / "pause.tar", _PAUSE), _image(folder / "driver.tar", IMAGE)):
+            for image in (write_pause_image(folder), write_driver_image(folder)):
                 load_image(folder, image)
             stack.enter_context(running(kubelet, folder / "kubelet.log"))
             stack.enter_context(running([str(binaries / "kube-scheduler"), *of_all], folder / "scheduler.log"))
@@ -103,7 +93,7 @@ state = "{folder}/containerd-state"
 [grpc]
   address = "{folder}/containerd.sock"
 [plugins."io.containerd.grpc.v1.cri"]
-  sandbox_image = "{_PAUSE}"
+  sandbox_image = "{PAUSE}"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
     snapshotter = "native"
@@ -152,61 +142,6 @@ state = "{folder}/containerd-state"
     }
     path.write_text(json.dumps(content))
     return path
-
-
-def _image(path: Path, name: str) -> Path:
-    """Write an image of busybox, and of this machine's Python unless it is the one that only waits."""
-    layer = io.BytesIO()
-    with tarfile.open(fileobj=layer, mode="w") as files:
-        for folder in ("tmp", "etc", "dev", "proc", "sys", "asset-watcher"):
-            _add(files, folder, tarfile.DIRTYPE)
-        files.add(str(which("busybox")), "bin/busybox")
-        for word in ("sh", "sleep"):
-            _add(files, f"bin/{word}", tarfile.SYMTYPE, "busybox")
-        if name != _PAUSE:
-            _add_python(files)
-    content = layer.getvalue()
-    digest = hashlib.sha256(content).hexdigest()
-    config = {
-        "architecture": "amd64",
-        "os": "linux",
-        "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-        "config": {"Env": ["PATH=/usr/bin:/bin"], "User": "10001:0", "Entrypoint": ["/bin/sleep", "2147483647"]},
-    }
-    text = json.dumps(config).encode()
-    file = f"{hashlib.sha256(text).hexdigest()}.json"
-    manifest = [{"Config": file, "RepoTags": [name], "Layers": ["layer.tar"]}]
-    with tarfile.open(path, "w") as image:
-        for inner, data in ((file, text), ("layer.tar", content), ("manifest.json", json.dumps(manifest).encode())):
-            entry = tarfile.TarInfo(inner)
-            entry.size = len(data)
-            image.addfile(entry, io.BytesIO(data))
-    return path
-
-
-def _add_python(files: tarfile.TarFile) -> None:
-    def is_needed(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        return None if any(part in entry.name for part in ("__pycache__", "/test/", "/config-3")) else entry
-
-    files.add(_PYTHON, str(_PYTHON)[1:])
-    _add(files, "usr/bin/python3", tarfile.SYMTYPE, _PYTHON.name)
-    spark = PROGRAM.replace(sys.executable, "/usr/bin/python3").encode()
-    entry = tarfile.TarInfo(f"{SPARK_HOME[1:]}/bin/spark-submit")
-    entry.mode, entry.size = 0o755, len(spark)
-    files.addfile(entry, io.BytesIO(spark))
-    files.add(_LIBRARY, str(_LIBRARY)[1:], filter=is_needed)
-    libraries: set[str] = set()
-    for program in (str(_PYTHON), *map(str, _LIBRARY.glob("lib-dynload/*.so"))):
-        listed = subprocess.run(["ldd", program], check=True, capture_output=True, text=True).stdout
-        libraries |= {word for word in listed.split() if word.startswith("/")}
-    for library in libraries:
-        files.add(os.path.realpath(library), library[1:])
-
-
-def _add(files: tarfile.TarFile, name: str, kind: bytes, target: str = "") -> None:
-    entry = tarfile.TarInfo(name)
-    entry.type, entry.mode, entry.linkname = kind, 0o1777, target
-    files.addfile(entry)
 
 
 def _is_ready(api: KubernetesApi) -> bool:

@@ -38,7 +38,7 @@ class StandInKubernetes:
         self.quota = ""
         self.uid = str(uuid4())
         self.logs: dict[str, bytes] = {}
-        self.forbidden: set[tuple[str, str]] = set()
+        self.forbidden: set[tuple[str, ...]] = set()
         self.requests: list[str] = []
         self.drop: Callable[..., bool] = lambda _request, **_: False
         """Returns whether a request gets no answer. `is_done`: it has taken effect."""
@@ -172,8 +172,12 @@ def _merge(before: Any, change: Any) -> Any:
 
 
 def _selected(items: list[dict[str, Any]], selector: str) -> list[dict[str, Any]]:
-    required = dict(each.split("=", 1) for each in selector.split(",") if each)
-    return [each for each in items if required.items() <= each["metadata"].get("labels", {}).items()]
+    terms = [each.partition("=") for each in selector.split(",") if each]
+
+    def is_selected(labels: dict[str, str]) -> bool:
+        return all((labels.get(key.rstrip("!")) == value) is not key.endswith("!") for key, _, value in terms)
+
+    return [each for each in items if is_selected(each["metadata"].get("labels", {}))]
 
 
 class PodApiHandler(BaseHTTPRequestHandler):
@@ -213,6 +217,13 @@ class PodApiHandler(BaseHTTPRequestHandler):
             asked = body["spec"]["resourceAttributes"]
             resource = "/".join(filter(None, (asked["resource"], asked["subresource"])))
             allowed = (asked["verb"], resource) not in self.kubernetes.forbidden
+            self._answer(code, json.dumps({"status": {"allowed": allowed}}).encode())
+            return
+        if url.path.endswith("/localsubjectaccessreviews"):
+            asked = body["spec"]["resourceAttributes"]
+            if ("create", "localsubjectaccessreviews") in self.kubernetes.forbidden:
+                raise Refusal(403, "Forbidden", "localsubjectaccessreviews is forbidden")
+            allowed = (body["spec"]["user"], asked["verb"], asked["resource"]) not in self.kubernetes.forbidden
             self._answer(code, json.dumps({"status": {"allowed": allowed}}).encode())
             return
         if url.path == "/api/v1/namespaces/kube-system":

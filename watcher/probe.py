@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-import urllib.request
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +19,8 @@ DEADLINE: Final = 4.0
 def main() -> None:
     """Leave with exit code 1 and a sentence on stderr when it does not answer."""
     home = os.environ.get("WATCHER_SETTINGS__HOME", ".watcher")
+    import urllib.request  # noqa: PLC0415  commands need only the name of the file
+
     try:
         address = (Path(home) / ADDRESS).read_text(encoding="utf-8").strip()
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import timedelta
 from typing import Annotated, Any, Final, Self, TypeAlias
@@ -76,6 +77,11 @@ class PodSize(Section):
     """Memory of the container, requested and at most. The heap is what Spark's overhead leaves of it."""
 
     @property
+    def cores(self) -> int:
+        """The number of tasks at a time: the CPU, rounded up."""
+        return math.ceil(float(self.cpu.removesuffix("m")) / (1000 if self.cpu.endswith("m") else 1))
+
+    @property
     def heap(self) -> int:
         return heap_mb(mebibytes(self.memory))
 
@@ -86,13 +92,15 @@ class DriverPod(Section):
     image: Annotated[str, Field(min_length=1)]
     """The image of driver and executors. It has Python and PySpark."""
     service_account: str | None = None
-    """The service account of the driver; null is the namespace's default. Only a driver with executors gets its token."""
+    """The service account of the driver; null is the namespace's default. Only a driver with executors gets its token, and creates them
+    by its rights."""
     template: Annotated[dict[str, Any], AfterValidator(_check_template)] = Field(default_factory=dict)
-    """A pod template (`metadata` and `spec`), which the driver's pod is made from."""
+    """A pod template (`metadata` and `spec`), which the driver's pod is made from, and those of executors, without sidecars."""
     driver: PodSize = PodSize()
     """Size of the driver."""
     executor: PodSize | None = None
-    """Size of each executor, which would be a pod of its own. Not built yet: it must be null, and all tasks run in the driver's pod."""
+    """Size of each executor, which is a pod of its own; without it all tasks run in the driver's pod. An executor runs as many tasks at a
+    time as it has CPU, rounded up, unless `executor_cores` says otherwise."""
     start_timeout: PositiveDuration = timedelta(minutes=30)
     """Time within which the container must start."""
     delete_after: Duration = timedelta(hours=1)

@@ -406,14 +406,21 @@ asset_event = _table(
     Column("source_map_index", Integer, nullable=False, server_default="-1"),
     Column("source_watcher", NAME),
     Column("source_actor", NAME),
-    Column(
-        "sketch_low", BigInteger
-    ),  # the limits of its items and the bits of their names: see `store.detection.sketches`
+    Column("sketch_low", BigInteger),  # limits of its items, or bits of their names: see `store.detection.sketches`
     Column("sketch_high", BigInteger),
     Column("sketch_bits", BigInteger),
+    Column("sketch_more_bits", BigInteger),
     Column("partition_key", PARTITION_KEY),  # null: none
     Index("ix_asset_event_asset_id_id", "asset_id", "id"),
-    Index("ix_asset_event_asset_id_sketch", "asset_id", "sketch_high", "sketch_low", "sketch_bits", "id"),
+    Index(
+        "ix_asset_event_asset_id_sketches",
+        "asset_id",
+        "sketch_high",
+        "sketch_low",
+        "sketch_bits",
+        "sketch_more_bits",
+        "id",
+    ),
     Index("ix_asset_event_trace_id", "trace_id"),  # looked up by equality, and in no order
     _only_of_tasks("source_dag_id", "source_run_id", table="asset_event"),
     sqlite_autoincrement=True,
@@ -649,7 +656,7 @@ run = _table(
     Column("run_after", UtcDateTime, nullable=False),
     Column("queued_at", UtcDateTime, nullable=False),
     Column("start_date", UtcDateTime),
-    Column("end_date", UtcDateTime),
+    Column("end_date", UtcDateTime, index=True),  # null: not over
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested

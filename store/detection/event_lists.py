@@ -64,7 +64,9 @@ class EventFields:
     partition_key: str | None
 
 
-WITHHELD: Final = frozenset({"event_id", "source_actor", "sketch_low", "sketch_high", "sketch_bits"})
+WITHHELD: Final = frozenset(
+    {"event_id", "source_actor", "sketch_low", "sketch_high", "sketch_bits", "sketch_more_bits"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,6 +45,7 @@ from store.database.schema import (
     queued_event,
 )
 from store.detection import filters, outbox
+from store.detection.sketches import NO_NAMES
 from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c
@@ -92,8 +93,9 @@ class NewEvent:
     partition_key: str | None = None
     sketch_low: int | None = None
     sketch_high: int | None = None
-    sketch_bits: int | None = None
-    """The numbers of its sketch, as far as it has them: see `store.detection.sketches`."""
+    sketch_bits: int | None = NO_NAMES.bits
+    sketch_more_bits: int | None = None
+    """The numbers of its sketch, as far as it has them: see `store.detection.sketches`. Without, it names no item of a watcher."""
 
 
 @dataclass(frozen=True, kw_only=True)

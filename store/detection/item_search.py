@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, select
+from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
 from store.database.schema import asset_event
-from store.detection.sketches import bits_of
+from store.detection.item_sketches import HAS_NONE
+from store.detection.sketches import bits_of, microseconds
 from store.values import to_json
 
 MOST_EVENTS: Final = 20
@@ -21,6 +22,7 @@ MOST_EVENTS: Final = 20
 _MOST_CANDIDATES: Final = 20_000
 """The most events that are read one by one; the text of more is searched by the database, which PostgreSQL does in parallel."""
 _e = asset_event.c
+_IS_LARGE: Final = and_(_e.sketch_high.is_not(None), _e.sketch_bits.is_(None))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,22 +62,35 @@ class NamingEvents:
 async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEvents:
     """Return the newest events that name an item.
 
-    Large events of files have only times: they are searched by the time of the item's content, and if no event names the
-    item so, all of them.
+    Large events of files have only times: they are searched by the time of the item's content, and if no event names this
+    content, all of them.
     """
     number = literal(item.number, BigInteger)
     within = and_(_e.sketch_high >= number, _e.sketch_low <= number)
     if item.in_ranges:
-        naming = [*await _naming(connection, item, within), *await _naming(connection, item, _e.sketch_high.is_(None))]
+        naming = [*await _naming(connection, item, within), *await _naming(connection, item, HAS_NONE)]
     else:
-        bits = bits_of(item.name)
-        naming = [*await _naming(connection, item, _e.sketch_bits.bitwise_and(bits) == bits)]
+        naming = [*await _naming(connection, item, _has_bits(item.name))]
         if item.number is not None:
-            naming += await _naming(connection, item, and_(_e.sketch_bits.is_(None), within))
-        if not naming:
-            naming += await _naming(connection, item, _e.sketch_bits.is_(None))
+            naming += await _naming(connection, item, and_(_IS_LARGE, within))
+        if not any(_names_content(event, item.number) for event in naming):
+            earlier = {event.id for event in naming}
+            rest = [*await _naming(connection, item, _IS_LARGE), *await _naming(connection, item, HAS_NONE)]
+            naming += [event for event in rest if event.id not in earlier]
     newest = sorted(naming, key=lambda event: event.id, reverse=True)
     return NamingEvents(events=newest[:MOST_EVENTS], has_more=len(newest) > MOST_EVENTS)
+
+
+def _has_bits(name: Any) -> ColumnElement[bool]:
+    bits, more_bits = bits_of(name)
+    more = or_(_e.sketch_more_bits.is_(None), _e.sketch_more_bits.bitwise_and(more_bits) == more_bits)
+    return and_(_e.sketch_bits.bitwise_and(bits) == bits, more)
+
+
+def _names_content(event: NamingEvent, number: int | None) -> bool:
+    """Return whether an event names the content of a file that was written at `number`."""
+    written = None if number is None or event.content is None else event.content.get("last_modified")
+    return isinstance(written, str) and microseconds(written) == number
 
 
 async def _naming(connection: AsyncConnection, item: ItemName, candidate: ColumnElement[bool]) -> Sequence[NamingEvent]:

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from datetime import datetime
-from typing import ClassVar, Final, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, Protocol, TypeVar
 
 import anyio
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncSession
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.watcher_assets import watermark_keys
 from store.database.paging import PageRequest, ResultPage
@@ -19,6 +19,9 @@ from store.scopes import AssetScope, NeverExpire, Scope, TaskScope, Writer
 from store.state.attributed import AttributedEntries
 from store.state.entries import Entry, EntryChange, TaskEntry
 from store.state.transactions import EntryTransaction, TransactionOutcome
+
+if TYPE_CHECKING:  # sessions need SQLAlchemy's ORM, which nothing else uses
+    from sqlalchemy.ext.asyncio import AsyncSession
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -182,4 +185,6 @@ def _scope(asset: AssetRef) -> AssetScope:
 
 def _session(connection: AsyncConnection) -> AsyncSession:
     """Return the session that backends get: its COMMIT does not end the caller's transaction."""
+    from sqlalchemy.ext.asyncio import AsyncSession  # noqa: PLC0415  only a user's own backend needs it
+
     return AsyncSession(connection, join_transaction_mode="rollback_only")

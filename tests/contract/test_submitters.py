@@ -8,9 +8,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -83,6 +83,7 @@ class TestPodsWithAStandIn(SubmitterContract):
     """Pods of a stand-in for Kubernetes, whose wrappers run on this machine with a stand-in for Spark."""
 
     factory = "tests.unit.submit.kubernetes_pods:kubernetes_pods"
+    keys: ClassVar[Mapping[str, Any]] = {"image": "driver:1"}
 
     @pytest.fixture
     async def submitter(self, tmp_path: Path) -> AsyncIterator[Submitter]:
@@ -102,12 +103,16 @@ class TestPodsWithAStandIn(SubmitterContract):
     @pytest.fixture
     def new_try(self, new_try: Callable[..., Submission], tmp_path: Path) -> Iterator[Callable[..., Submission]]:
         more = {"env": {"SPARK_HOME": str(stand_in_spark(tmp_path))}, "python": sys.executable}
-        options = KubernetesOptions.model_validate({"kubernetes": {"image": "driver:1"}})
+        options = KubernetesOptions.model_validate({"kubernetes": self.keys})
         with Renewals() as api:
             threading.Thread(target=api.serve_forever, daemon=True).start()
             context = {"api": f"http://127.0.0.1:{api.server_port}", "token": "secret-token"}
             yield lambda text: new_try(text, options=options, context=context, **more)
             api.shutdown()
+
+
+class TestPodsWithExecutorsAndAStandIn(TestPodsWithAStandIn):
+    keys: ClassVar[Mapping[str, Any]] = {"image": "driver:1", "executor": {"memory": "1Gi"}}
 
 
 if OF_AN_AUTHOR:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
     """Run the program `watcher`. Called by `watcher.guard`."""
@@ -10,6 +12,6 @@ def main() -> None:
 
     search_rarely_for_garbage()
     import_leanly()
-    from watcher.cli.app import app  # noqa: PLC0415
+    from watcher.cli.program import program  # noqa: PLC0415
 
-    app(prog_name="watcher")
+    program(sys.argv[1:])(prog_name="watcher")

@@ -100,13 +100,12 @@ def cleanup_task_states(
     batch_size: Annotated[int | None, typer.Option(min=1, help="Rows in one transaction (PostgreSQL).")] = None,
 ) -> None:
     """Remove what is past its retention: task entries, orphaned asset entries, history, runs, events, log files."""
-    configuration = load_configuration(config)
-    counts = anyio.run(_clean, configuration, dry_run, batch_size, show.for_people)
+    counts = anyio.run(_clean, load_settings(config), dry_run, batch_size, show.for_people)
     columns = {"what": Column(itemgetter(0)), "would be removed" if dry_run else "removed": Column(itemgetter(1))}
     show({"dry_run": dry_run, "counts": counts}, lambda: table(counts.items(), columns))
 
 
-async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
+async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
     from rich.console import Console  # noqa: PLC0415  see watcher.cli
 
     from watcher.cli.database import opened_database  # noqa: PLC0415
@@ -115,7 +114,7 @@ async def _clean(configuration: Configuration, dry_run: bool, batch_size: int | 
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
     from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
-    settings, console = configuration.settings, Console(stderr=True)
+    console = Console(stderr=True)
     directory = logs_directory(settings)
     make_home(settings.home)
     async with opened_database(settings) as database:

@@ -34,9 +34,10 @@ PROCESSES: Columns = {
     "roles": Column(lambda process: ", ".join(process["roles"])),
     "runs it": Column(lambda process: "yes" if process["is_current"] else "no"),
 }
-top = typer.Typer()
+top, daemon = typer.Typer(), typer.Typer()
 
 
+@daemon.command()
 def run(
     config: ConfigOption = DEFAULT_CONFIG,
     roles: Annotated[str, typer.Option(help="What this process does, separated by commas.")] = ",".join(ROLES),
@@ -65,6 +66,7 @@ def run(
         anyio.run(app.run, configuration, options, fork_server, backend_options=uvloop)
 
 
+@daemon.command()
 def demo(
     as_json: JsonOption = False,
     keep: Annotated[bool, typer.Option("--keep", help="Stay up afterwards, until Ctrl-C.")] = False,
@@ -211,6 +213,7 @@ def _check_store(show: Show, configuration: Configuration) -> None:
         raise CommandFailed(str(error), ExitCode.USAGE) from None
 
 
+@daemon.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration. Editors complete from it."""
     from config.publishing.json_schema import json_schema  # noqa: PLC0415  see watcher.cli

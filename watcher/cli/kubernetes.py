@@ -28,16 +28,18 @@ def _settings(settings: Settings) -> KubernetesSettings:
 def manifest(
     show: Show,
     config: ConfigOption = DEFAULT_CONFIG,
-    account: Annotated[str, typer.Option(help="The daemon's service account.")] = "asset-watcher",
+    account: Annotated[
+        str, typer.Option(help="The daemon's service account; that of drivers with executors is NAME-drivers.")
+    ] = "asset-watcher",
 ) -> None:
-    """Print the service account, Role and RoleBinding that the daemon needs, for `kubectl apply --filename -`."""
+    """Print service account, Role and RoleBinding of the daemon, and of drivers with executors, for `kubectl apply --filename -`."""
     import io  # noqa: PLC0415
 
     from ruamel.yaml import YAML  # noqa: PLC0415  see watcher.cli
 
-    from watcher.submit.kubernetes.access import role  # noqa: PLC0415
+    from watcher.submit.kubernetes.access import roles  # noqa: PLC0415
 
-    documents = role(_settings(load_settings(config)).namespace, account)
+    documents = roles(_settings(load_settings(config)).namespace, account)
     text = io.StringIO()
     YAML().dump_all(documents, text)
     show({"documents": documents}, text.getvalue)

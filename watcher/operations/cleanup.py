@@ -17,6 +17,7 @@ from anyio.abc import TaskStatus
 from config.models.settings import Settings
 from store.base import BaseStoreBackend
 from store.database import Database
+from store.detection import item_sketches
 from store.processes import cleanup
 from store.processes.cleanup import Removed, Retention, Sweep
 from store.runs import try_lookup
@@ -26,6 +27,8 @@ from watcher.submit.local.folder import old_folders, remove_folders, try_folder
 
 LONG_BATCH: Final = 0.4
 """Seconds of a batch. The next batch is half as large after a longer one, and twice as large after a much shorter one."""
+MOST_SKETCHES: Final = 100_000
+"""The events of older releases of which one clean-up makes sketches, in some ten seconds."""
 LOG_FILES: Final = "log files"
 TRY_FOLDERS: Final = "folders of tries"
 
@@ -99,6 +102,7 @@ class Cleaner:
         counts = {sweep.name: await self._sweep(sweep, progress) for sweep in sweeps}
         counts[LOG_FILES] = await anyio.to_thread.run_sync(paths.remove, await self._old_logs())
         counts[TRY_FOLDERS] = await anyio.to_thread.run_sync(remove_folders, await self._old_folders())
+        await self._make_sketches()
         await self._clean_backend()
         if any(counts.values()):
             removed = {name.replace(" ", "_"): count for name, count in counts.items() if count}
@@ -132,6 +136,17 @@ class Cleaner:
                 log.info("cleanup.left_to_another", what=sweep.name)
                 return None
             return await sweep.remove(connection, size, after, self.database.dialect)
+
+    async def _make_sketches(self) -> None:
+        """Make sketches of events of older releases, until all have one or the rest is left to the next clean-up."""
+        made, some = 0, 1
+        while some and made < MOST_SKETCHES:
+            async with self.database.transaction() as connection:
+                is_mine = await cleanup.acquire(connection, self.database.dialect)
+                some = await item_sketches.make(connection) if is_mine else 0
+            made += some
+        if made:
+            log.info("cleanup.sketches_made", events=made)
 
     async def _count(self, sweep: Sweep) -> int:
         async with self.database.reading() as connection:

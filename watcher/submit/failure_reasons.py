@@ -67,6 +67,10 @@ _CAUSES: Final = {
     r'Cannot run program "(?P<program>[^"]+)"': (
         "{program} does not run where the executors are: correct spark.python"
     ),
+    r'User "system:serviceaccount:(?P<account>[^"]+)" cannot (?P<verb>\w+) resource "(?P<resource>\w+)"': (
+        "the driver's account {account} may not {verb} {resource}: apply what `watcher kubernetes manifest` prints, and name its "
+        "account of drivers in spark.kubernetes.service_account"
+    ),
     r"can't open file '(?P<file>[^']+)'": ("the application {file} no longer exists"),
 }
 """Sentences of known causes, by the pattern of a log line; searched in this order."""

@@ -20,7 +20,7 @@ from store.detection.detections import Detection
 from store.detection.events import NewEvent
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
-from store.detection.sketches import NO_SKETCH, sketch_of
+from store.detection.sketches import LIMITLESS, sketch_of
 from store.values import check_partition_key, to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
@@ -169,7 +169,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         "watermark": event.watermark,
         **event.payload,
     }
-    sketch = sketch_of(event.payload) if hosted.divides else NO_SKETCH
+    sketch = sketch_of(event.payload) if hosted.divides else LIMITLESS
     return NewEvent(
         asset_id=_asset_id(hosted, event.asset),
         extra=to_json(extra),
@@ -180,6 +180,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         sketch_low=sketch.low,
         sketch_high=sketch.high,
         sketch_bits=sketch.bits,
+        sketch_more_bits=sketch.more_bits,
     )
 
 

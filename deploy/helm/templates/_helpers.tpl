@@ -15,3 +15,9 @@ name: {{ .Release.Name }}
 namespace: {{ .Release.Namespace }}
 labels: {{- include "labels" . | nindent 2 }}
 {{- end }}
+
+{{- define "metadata-of-drivers" -}}
+name: {{ .Release.Name }}-drivers
+namespace: {{ .Release.Namespace }}
+labels: {{- include "labels" . | nindent 2 }}
+{{- end }}

@@ -36,18 +36,20 @@ locked_key AS (SELECT locked_asset.watcher AS watcher, pg_advisory_xact_lock(has
     CAST(locked_asset.asset_id AS TEXT) || $2::VARCHAR || locked_asset.key, $3::INTEGER)) AS lock
   FROM locked_asset),
 event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
-    source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, timestamp)
+    source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits,
+    sketch_more_bits, timestamp)
   SELECT anon_2.asset_id AS asset_id, anon_2.extra AS extra, anon_2.trace_id AS trace_id, anon_2.event_id AS event_id,
       anon_2.source_watcher AS source_watcher, anon_2.source_dag_id AS source_dag_id, anon_2.source_run_id AS
       source_run_id, anon_2.source_task_id AS source_task_id, anon_2.source_map_index AS source_map_index,
       anon_2.source_actor AS source_actor, anon_2.partition_key AS partition_key, anon_2.sketch_low AS sketch_low,
-      anon_2.sketch_high AS sketch_high, anon_2.sketch_bits AS sketch_bits, clock_timestamp() AS anon_3
+      anon_2.sketch_high AS sketch_high, anon_2.sketch_bits AS sketch_bits, anon_2.sketch_more_bits AS sketch_more_bits,
+      clock_timestamp() AS anon_3
   FROM unnest($15::BIGINT[], $16::TEXT[], $17::VARCHAR(32)[], $18::VARCHAR(64)[], $19::VARCHAR(250)[],
       $20::VARCHAR(250)[], $21::VARCHAR(250)[], $22::VARCHAR(250)[], $23::INTEGER[], $24::VARCHAR(250)[],
-      $25::VARCHAR(250)[], $26::BIGINT[], $27::BIGINT[], $28::BIGINT[], $29::VARCHAR(250)[]) WITH ORDINALITY AS
-      anon_2(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id,
-      source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, detected_by, place),
-      locked_key
+      $25::VARCHAR(250)[], $26::BIGINT[], $27::BIGINT[], $28::BIGINT[], $29::BIGINT[], $30::VARCHAR(250)[]) WITH
+      ORDINALITY AS anon_2(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
+      source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits,
+      sketch_more_bits, detected_by, place), locked_key
   WHERE anon_2.detected_by = locked_key.watcher
   ORDER BY anon_2.place
   RETURNING asset_event.id, asset_event.timestamp)

@@ -10,22 +10,25 @@ WITH posted_asset AS (SELECT asset.id AS id, asset.name AS name, asset.uri AS ur
   WHERE asset.id IN (SELECT anon_1.asset_id
     FROM unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
         $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(250)[],
-        $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], $19::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra,
-        trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index,
-        source_actor, partition_key, sketch_low, sketch_high, sketch_bits, write_id, place))),
+        $16::BIGINT[], $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::VARCHAR(64)[]) WITH ORDINALITY AS
+        anon_1(asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id,
+        source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, sketch_more_bits, write_id,
+        place))),
 event AS (INSERT INTO asset_event (asset_id, extra, trace_id, event_id, source_watcher, source_dag_id, source_run_id,
-    source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits, timestamp)
+    source_task_id, source_map_index, source_actor, partition_key, sketch_low, sketch_high, sketch_bits,
+    sketch_more_bits, timestamp)
   SELECT anon_1.asset_id AS asset_id, anon_1.extra AS extra, anon_1.trace_id AS trace_id, anon_1.event_id AS event_id,
       anon_1.source_watcher AS source_watcher, anon_1.source_dag_id AS source_dag_id, anon_1.source_run_id AS
       source_run_id, anon_1.source_task_id AS source_task_id, anon_1.source_map_index AS source_map_index,
       anon_1.source_actor AS source_actor, anon_1.partition_key AS partition_key, anon_1.sketch_low AS sketch_low,
-      anon_1.sketch_high AS sketch_high, anon_1.sketch_bits AS sketch_bits, clock_timestamp() AS anon_4
+      anon_1.sketch_high AS sketch_high, anon_1.sketch_bits AS sketch_bits, anon_1.sketch_more_bits AS sketch_more_bits,
+      clock_timestamp() AS anon_4
   FROM unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
       $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(250)[], $16::BIGINT[],
-      $17::BIGINT[], $18::BIGINT[], $19::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra, trace_id, event_id,
-      source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index, source_actor, partition_key,
-      sketch_low, sketch_high, sketch_bits, write_id, place)
-  WHERE (SELECT pg_advisory_xact_lock_shared($20::BIGINT) AS pg_advisory_xact_lock_shared_1) IS NOT NULL AND
+      $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra,
+      trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index, source_actor,
+      partition_key, sketch_low, sketch_high, sketch_bits, sketch_more_bits, write_id, place)
+  WHERE (SELECT pg_advisory_xact_lock_shared($21::BIGINT) AS pg_advisory_xact_lock_shared_1) IS NOT NULL AND
       anon_1.asset_id IN (SELECT posted_asset.id
     FROM posted_asset
     WHERE posted_asset.active)
@@ -38,9 +41,10 @@ recorded AS (INSERT INTO audit (actor, action, target, write_id, detail, at)
   FROM event
   JOIN unnest($5::BIGINT[], $6::TEXT[], $7::VARCHAR(32)[], $8::VARCHAR(64)[], $9::VARCHAR(250)[], $10::VARCHAR(250)[],
       $11::VARCHAR(250)[], $12::VARCHAR(250)[], $13::INTEGER[], $14::VARCHAR(250)[], $15::VARCHAR(250)[], $16::BIGINT[],
-      $17::BIGINT[], $18::BIGINT[], $19::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra, trace_id, event_id,
-      source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index, source_actor, partition_key,
-      sketch_low, sketch_high, sketch_bits, write_id, place) ON event.trace_id = anon_1.trace_id
+      $17::BIGINT[], $18::BIGINT[], $19::BIGINT[], $20::VARCHAR(64)[]) WITH ORDINALITY AS anon_1(asset_id, extra,
+      trace_id, event_id, source_watcher, source_dag_id, source_run_id, source_task_id, source_map_index, source_actor,
+      partition_key, sketch_low, sketch_high, sketch_bits, sketch_more_bits, write_id, place) ON event.trace_id =
+      anon_1.trace_id
   JOIN posted_asset ON posted_asset.id = event.asset_id
   ORDER BY event.id)
 SELECT posted_asset.id, posted_asset.name, posted_asset.uri, posted_asset."group", posted_asset.extra,

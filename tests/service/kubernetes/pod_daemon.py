@@ -16,7 +16,7 @@ import anyio
 
 from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import ADMIN
-from tests.kubernetes_node import IMAGE
+from tests.kubernetes_images import IMAGE
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, Submission
 from watcher.submit.kubernetes import wrapper

@@ -104,6 +104,16 @@ def test_the_trys_secrets_are_deleted_by_label(api: httpx.Client) -> None:
     assert api.get(f"/secrets/{made['metadata']['name']}").status_code == 404
 
 
+def test_a_selector_may_leave_out_a_label_that_others_lack(api: httpx.Client) -> None:
+    created(api, "pods", pod(api))
+    selector = f"asset-watcher/installation={INSTALLATION},spark-role"
+    left_out, chosen = (
+        api.get("/pods", params={"labelSelector": f"{selector}{operator}executor"}).json()["items"]
+        for operator in ("!=", "=")
+    )
+    assert (len(left_out), chosen) == (1, [])
+
+
 def test_a_watch_goes_on_behind_a_list(api: httpx.Client) -> None:
     label = {"labelSelector": f"asset-watcher/installation={INSTALLATION}"}
     listed = api.get("/pods", params=label).json()

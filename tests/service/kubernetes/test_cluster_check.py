@@ -77,3 +77,21 @@ async def test_missing_rights_and_files_are_findings(tmp_path: Path) -> None:
             "the daemon's account may not deletecollection secrets in the namespace spark",
         ]
         await pods.close()
+
+
+async def test_what_the_drivers_account_may_not_do_is_a_finding_where_we_may_ask(tmp_path: Path) -> None:
+    (tmp_path / "job.py").touch()
+    keys = {"image": "x", "executor": {}, "service_account": "drivers"}
+    options = KubernetesOptions.model_validate({"kubernetes": keys})
+    application = make_submission("1", tmp_path / "job.py", options=options).application
+    with stand_in_kubernetes() as kubernetes:
+        drivers = "system:serviceaccount:spark:drivers"
+        kubernetes.forbidden = {(drivers, "create", "pods"), (drivers, "deletecollection", "configmaps")}
+        config = write_kubeconfig(tmp_path, kubernetes.address)
+        pods = kubernetes_pods(tmp_path, {"KUBECONFIG": str(config), NAMESPACE: "spark"})
+        [finding] = await pods.check(application)
+        missing = "create pods, deletecollection configmaps"
+        assert finding.message == f"the drivers' account drivers may not {missing} in the namespace spark"
+        kubernetes.forbidden |= {("create", "localsubjectaccessreviews")}
+        assert list(await pods.check(application)) == []
+        await pods.close()

@@ -14,7 +14,8 @@ import pytest
 from config.models.kubernetes import DriverPod
 from tests.effort import PATIENCE
 from tests.kubernetes_api import ADMIN, GATEWAY, KubernetesApi
-from tests.kubernetes_node import IMAGE, SPARK_HOME, running_node
+from tests.kubernetes_images import IMAGE, SPARK_HOME
+from tests.kubernetes_node import running_node
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals

@@ -17,12 +17,13 @@ from tests.kubernetes_api import ADMIN
 from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, Submission, SubmitError
-from watcher.submit.kubernetes import manifest, names
+from watcher.submit.kubernetes import executors, manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.pod_tries import MayStillRun, PodTries
+from watcher.submit.kubernetes.pod_tries import MayStillRun, PodTries, forget_all
 
 JOB = DriverPod(image="watcher:1")
+WITH_EXECUTORS = DriverPod.model_validate({"image": "watcher:1", "executor": {}})
 COMMAND = DriverCommand(argv=["spark-submit"], environment={})
 
 
@@ -324,6 +325,57 @@ async def test_a_pod_that_was_removed_by_force_is_lost_only_after_its_driver_mus
     status = await daemon.poll(handle)
     assert (status.phase, status.restarted, status.exit_code) == ("exited", True, None)
     assert await daemon.attach(handle["tag"], handle) is Attachment.RESTARTED
+
+
+def executor(world: World, number: int, task: str = "") -> None:
+    """Make a pod as Spark makes an executor's."""
+    submission = make_submission(task or world.task, Path("/load.py"))
+    template = executors.template(WITH_EXECUTORS, "python3", submission.tag, world.daemon().place)
+    [container] = template["spec"]["containers"]
+    labels = {**template["metadata"]["labels"], "spark-role": "executor"}
+    body = {
+        "metadata": {"name": f"load-{uuid4().hex[:8]}-exec-{number}", "labels": labels},
+        "spec": {**template["spec"], "containers": [{**container, "image": "watcher:1"}], "restartPolicy": "Never"},
+    }
+    answer = world.api.post("/pods", json=body)
+    assert answer.status_code == 201, answer.text
+
+
+async def test_what_spark_left_of_its_executors_goes_with_the_end_of_the_driver(world: World) -> None:
+    daemon = world.daemon()
+    handle = await daemon.submit(world.submission(), WITH_EXECUTORS, COMMAND, {})
+    for number in (1, 2):
+        executor(world, number)
+    executor(world, 1, task="another")
+    assert (await daemon.poll(handle)).phase == "starting"
+    assert len(world.pods()) == 4
+    world.ends(137)
+    assert (await daemon.poll(handle)).phase == "exited"
+    left = [names.is_executor(pod) for pod in world.pods()]
+    assert sorted(left) == [False, True], "the driver stays for its end, and another try's executor"
+
+
+async def test_executors_of_a_driver_that_was_lost_with_its_node_are_deleted(world: World) -> None:
+    daemon = world.daemon()
+    handle = await daemon.submit(world.submission(), WITH_EXECUTORS, COMMAND, {})
+    merge = {"Content-Type": "application/merge-patch+json"}
+    world.api.patch(f"/pods/{world.name}", json={"metadata": {"finalizers": None}}, headers=merge).raise_for_status()
+    world.api.request("DELETE", f"/pods/{world.name}", json={"gracePeriodSeconds": 0}).raise_for_status()
+    executor(world, 1)
+    world.silent_for = 119.0
+    assert (await daemon.poll(handle)).phase == "running"
+    assert len(world.pods()) == 1, "its driver may run"
+    world.silent_for = 120.0
+    assert await world.daemon().attach(handle["tag"], handle) is Attachment.RESTARTED
+    assert world.pods() == []
+
+
+async def test_forgetting_an_installation_takes_its_executors_and_counts_its_drivers(world: World) -> None:
+    daemon = world.daemon()
+    await daemon.submit(world.submission(), WITH_EXECUTORS, COMMAND, {})
+    executor(world, 1)
+    assert await forget_all(daemon.api, world.installation) == 1
+    assert (world.pods(), world.secrets()) == ([], set())
 
 
 async def test_another_pod_of_the_name_is_not_the_handles(world: World) -> None:

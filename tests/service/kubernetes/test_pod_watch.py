@@ -57,5 +57,10 @@ async def test_it_knows_what_was_there_what_comes_and_what_goes_and_no_strangers
         await until(lambda: (watch.get("after") or {})["metadata"].get("annotations") == {"a": "b"})
         await pods.delete("pods", "after", uid=made["metadata"]["uid"], grace=0)
         await until(lambda: watch.get("after") is None)
-        assert watch.get("stranger") is None
+        executor = pod("executor", "ours")
+        executor["metadata"]["labels"]["spark-role"] = "executor"
+        await pods.create("pods", executor)
+        await pods.create("pods", pod("last", "ours"))
+        await until(lambda: watch.get("last"))
+        assert (watch.get("stranger"), watch.get("executor")) == (None, None)
         tasks.cancel_scope.cancel()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,12 +16,21 @@ from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
 from store.database.paging import PageRequest
 from store.database.schema import watcher_position_row
-from store.detection import activity, detections, event_lists, events, position_rows, positions
+from store.detection import (
+    activity,
+    detections,
+    event_lists,
+    events,
+    item_search,
+    position_rows,
+    positions,
+)
 from store.detection.detections import Committed, Detection
 from store.detection.event_lists import EventFilter
+from store.detection.item_search import ItemName
 from store.detection.position_rows import RowDifferences
 from store.keys import TryRef
-from store.runs import answers, queues, runs, startable, tries, try_lookup
+from store.runs import answers, queues, run_spans, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.transactions import EntryTransaction
@@ -43,6 +53,9 @@ CHANGES = EntryTransaction(
 WRITER = Writer(
     kind=AssetStoreWriterKind.TASK, write_id="w", dag_id="load", run_id="r", task_id="load", map_index=-1, try_number=1
 )
+BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+END = BEGIN + timedelta(days=1)
+ITEM = ItemName(watcher="files", asset_id=0, name="a.csv", number=5)
 TASK = TaskScope(dag_id="load", run_id="r", task_id="load")
 
 Hot = Callable[[AsyncConnection, World], Awaitable[Any]]
@@ -108,6 +121,13 @@ HOT: dict[str, Hot] = {
     "clear": lambda session, w: w.backend.aclear(w.asset, session=AsyncSession(session)),
     "get_task": lambda session, w: w.backend.aget(TASK, "key", session=AsyncSession(session)),
     "set_task": lambda session, w: w.backend.aset(TASK, "key", "1", session=AsyncSession(session)),
+    "jobs_of_a_span": lambda session, _: run_spans.jobs_in(session, BEGIN, END, limit=50),
+    "runs_of_a_span": lambda session, _: run_spans.groups_in(session, {"load"}, BEGIN, END, apart=240),
+    "before_a_span": lambda session, _: run_spans.is_anything_before(session, BEGIN),
+    "events_naming_a_file": lambda session, w: item_search.events_naming(session, replace(ITEM, asset_id=w.asset_id)),
+    "events_naming_a_row": lambda session, w: item_search.events_naming(
+        session, replace(ITEM, asset_id=w.asset_id, in_ranges=True, name=7, number=7)
+    ),
     "clear_task": lambda session, w: w.backend.aclear(TASK, all_map_indices=True, session=AsyncSession(session)),
 }
 
@@ -139,7 +159,8 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
         assert not re.search(
-            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|task_try USING INDEX ix_task_try_open)", plan
+            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|of_span|task_try USING INDEX ix_task_try_open)",
+            plan,
         ), f"{statement}\n{plan}"
 
 

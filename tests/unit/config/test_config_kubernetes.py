@@ -43,7 +43,7 @@ def test_a_job_with_an_image_and_a_cluster_is_valid_for_editors_too(tmp_path: Pa
         (SETTINGS, "warm: 0", "kubernetes: is missing"),
         (SETTINGS, f"{POD}, driver_memory: 2g", "driver_memory: is the rest of"),
         (SETTINGS, f"{POD}, master: yarn", "master: is set for each pod"),
-        (SETTINGS, "kubernetes: {image: x, executor: {}}", "executor: is not built yet"),
+        (SETTINGS, "executor_memory: 1g, kubernetes: {image: x, executor: {}}", "executor_memory: is the rest of"),
         (SETTINGS, f"{POD}, conf: {{spark.driver.host: x}}", "spark.driver.host"),
         ("settings: {}", POD, "needs settings.kubernetes"),
         ("settings: {kubernetes: {in_cluster: true, namespace: spark}}", POD, "settings.kubernetes.api_url"),

@@ -27,13 +27,13 @@ class SilentTries:
         return True
 
 
-def write_kubeconfig(folder: Path, server: str, **cluster: str) -> Path:
+def write_kubeconfig(folder: Path, server: str, token: str = TOKEN, **cluster: str) -> Path:
     path = folder / "kubeconfig"
     content = {
         "apiVersion": "v1",
         "kind": "Config",
         "clusters": [{"name": "test", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "test", "user": {"token": TOKEN}}],
+        "users": [{"name": "test", "user": {"token": token}}],
         "contexts": [{"name": "test", "context": {"cluster": "test", "user": "test"}}],
     }
     path.write_text(json.dumps(content))

@@ -12,7 +12,9 @@ import pytest
 from config.models.kubernetes import DriverPod
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes.driver_files import CarriedFiles, NotCarried, driver_command, in_pod
+from watcher.submit.kubernetes.manifest import Place
 
+PLACE = Place(namespace="spark", installation="0a-0b")
 POD = DriverPod.model_validate({"image": "x", "driver": {"memory": "2Gi"}})
 
 
@@ -20,7 +22,7 @@ def carried(**more: Any) -> tuple[dict[str, Path], list[str], dict[str, str]]:
     """The files, the arguments of spark-submit and the environment of a job with these keys."""
     submission, files = make_submission("1", Path("/jobs/load.py"), "--day", "1", **more), CarriedFiles()
     application = in_pod(submission.application, POD, files)
-    command, _ = driver_command(replace(submission, application=application))
+    command, _ = driver_command(replace(submission, application=application), POD, PLACE)
     return files.by_name, list(command.argv), dict(command.environment)
 
 

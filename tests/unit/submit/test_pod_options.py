@@ -65,7 +65,23 @@ WITH_EXECUTORS = DriverPod.model_validate({"image": "x", "executor": {}})
         ({}, ALONE, []),
         ({"master": "yarn"}, ALONE, ["master"]),
         ({"driver_memory": "2g"}, ALONE, ["driver_memory"]),
-        ({}, WITH_EXECUTORS, ["kubernetes.executor"]),
+        ({"conf": {"spark.executor.instances": "3"}}, ALONE, ["conf.spark.executor.instances"]),
+        ({"num_executors": 3, "executor_cores": 2, "dynamic_allocation": {"min": 1}}, WITH_EXECUTORS, []),
+        ({"conf": {"spark.executor.instances": "3"}}, WITH_EXECUTORS, []),
+        ({"executor_memory": "2g"}, WITH_EXECUTORS, ["executor_memory"]),
+        ({"master": "k8s://https://x"}, WITH_EXECUTORS, ["master"]),
+        ({"conf": {"spark.executor.pyspark.memory": "1g"}}, WITH_EXECUTORS, ["conf.spark.executor.pyspark.memory"]),
+        ({"conf": {"spark.executor.memory": "1g"}}, WITH_EXECUTORS, ["conf.spark.executor.memory"]),
+        (
+            {
+                "conf": {
+                    "spark.kubernetes.executor.label.team": "x",
+                    "spark.kubernetes.executor.label.asset-watcher/try": "x",
+                }
+            },
+            WITH_EXECUTORS,
+            ["conf.spark.kubernetes.executor.label.asset-watcher/try"],
+        ),
         ({"executor_memory": "2g"}, ALONE, ["executor_memory"]),
         ({"num_executors": 3, "executor_cores": 2}, ALONE, ["executor_cores", "num_executors"]),
         ({"dynamic_allocation": True}, ALONE, ["dynamic_allocation"]),

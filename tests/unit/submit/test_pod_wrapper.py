@@ -200,6 +200,7 @@ def test_the_pods_address_is_in_sparks_properties_and_nowhere_else() -> None:
     assert wrapper.arguments(argv, "10.1.2.3") == [
         *("spark-submit", "--conf", "spark.driver.host=10.1.2.3", "load.py", "{POD_IP}")
     ]
+    assert "spark.driver.host=[fd00::3]" in wrapper.arguments(argv, "fd00::3")
 
 
 def test_time_in_which_the_machine_slept_counts() -> None:

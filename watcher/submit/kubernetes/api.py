@@ -79,6 +79,28 @@ class PodApi:
         answer = await self._call("POST", f"/apis/{_REVIEWS}/selfsubjectaccessreviews", json=review)
         return bool(answer["status"]["allowed"])
 
+    async def may(self, account: str, verb: str, resource: str) -> bool | None:
+        """Whether a service account of the namespace may do this there; None if ours may not ask that."""
+        asked = {
+            "user": f"system:serviceaccount:{self.namespace}:{account}",
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{self.namespace}", "system:authenticated"],
+            "resourceAttributes": {"namespace": self.namespace, "verb": verb, "resource": resource},
+        }
+        review = {
+            "apiVersion": _REVIEWS,
+            "kind": "LocalSubjectAccessReview",
+            "metadata": {"namespace": self.namespace},
+            "spec": asked,
+        }
+        path = f"/apis/{_REVIEWS}/namespaces/{self.namespace}/localsubjectaccessreviews"
+        try:
+            answer = await self._call("POST", path, json=review)
+        except ApiRefused as refusal:
+            if refusal.code == httpx.codes.FORBIDDEN:
+                return None
+            raise
+        return bool(answer["status"]["allowed"])
+
     async def cluster_id(self) -> str | None:
         """The uid of the cluster's own namespace, which no other cluster has; None if our account may not read it."""
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +11,15 @@ from typing import Final
 from config.models.kubernetes import DriverPod
 from config.models.spark import write_properties
 from watcher.submit.base import SparkApplication, Submission, SubmitError
-from watcher.submit.kubernetes.manifest import CONTEXT, ORDER, PRIVATE, SECRET, WORK, WRAPPER, DriverCommand
+from watcher.submit.kubernetes import executors
+from watcher.submit.kubernetes.manifest import CONTEXT, ORDER, PRIVATE, SECRET, WORK, WRAPPER, DriverCommand, Place
 from watcher.submit.spark import command
 
 SHIM: Final = "shim.py"
 SDK: Final = "asset_job.zip"
 _PROPERTIES: Final = "spark.properties"
 _LOG4J2: Final = "log4j2.properties"
-_OURS: Final = frozenset({WRAPPER, SHIM, SDK, ORDER, CONTEXT, _PROPERTIES, _LOG4J2})
+_OURS: Final = frozenset({WRAPPER, SHIM, SDK, ORDER, CONTEXT, _PROPERTIES, _LOG4J2, executors.TEMPLATE})
 _SPARK_SUBMIT: Final = ("/bin/sh", "-c", 'exec "${SPARK_HOME:+$SPARK_HOME/bin/}spark-submit" "$@"', "spark-submit")
 """The image says where Spark is: by SPARK_HOME, or else by PATH."""
 
@@ -58,7 +60,7 @@ def _is_key(name: str) -> bool:
 
 
 def in_pod(application: SparkApplication, pod: DriverPod, files: CarriedFiles) -> SparkApplication:
-    """Return the application with its paths in the pod and the pod's memory; its local files are added to `files`."""
+    """Return the application with its paths, the memory and Spark's master in the pod; its local files are added to `files`."""
     lists = {
         "jars": files.carry_all(application.jars),
         "py_files": files.carry_all(application.py_files),
@@ -67,10 +69,13 @@ def in_pod(application: SparkApplication, pod: DriverPod, files: CarriedFiles) -
     }
     conf = {"spark.jars.ivy": str(WORK / "ivy"), **application.conf}
     more = {"application": files.carry(application.application), "conf": conf, "properties_file": None}
-    return application.model_copy(update={**lists, **more, "driver_memory": f"{pod.driver.heap}m"})
+    size = {"driver_memory": f"{pod.driver.heap}m"}
+    if pod.executor is not None:
+        size["master"] = executors.MASTER
+    return application.model_copy(update={**lists, **more, **size})
 
 
-def driver_command(submission: Submission) -> tuple[DriverCommand, Mapping[str, bytes]]:
+def driver_command(submission: Submission, pod: DriverPod, place: Place) -> tuple[DriverCommand, Mapping[str, bytes]]:
     """Return what the wrapper starts for a submission whose paths are in the pod, and the files that Spark reads."""
     paths = command.Paths(
         spark_home=Path("/"),
@@ -83,10 +88,15 @@ def driver_command(submission: Submission) -> tuple[DriverCommand, Mapping[str, 
         class_archive=None,
     )
     _, *arguments = command.arguments(submission, paths)
-    files = {
-        _PROPERTIES: write_properties(command.configuration(submission, paths)).encode(),
-        _LOG4J2: command.LOG4J2.encode(),
-    }
+    configuration = command.configuration(submission, paths)
+    files = {_LOG4J2: command.LOG4J2.encode()}
+    if pod.executor is not None:
+        cores = {"spark.executor.cores": str(pod.executor.cores)}
+        configuration = {**cores, **configuration, **executors.properties(pod, pod.executor, submission.tag, place)}
+        template = executors.template(pod, paths.python, submission.tag, place)
+        files[executors.TEMPLATE] = json.dumps(template).encode()
+        arguments = [*executors.DRIVER_HOST, *arguments]
+    files[_PROPERTIES] = write_properties(configuration).encode()
     return DriverCommand(argv=[*_SPARK_SUBMIT, *arguments], environment=_environment(submission, paths)), files
 
 

@@ -1,7 +1,7 @@
 """What is created for a try: its Secret and its pod, in the shape that the API server takes. Pure.
 
 The driver runs in client mode inside the pod, so the pod is all that a try needs: there is no service and no config map
-that could be missing. It passes the Pod Security Standard *restricted*.
+that could be missing. It passes the Pod Security Standard *restricted*. `executors` has what Spark makes of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _VOLUME: Final = "asset-watcher-secret"
 WRAPPER: Final = "wrapper.py"
 ORDER: Final = "order.json"
 CONTEXT: Final = "context.json"
-_RESTRICTED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+RESTRICTED: Final = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+POD_SECURITY: Final = {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+"""With `RESTRICTED` for each container, what the standard *restricted* asks of a pod."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +106,7 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
             "requests": {"cpu": job.driver.cpu, "memory": job.driver.memory},
             "limits": {"memory": job.driver.memory},
         },
-        "securityContext": _RESTRICTED,
+        "securityContext": RESTRICTED,
         "volumeMounts": [
             {"name": _VOLUME, "mountPath": str(SECRET), "readOnly": True},
             {"name": "asset-watcher-work", "mountPath": str(WORK)},
@@ -132,7 +134,7 @@ def pod(submission: Submission, place: Place, job: DriverPod) -> dict[str, Any]:
             "restartPolicy": "Never",
             "automountServiceAccountToken": job.executor is not None,
             **({} if job.service_account is None else {"serviceAccountName": job.service_account}),
-            "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+            "securityContext": POD_SECURITY,
             "containers": [driver],
             "volumes": [
                 {"name": _VOLUME, "secret": {"secretName": _secret_of(submission), "optional": False}},
@@ -148,6 +150,11 @@ def secret_of(pod: Mapping[str, Any]) -> str:
     """The name of the Secret that a try's pod names."""
     named = (each["secret"]["secretName"] for each in pod["spec"]["volumes"] if each["name"] == _VOLUME)
     return str(next(named))
+
+
+def has_executors(pod: Mapping[str, Any]) -> bool:
+    """Whether a driver's pod may create executors: only then it gets the token of its account."""
+    return bool(pod["spec"].get("automountServiceAccountToken"))
 
 
 def _secret_of(submission: Submission) -> str:

@@ -12,6 +12,8 @@ INSTALLATION: Final = "asset-watcher/installation"
 """The label, and the annotation, with the uuid of the metadata database. One namespace may have several installations."""
 TRY: Final = "asset-watcher/try"
 """The label of everything that belongs to one try; its value is the pod's name."""
+_ROLE: Final = "spark-role"
+"""The label that Spark gives to the pods it makes; its value is `executor`."""
 TAG: Final = "asset-watcher/tag"
 """The annotation with the whole tag: the name holds a part of its hash only."""
 DELETE_AFTER: Final = "asset-watcher/delete-after"
@@ -36,6 +38,20 @@ def secret_name(pod: str, token: str) -> str:
 
 def labels(tag: str, installation: str) -> dict[str, str]:
     return {"app.kubernetes.io/managed-by": "asset-watcher", INSTALLATION: installation, TRY: pod_name(tag)}
+
+
+def drivers_of(installation: str) -> str:
+    """The selector of an installation's drivers."""
+    return f"{INSTALLATION}={installation},{_ROLE}!=executor"
+
+
+def executors_of(pod: str, installation: str) -> str:
+    """The selector of the executors of a try, whose driver's pod has this name."""
+    return f"{INSTALLATION}={installation},{TRY}={pod},{_ROLE}=executor"
+
+
+def is_executor(pod: Mapping[str, Any]) -> bool:
+    return bool((pod["metadata"].get("labels") or {}).get(_ROLE) == "executor")
 
 
 def is_of_try(metadata: Mapping[str, Any], tag: str, installation: str) -> bool:

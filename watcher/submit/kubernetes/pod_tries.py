@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -68,6 +69,7 @@ class PodTries:
         if handle is not None:
             if await self.silence(tag) < SILENT_FOR:
                 raise MayStillRun(_GONE)
+            await self._delete_executors(handle)
             return Attachment.RESTARTED
         await self._delete_secrets(names.pod_name(tag))
         pod = await self._own_pod(tag, None)
@@ -86,6 +88,7 @@ class PodTries:
             status = await self._status(pod)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
+            await self._delete_executors(handle)
         return status
 
     async def _status(self, pod: Mapping[str, Any]) -> Status:
@@ -114,6 +117,8 @@ class PodTries:
         if pod is not None and self._is_own(pod, tag) and (handle is None or _is_handles(pod, handle)):
             await _remove(self.api, pod)
         await self._delete_secrets(names.pod_name(tag))
+        if handle is not None:
+            await self._delete_executors(handle)
 
     async def _create_secret(self, secret: Mapping[str, Any], tag: str) -> None:
         try:
@@ -168,13 +173,23 @@ class PodTries:
     async def _delete_secrets(self, pod: str) -> None:
         await self.api.delete_all("secrets", f"{names.TRY}={pod},{names.INSTALLATION}={self.place.installation}")
 
+    async def _delete_executors(self, handle: Handle) -> None:
+        """Delete what Spark left: it deletes executors itself, but not when its driver was killed or its node is gone."""
+        if not handle.get("executors"):
+            return
+        executors = await self.api.list("pods", names.executors_of(handle["pod"], self.place.installation))
+        for executor in executors["items"]:
+            name, uid = executor["metadata"]["name"], executor["metadata"]["uid"]
+            await _of_this_pod(partial(self.api.delete, "pods", name, uid=uid))
+
     def _is_own(self, item: Mapping[str, Any], tag: str) -> bool:
         return names.is_of_try(item["metadata"], tag, self.place.installation)
 
     def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         kept = float((pod["metadata"].get("annotations") or {}).get(names.DELETE_AFTER, 0))
-        return {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
+        handle = {"pod": name, "uid": uid, "namespace": self.place.namespace, "tag": tag, "delete_after": kept}
+        return {**handle, "executors": manifest.has_executors(pod)}
 
     def _taken(self, what: str, name: str) -> SubmitError:
         error = SubmitError(
@@ -204,13 +219,13 @@ def _submit_error(refusal: ApiRefused) -> Exception:
 
 
 async def forget_all(api: PodApi, installation: str) -> int:
-    """Remove every pod and Secret of an installation; return the number of pods. A driver that runs is stopped."""
+    """Remove every pod and Secret of an installation; return the number of drivers. One that runs is stopped."""
     selector = f"{names.INSTALLATION}={installation}"
     pods = (await api.list("pods", selector))["items"]
     for pod in pods:
         await _remove(api, pod)
     await api.delete_all("secrets", selector)
-    return len(pods)
+    return sum(not names.is_executor(pod) for pod in pods)
 
 
 async def _remove(api: PodApi, pod: Mapping[str, Any]) -> None:

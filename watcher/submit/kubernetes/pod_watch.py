@@ -1,4 +1,4 @@
-"""The pods of an installation, kept up to date by one list and one watch for all its tries."""
+"""The drivers' pods of an installation, kept up to date by one list and one watch for all its tries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class PodWatch:
 
     def __init__(self, api: PodApi, installation: str) -> None:
         self._api = api
-        self._selector = f"{names.INSTALLATION}={installation}"
+        self._selector = names.drivers_of(installation)
         self._pods: dict[str, Mapping[str, Any]] = {}
 
     def get(self, name: str) -> Mapping[str, Any] | None:

@@ -1,4 +1,4 @@
-"""PySpark in pods: the driver runs in client mode in a pod of its own, and all its tasks with it."""
+"""PySpark in pods: the driver runs in client mode in a pod of its own, and its tasks there or in executors' pods."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from watcher.submit.base import (
 )
 from watcher.submit.failure_reasons import explain_log
 from watcher.submit.kubernetes import wrapper
-from watcher.submit.kubernetes.access import access_findings
+from watcher.submit.kubernetes.access import access_findings, driver_findings
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
@@ -95,7 +95,7 @@ class KubernetesPods(Submitter):
         tries, pod, files = await self._tries(), _pod_of(submission.application), CarriedFiles()
         application = in_pod(with_properties(submission.application, "spark"), pod, files)
         submission = replace(submission, application=application)
-        command, of_spark = driver_command(submission)
+        command, of_spark = driver_command(submission, pod, tries.place)
         contents = {**await run_sync(_contents, files.by_name, self.workspace), **of_spark}
         handle = await tries.submit(submission, pod, command, contents)
         return self._handle(submission.key, handle)
@@ -141,10 +141,12 @@ class KubernetesPods(Submitter):
     async def check(self, application: SparkApplication) -> Sequence[Finding]:
         """Check the files that a pod would get, and that the cluster allows what a try needs."""
         try:
-            files = CarriedFiles()
-            in_pod(with_properties(application, "spark"), _pod_of(application), files)
+            files, pod = CarriedFiles(), _pod_of(application)
+            in_pod(with_properties(application, "spark"), pod, files)
             await run_sync(_contents, files.by_name, self.workspace)
-            return await access_findings((await self._tries()).api)
+            api = (await self._tries()).api
+            of_drivers = () if pod.executor is None else await driver_findings(api, pod.service_account)
+            return [*await access_findings(api), *of_drivers]
         except (SubmitError, ClusterUnknown) as error:
             problem, _, remedy = str(error).partition(": ")
             return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]

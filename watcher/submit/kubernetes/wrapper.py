@@ -124,7 +124,8 @@ def end(code: int) -> NoReturn:
 
 def arguments(argv: list[str], pod_ip: str) -> list[str]:
     """Return the arguments with the pod's address in Spark's own properties. The job's arguments stay as they are."""
-    return [word.replace("{POD_IP}", pod_ip) if word.startswith("spark.driver.") else word for word in argv]
+    host = f"[{pod_ip}]" if ":" in pod_ip else pod_ip
+    return [word.replace("{POD_IP}", host) if word.startswith("spark.driver.") else word for word in argv]
 
 
 def follow(first: int, lease: Lease, seconds: float) -> tuple[int | None, str]:
