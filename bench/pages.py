@@ -36,7 +36,8 @@ LOOKS: Final = 7
 DEFINITION: Final = """{"schedule": {"all": ["asset0001", "asset0002"]}, "batch": {"mode": "coalesce", "debounce": 0, "max_wait": 300,
     "max_events": 1000}, "max_active_runs": 1, "retries": 0, "retry_delay": 30, "timeout": null, "options": {},
     "spark": {"application": "job.py", "master": "local[*]"}}"""
-NUMBERS: Final = "WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {count})"
+NUMBERS: Final = "WITH RECURSIVE s (n) AS (SELECT {first} UNION ALL SELECT n + 1 FROM s WHERE n < {last})"
+AT_ONCE: Final = 50_000
 AGO: Final = {
     "postgresql": "now() - ({}) * interval '1 second'",
     "sqlite": "strftime('%Y-%m-%d %H:%M:%f000', 'now', '-' || ({}) || ' seconds')",
@@ -112,10 +113,13 @@ async def fill(database: Database, events: int) -> None:
     counts = dict(zip(FILL, (events, RUNS, RUNS, WATCHERS, VERSIONS, RUNS), strict=True))
     async with database.transaction() as connection:
         await catalog_sync.apply(connection, declared, database.dialect)
-        for what, count in counts.items():
-            ago = AGO[database.dialect].format(f"({count} - n) * 2.5")
-            statement = FILL[what].format(numbers=NUMBERS.format(count=count), ago=ago)
-            await connection.exec_driver_sql(statement)
+    for what, count in counts.items():
+        ago = AGO[database.dialect].format(f"({count} - n) * 2.5")
+        for first in range(1, count + 1, AT_ONCE):
+            numbers_of_some = NUMBERS.format(first=first, last=min(first + AT_ONCE - 1, count))
+            async with database.transaction() as connection:
+                await connection.exec_driver_sql(FILL[what].format(numbers=numbers_of_some, ago=ago))
+    async with database.transaction() as connection:
         await connection.exec_driver_sql("ANALYZE")
 
 

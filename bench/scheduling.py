@@ -2,7 +2,11 @@
 
 - look: 10,000 queued runs of 1,000 jobs, of which 4 run and no other has room. One look, as after each try's end: the CPU of
   this process, which includes SQLite's.
+- partitions: 1,000 partitions of one job wait for a second asset. One check of all that is due, when nothing is new and when
+  one event is: the CPU of this process, which includes SQLite's.
 - ticks: a tick of 1,000 jobs becomes due at once. Seconds until each has its run.
+- replay: 100,000 events that were stored before the job was are replayed. Seconds until each is in a run, and of CPU of this
+  process.
 - POST: a daemon with 1,000 jobs, each of which waits for an asset of its own, and 10,000 queued runs. A stand-in for Spark
   runs four jobs at a time, half a second each. Meanwhile one client posts events, one after the other.
 
@@ -24,8 +28,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +42,12 @@ from sqlalchemy import func, select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database, migrations, sqlite_url
-from store.database.schema import database_time_in, job, run
+from store.database.schema import database_time_in, job, run, run_asset_event
+from store.detection import events
+from store.detection.events import NewEvent
 from store.keys import Batching, CronSchedule, JobDefinition
-from store.runs import runs
+from store.runs import replays, runs
+from store.runs.replay_selections import ReplayRange
 from watcher.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.admission import AdmissionLimits
@@ -50,7 +58,8 @@ from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 
 HERE = Path(__file__).resolve().parent.parent
-JOBS, RUNS = 1_000, 10_000
+JOBS, RUNS, PARTITIONS = 1_000, 10_000, 1_000
+REPLAYED, AT_ONCE = 100_000, 1_000
 LOOKS, POSTS = 30, 200
 RUNNING = 4
 STAND_IN = """#!{python}
@@ -138,6 +147,35 @@ async def look(database: Database) -> float:
     return (time.process_time() - before) / LOOKS * 1000
 
 
+async def partitions(database: Database) -> tuple[float, float]:
+    """Return the milliseconds of CPU of one check while partitions wait: when nothing is new, and when one event is."""
+    one = replace(definition(0), schedule={"all": ["asset_0", "asset_1"]}, batch=Batching(mode="per_partition"))
+    assets = {"schedule": {"asset_0", "asset_1"}}
+    job_of_partitions = DeclaredJob(dag_id="job_0", task_id="job_0", definition=one, paused=False, assets=assets)
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, replace(declared(), jobs=[job_of_partitions]), database.dialect)
+    asset_id = dict(applied.asset_ids)["asset_0"]
+
+    async def add(numbers: Iterable[int]) -> None:
+        keys = [f"day={number}" for number in numbers]
+        new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32, partition_key=key) for key in keys]
+        async with database.transaction() as connection:
+            await events.append(connection, new)
+
+    await add(range(PARTITIONS))
+    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    for _ in range(3):
+        await scheduler.check()
+    spent = [0.0, 0.0]
+    for number in range(LOOKS):
+        for place in range(len(spent)):
+            await add([number] * place)
+            before = time.process_time()
+            await scheduler.check()
+            spent[place] += time.process_time() - before
+    return spent[0] / LOOKS * 1000, spent[1] / LOOKS * 1000
+
+
 async def ticks(database: Database) -> float:
     """Return the seconds until a tick of all jobs has become runs."""
     async with database.transaction() as connection:
@@ -155,13 +193,40 @@ async def ticks(database: Database) -> float:
     return seconds
 
 
+async def replay(database: Database) -> tuple[float, float]:
+    """Return the seconds until all stored events are in runs of a job that had none of them, and the CPU of this process."""
+    async with database.transaction() as connection:
+        applied = await catalog_sync.apply(connection, replace(declared(), jobs=[]), database.dialect)
+    asset_id = dict(applied.asset_ids)["asset_0"]
+    for _ in range(REPLAYED // AT_ONCE):
+        new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32)] * AT_ONCE
+        async with database.transaction() as connection:
+            await events.append(connection, new)
+    async with database.transaction() as connection:
+        await catalog_sync.apply(connection, replace(declared(), jobs=declared().jobs[:1]), database.dialect)
+    scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
+    begun, spent = time.monotonic(), time.process_time()
+    forever = ReplayRange(
+        dag_id="job_0", since=datetime(2020, 1, 1, tzinfo=UTC), until=datetime(2100, 1, 1, tzinfo=UTC)
+    )
+    async with database.transaction() as connection:
+        _, counts = await replays.begin(connection, forever, actor="bench", expected_count=None)
+    assert counts.queued == REPLAYED, counts
+    await scheduler.check()
+    took = time.monotonic() - begun, time.process_time() - spent
+    async with database.reading() as connection:
+        consumed = (await connection.execute(select(func.count()).select_from(run_asset_event))).scalar_one()
+    assert consumed == REPLAYED, consumed
+    return took
+
+
 async def in_process(kind: str, url: str) -> None:
     async with Database.open(url) as database:
         await migrations.upgrade(database)
         if kind == "queue":
             await queue_runs(database)
             return
-        measured = await {"look": look, "ticks": ticks}[kind](database)
+        measured = await {"look": look, "partitions": partitions, "ticks": ticks, "replay": replay}[kind](database)
     print(json.dumps(measured))
 
 
@@ -249,7 +314,14 @@ def compare(engine: str, checkouts: Mapping[str, Path], server: str | None) -> N
             print(
                 f"{engine:<10} {name:<7} look   {child(checkout, 'look', address('look')):7.2f} ms of CPU", flush=True
             )
+            resting, with_event = child(checkout, "partitions", address("partitions"))
+            print(
+                f"{engine:<10} {name:<7} partitions  {resting:.2f} ms of CPU, {with_event:.2f} ms with a new event",
+                flush=True,
+            )
             print(f"{engine:<10} {name:<7} ticks  {child(checkout, 'ticks', address('ticks')):7.2f} s", flush=True)
+            seconds, cpu = child(checkout, "replay", address("replay"))
+            print(f"{engine:<10} {name:<7} replay {seconds:7.2f} s, {cpu:.2f} s of CPU", flush=True)
             waited = post(checkout, Path(folder), None if server is None else address("post"))
             print(f"{engine:<10} {name:<7} POST   {waited['p50']:7.1f} ms p50, {waited['p95']:.1f} ms p95", flush=True)
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -92,9 +95,39 @@ class PostgresServer:
 
 @contextlib.contextmanager
 def running_postgres(*, version: int = 18, **settings: object) -> Iterator[PostgresServer]:
-    """Run a PostgreSQL. `settings` go to its postgresql.conf."""
-    with servers.running_postgres(version=version, **settings) as address:
+    """Run a PostgreSQL. `settings` go to its postgresql.conf. WATCHER_TEST_POSTGRES_PROGRAMS takes the place of any version."""
+    programs = os.environ.get("WATCHER_TEST_POSTGRES_PROGRAMS")
+    if programs is None:
+        with servers.running_postgres(version=version, **settings) as address:
+            yield PostgresServer(address=address)
+        return
+    with (
+        servers.postgres_folder() as folder,
+        servers.running_installation(InstalledPostgres(Path(programs), folder), settings) as address,
+    ):
         yield PostgresServer(address=address)
+
+
+class InstalledPostgres:
+    """The programs of a PostgreSQL that is installed in some folder, as a server of the wheel describes itself."""
+
+    def __init__(self, programs: Path, folder: Path) -> None:
+        self.bin_path, self.pgdata, self.log = programs, folder / "data", folder / "data" / "log"
+        self.system_user = "postgres" if os.geteuid() == 0 else None
+        self.pgdata.mkdir(mode=0o700)
+        if self.system_user is not None:
+            folder.chmod(0o755)
+            shutil.chown(self.pgdata, self.system_user)
+
+    def ensure_pgdata_inited(self) -> None:
+        words = ["initdb", "--auth=trust", "--encoding=utf8", "-U", "postgres", "-D", str(self.pgdata)]
+        subprocess.run(
+            [str(self.bin_path / words[0]), *words[1:]],
+            user=self.system_user,
+            cwd=self.pgdata,
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -29,46 +30,86 @@ wrapper.end(wrapper.main(root / "work", root / "private", root / "message"))
 
 @dataclass
 class StandInKubelet:
-    """Pods of one namespace. `binds` False: no pod gets a node, as in a cluster without room."""
+    """Pods of one namespace. `binds` False: no pod gets a node, as in a cluster without room.
+
+    `is_connected` False: it hears and reports nothing, and the containers run on.
+    """
 
     kubernetes: StandInKubernetes
     namespace: str
     folder: Path
     binds: bool = True
+    is_connected: bool = True
     _processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
     _followers: list[threading.Thread] = field(default_factory=list)
     _stopping: set[str] = field(default_factory=set)
+    _lost: set[str] = field(default_factory=set)
+    _reports: queue.SimpleQueue[tuple[str, str, dict[str, Any]]] = field(default_factory=queue.SimpleQueue)
     _ended: threading.Event = field(default_factory=threading.Event)
 
     def run(self) -> None:
         """Start what was created, and stop what is being deleted, until `end`."""
         while not self._ended.wait(0.05):
-            for pod in self.kubernetes.list(self.namespace, "pods", "")["items"]:
-                with contextlib.suppress(Refusal):  # it was removed meanwhile
-                    self._look_after(pod)
+            if self.is_connected:
+                self._send_reports()
+                pods = self.kubernetes.list(self.namespace, "pods", "")["items"]
+                for pod in pods:
+                    with contextlib.suppress(Refusal):  # it was removed meanwhile
+                        self._look_after(pod)
+                for uid in self._processes.keys() - {pod["metadata"]["uid"] for pod in pods}:
+                    _kill(self._processes[uid])
 
     def end(self) -> None:
         self._ended.set()
         for process in self._processes.values():
-            with contextlib.suppress(ProcessLookupError):
-                for each in _descendants(process.pid):
-                    os.kill(each, signal.SIGKILL)
+            _kill(process)
         for follower in self._followers:
             follower.join()
+
+    def running(self) -> list[str]:
+        """The uids of the pods whose container runs."""
+        return [uid for uid, process in [*self._processes.items()] if process.poll() is None]
+
+    def lose_node(self) -> list[str]:
+        """End all containers together with their node, of which nothing is heard any more. Return the uids of their pods."""
+        lost = self.running()
+        self._lost.update(lost)
+        for uid in lost:
+            _kill(self._processes[uid])
+        return lost
+
+    def start_again(self, uid: str) -> None:
+        """End a container, and start it once more, as a node does that has forgotten that it ran."""
+        self._lost.add(uid)
+        _kill(self._processes[uid])
+        self._processes[uid].wait()
+        self._lost.remove(uid)
+        self._run_container(uid, self.folder / uid)
 
     def _look_after(self, pod: dict[str, Any]) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
         is_leaving = "deletionTimestamp" in pod["metadata"]
         if uid not in self._processes and self.binds and not is_leaving and pod["status"]["phase"] == "Pending":
-            secret = next(each["secret"] for each in pod["spec"]["volumes"] if "secret" in each)["secretName"]
-            data = self.kubernetes.read(self.namespace, "secrets", secret)["data"]  # without it, it cannot start
+            volumes = pod["spec"].get("volumes", ())
+            secrets = [each["secret"]["secretName"] for each in volumes if "secret" in each]
+            if not secrets:
+                return  # a stranger's pod
+            data = self.kubernetes.read(self.namespace, "secrets", secrets[0])["data"]  # without it, it cannot start
             self.kubernetes.patch(self.namespace, "pods", name, {"spec": {"nodeName": "n1"}})
-            self._start(name, uid, data)
-        elif uid in self._processes and is_leaving and uid not in self._stopping:
+            self._start(uid, data)
+        elif is_leaving and pod["status"]["phase"] in {"Succeeded", "Failed"}:
+            if pod["metadata"]["deletionGracePeriodSeconds"]:
+                self.kubernetes.delete(self.namespace, "pods", name, {"gracePeriodSeconds": 0})
+        elif is_leaving and pod["spec"].get("nodeName") and uid not in self._stopping | self._lost:
             self._stopping.add(uid)
-            threading.Thread(target=self._stop, args=(pod, self._processes[uid]), daemon=True).start()
+            if (process := self._processes.get(uid)) is None:
+                self._reports.put(
+                    (uid, "Failed", {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}})
+                )
+            else:
+                threading.Thread(target=self._stop, args=(pod, process), daemon=True).start()
 
-    def _start(self, name: str, uid: str, data: dict[str, str]) -> None:
+    def _start(self, uid: str, data: dict[str, str]) -> None:
         root = self.folder / uid
         for part in ("secret", "work", "private"):
             (root / part).mkdir(parents=True)
@@ -77,6 +118,9 @@ class StandInKubelet:
             if not key.endswith((".py", ".zip")):
                 here = here.replace(b"/asset-watcher/", f"{root}/".encode())
             (root / "secret" / key).write_bytes(here)
+        self._run_container(uid, root)
+
+    def _run_container(self, uid: str, root: Path) -> None:
         process = subprocess.Popen(
             [sys.executable, "-I", "-c", _BOOT, str(root)],
             env={"PATH": os.environ["PATH"], "POD_IP": "127.0.0.1"},
@@ -86,14 +130,14 @@ class StandInKubelet:
             start_new_session=True,
         )
         self._processes[uid] = process
-        self._report(name, "Running", {"running": {"startedAt": _now()}})
-        follower = threading.Thread(target=self._follow, args=(name, process, root), daemon=True)
+        self._reports.put((uid, "Running", {"running": {"startedAt": _now()}}))
+        follower = threading.Thread(target=self._follow, args=(uid, process, root), daemon=True)
         self._followers.append(follower)
         follower.start()
 
-    def _follow(self, name: str, process: subprocess.Popen[bytes], root: Path) -> None:
+    def _follow(self, uid: str, process: subprocess.Popen[bytes], root: Path) -> None:
         assert process.stdout is not None
-        started = _now()
+        started, name = _now(), self._name(uid)
         with process.stdout as output:
             for line in output:
                 logged = self.kubernetes.logs.get(name, b"")
@@ -107,24 +151,38 @@ class StandInKubelet:
             "startedAt": started,
             "finishedAt": _now(),
         }
-        with contextlib.suppress(Refusal):
-            self._report(name, "Failed" if code else "Succeeded", {"terminated": ended})
+        if uid not in self._lost:
+            self._reports.put((uid, "Failed" if code else "Succeeded", {"terminated": ended}))
+
+    def _name(self, uid: str) -> str:
+        pods = self.kubernetes.list(self.namespace, "pods", "")["items"]
+        return next((pod["metadata"]["name"] for pod in pods if pod["metadata"]["uid"] == uid), uid)
 
     def _stop(self, pod: dict[str, Any], process: subprocess.Popen[bytes]) -> None:
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(pod["metadata"]["deletionGracePeriodSeconds"])
         except subprocess.TimeoutExpired:
-            # The whole container ends: a process that left the group is of the same cgroup there.
-            for child in _descendants(process.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+            _kill(process)
 
-    def _report(self, name: str, phase: str, state: dict[str, Any]) -> None:
-        container = {"name": "driver", "state": state, "ready": False, "restartCount": 0, "started": "running" in state}
-        self.kubernetes.patch(
-            self.namespace, "pods", name, {"status": {"phase": phase, "containerStatuses": [container]}}
-        )
+    def _send_reports(self) -> None:
+        with contextlib.suppress(queue.Empty):
+            while True:
+                uid, phase, state = self._reports.get_nowait()
+                container = {"name": "driver", "state": state, "ready": False, "restartCount": 0}
+                container["started"] = "running" in state
+                status = {"phase": phase, "containerStatuses": [container]}
+                with contextlib.suppress(Refusal):  # the pod was removed
+                    change = {"metadata": {"uid": uid}, "status": status}
+                    self.kubernetes.patch(self.namespace, "pods", self._name(uid), change)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End the whole container: a process that left the group is of the same cgroup there."""
+    for number in (signal.SIGSTOP, signal.SIGSTOP, signal.SIGKILL):
+        for each in _descendants(process.pid) if process.poll() is None else ():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, number)
 
 
 def _now() -> str:

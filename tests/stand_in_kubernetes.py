@@ -11,14 +11,14 @@ import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 TOKEN = "admin-token"
-_KINDS = {"pods": "Pod", "secrets": "Secret"}
+_KINDS = {"pods": "Pod", "secrets": "Secret", "events": "Event"}
 
 
 class Refusal(Exception):
@@ -42,6 +42,8 @@ class StandInKubernetes:
         self.requests: list[str] = []
         self.drop: Callable[..., bool] = lambda _request, **_: False
         """Returns whether a request gets no answer. `is_done`: it has taken effect."""
+        self._forgotten_up_to = 0
+        self._restarts = 0
         self._objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self._versions = itertools.count(1)
         self._events: list[tuple[int, str, str, str, dict[str, Any]]] = []
@@ -105,26 +107,44 @@ class StandInKubernetes:
                 grace = 0
             if not grace and not before["metadata"].get("finalizers"):
                 return self._remove(key, before)
-            marks = {"deletionTimestamp": "2026-11-26T12:00:00Z", "deletionGracePeriodSeconds": grace}
+            until = f"{datetime.now(UTC) + timedelta(seconds=grace):%Y-%m-%dT%H:%M:%SZ}"
+            marks = {"deletionTimestamp": until, "deletionGracePeriodSeconds": grace}
             return self._store("MODIFIED", key, _merge(before, {"metadata": marks}))
 
-    def list(self, namespace: str, kind: str, selector: str) -> dict[str, Any]:
+    def list(self, namespace: str, kind: str, selector: str, fields: str = "") -> dict[str, Any]:
         with self._changed:
             items = [each for (space, of, _), each in self._objects.items() if (space, of) == (namespace, kind)]
-            version = str(self._events[-1][0] if self._events else 0)
-        return {"kind": "List", "metadata": {"resourceVersion": version}, "items": _selected(items, selector)}
+            version = str(self._events[-1][0] if self._events else self._forgotten_up_to)
+        return {"kind": "List", "metadata": {"resourceVersion": version}, "items": _selected(items, selector, fields)}
 
-    def watch(self, namespace: str, kind: str, selector: str, after: int, seconds: float) -> Iterator[dict[str, Any]]:
-        """Yield every later event; end when nothing happened for so long."""
+    def watch(
+        self, namespace: str, kind: str, selector: tuple[str, str], after: int, seconds: float
+    ) -> Iterator[dict[str, Any]]:
+        """Yield every later event; end when nothing happened for so long, or when the server restarts."""
+        restarts = self._restarts
         while True:
             with self._changed:
+                if after < self._forgotten_up_to:
+                    yield {"type": "ERROR", "object": {"code": 410, "message": "too old resource version"}}
+                    return
                 new = [event for event in self._events if event[0] > after]
                 if not new and not self._changed.wait(seconds):
                     return
+                if restarts != self._restarts:
+                    return
             for version, space, of, change, item in new:
                 after = version
-                if (space, of) == (namespace, kind) and _selected([item], selector):
+                if (space, of) == (namespace, kind) and _selected([item], *selector):
                     yield {"type": change, "object": item}
+
+    def restart(self, *, compacts: bool = False) -> None:
+        """End all watches. `compacts`: the changes until now cannot be watched from any more."""
+        with self._changed:
+            self._restarts += 1
+            if compacts and self._events:
+                self._forgotten_up_to = self._events[-1][0]
+                self._events.clear()
+            self._changed.notify_all()
 
     def _existing(self, key: tuple[str, str, str]) -> dict[str, Any]:
         if key not in self._objects:
@@ -171,13 +191,32 @@ def _merge(before: Any, change: Any) -> Any:
     return after
 
 
-def _selected(items: list[dict[str, Any]], selector: str) -> list[dict[str, Any]]:
-    terms = [each.partition("=") for each in selector.split(",") if each]
+def _selected(items: list[dict[str, Any]], labels: str, fields: str = "") -> list[dict[str, Any]]:
+    values = dict(each.split("=", 1) for each in fields.split(",") if each)
+    terms = [each.partition("=") for each in labels.split(",") if each]
 
-    def is_selected(labels: dict[str, str]) -> bool:
-        return all((labels.get(key.rstrip("!")) == value) is not key.endswith("!") for key, _, value in terms)
+    def is_selected(has: dict[str, str]) -> bool:
+        return all((has.get(key.rstrip("!")) == value) is not key.endswith("!") for key, _, value in terms)
 
-    return [each for each in items if is_selected(each["metadata"].get("labels", {}))]
+    return [
+        each
+        for each in items
+        if is_selected(each["metadata"].get("labels", {}))
+        and all(_field(each, path) == value for path, value in values.items())
+    ]
+
+
+def _accepted(answer: dict[str, Any], accept: str) -> dict[str, Any]:
+    """The part of an answer that a request asked for."""
+    if "as=PartialObjectMetadataList;" in accept:
+        return {**answer, "items": [{"metadata": each["metadata"]} for each in answer["items"]] or None}
+    return {"metadata": answer["metadata"]} if "as=PartialObjectMetadata;" in accept else answer
+
+
+def _field(item: Any, path: str) -> Any:
+    for key in path.split("."):
+        item = item.get(key, {})
+    return item
 
 
 class PodApiHandler(BaseHTTPRequestHandler):
@@ -237,10 +276,11 @@ class PodApiHandler(BaseHTTPRequestHandler):
             api.read(namespace, kind, rest[0])
             self._answer(200, _since(api.logs.get(rest[0], b""), query.get("sinceTime", "")))
         elif query.get("watch"):
-            self._stream(namespace, kind, selector, query)
+            self._stream(namespace, kind, query)
         else:
             answer = self._change(namespace, kind, body) if not rest else self._one(namespace, kind, rest[0], body)
-            self._answer(code, json.dumps(answer or api.list(namespace, kind, selector)).encode())
+            answer = answer or api.list(namespace, kind, selector, query.get("fieldSelector", ""))
+            self._answer(code, json.dumps(_accepted(answer, self.headers.get("Accept", ""))).encode())
 
     def _change(self, namespace: str, kind: str, body: dict[str, Any]) -> dict[str, Any] | None:
         """Change objects of a kind, or answer None to have them listed."""
@@ -259,12 +299,13 @@ class PodApiHandler(BaseHTTPRequestHandler):
             return api.patch(namespace, kind, name, body)
         return api.delete(namespace, kind, name, body) if self.command == "DELETE" else api.read(namespace, kind, name)
 
-    def _stream(self, namespace: str, kind: str, selector: str, query: dict[str, str]) -> None:
+    def _stream(self, namespace: str, kind: str, query: dict[str, str]) -> None:
         self.send_response(200)
         self.send_header("Connection", "close")
         self.end_headers()
         after, seconds = int(query.get("resourceVersion") or 0), float(query.get("timeoutSeconds", "5"))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            selector = query.get("labelSelector", ""), query.get("fieldSelector", "")
             for event in self.kubernetes.watch(namespace, kind, selector, after, seconds):
                 self.wfile.write(json.dumps(event).encode() + b"\n")
                 self.wfile.flush()

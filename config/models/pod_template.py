@@ -11,7 +11,8 @@ _OF_POD: Final = frozenset({"restartPolicy", "automountServiceAccountToken", "se
 _OF_METADATA: Final = frozenset(
     {"name", "generateName", "namespace", "finalizers", "ownerReferences", "uid", "resourceVersion"}
 )
-_OF_DRIVER: Final = frozenset({"image", "command", "args", "resources", "lifecycle", "livenessProbe", "startupProbe"})
+_FIRST_PROCESS: Final = frozenset({"command", "args"})
+_OF_DRIVER: Final = frozenset({"image", "resources", "lifecycle", "livenessProbe", "startupProbe"})
 
 
 def template_fault(template: Mapping[str, Any]) -> str:
@@ -34,6 +35,11 @@ def _faults(template: Mapping[str, Any]) -> Iterator[str]:
     if ours := spec.keys() & _OF_POD:
         yield f"must not set `spec.{min(ours)}`, which the job's other keys decide; remove it"
     driver = driver_of(template)
+    if ours := driver.keys() & _FIRST_PROCESS:
+        yield (
+            f"must not set `{min(ours)}` of the container `{DRIVER}`: its first process is the daemon's wrapper, which ends the driver "
+            "when the daemon does not answer, so that the try can start elsewhere; remove it"
+        )
     if ours := driver.keys() & _OF_DRIVER:
         yield f"must not set `{min(ours)}` of the container `{DRIVER}`, which the job's other keys decide; remove it"
 

@@ -21,6 +21,13 @@ def in_utc(moment: datetime) -> datetime:
         raise ValueError("lies outside the calendar; give a time of the years 1 to 9999 in UTC") from None
 
 
+def moment_of(stored: str | datetime) -> datetime:
+    """Return the time that a driver returns of a `UtcDateTime` which nothing has converted: SQLite's is naive text."""
+    if isinstance(stored, str):
+        return datetime.fromisoformat(stored).replace(tzinfo=UTC)
+    return stored.astimezone(UTC)
+
+
 class UtcDateTime(TypeDecorator[datetime]):
     """An aware UTC datetime in Python; SQLite stores it as naive text that sorts."""
 

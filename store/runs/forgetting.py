@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
 
-from sqlalchemy import select, update
+from sqlalchemy import select, union_all, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import database_now, database_time_in, task_instance, task_try
@@ -25,6 +25,7 @@ _DUE: Final = (
     .order_by(_a.forget_at)
     .limit(MOST_READ)
 )
+_KEPT: Final = union_all(select(_a.tag).where(_a.ended_at.is_(None)), select(_a.tag).where(_a.forget_at.is_not(None)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +52,11 @@ async def due(connection: AsyncConnection, submitters: Collection[str]) -> Seque
         )
         for row in rows
     ]
+
+
+async def kept(connection: AsyncConnection) -> Collection[str]:
+    """Return the tags of all tries that have not ended, or of which something may be left that will be forgotten."""
+    return {row.tag for row in await connection.execute(_KEPT)}
 
 
 async def forgotten(connection: AsyncConnection, key: TryKey) -> None:

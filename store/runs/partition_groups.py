@@ -12,18 +12,21 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
-from sqlalchemy import BindParameter, Executable, Select, bindparam, func, select
+from sqlalchemy import BigInteger, BindParameter, Executable, Select, bindparam, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import NullType
 
+from store.database.column_types import moment_of
 from store.database.dialects import chunks, upsert
 from store.database.schema import asset, asset_event, partition_group, queued_event, run
 from store.partition_keys import QueuedKey
 from store.references import keys
-from store.runs.queues import ACTIVE
+from store.runs.queues import ACTIVE, StoredAsset
 
 _q, _g = queued_event.c, partition_group.c
+MOST_EVENT_ID: Final = 2**63 - 1
 WITHOUT_KEY = ""
 """What the table has for runs without a key: no key is blank."""
 
@@ -36,24 +39,69 @@ class GroupRest:
     completed_by: int | None
 
 
-async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[QueuedKey]]:
-    """Return what is queued for jobs, by asset and partition key. It reads their queues in the database."""
-    queued: defaultdict[str, list[QueuedKey]] = defaultdict(list)
-    for row in await connection.execute(_QUEUED_KEYS, {"b_dag_ids": list(dag_ids)}):
-        queued[row.dag_id].append(
-            QueuedKey(
-                asset=row.name,
-                references=keys(row.name, row.satisfies),
-                parts=_names(row.partition_parts),
-                key=row.partition_key,
-                events=row.events,
-                first_event=row.first,
-                last_event=row.last,
-                oldest=row.oldest,
-                newest=row.newest,
-            )
-        )
+@dataclass(frozen=True, kw_only=True)
+class QueueMark:
+    """Tells whether the queued events of a job up to the event `newest` are still the same ones."""
+
+    newest: int
+    events: int
+    digest: int
+    """The sum of hashes of the events' ids; 0 on SQLite, where ids are committed in order, so that their number is enough."""
+
+
+NO_MARK: Final = QueueMark(newest=0, events=0, digest=0)
+
+
+async def mark(connection: AsyncConnection, dag_id: str, before: QueueMark) -> tuple[QueueMark, bool]:
+    """Return the mark of a locked queue, and whether what it had at the mark `before` is still all that it has up to there.
+
+    It reads an index of the job's queue in the database. On PostgreSQL an event may be committed after later ones.
+    """
+    these = {"b_dag_id": dag_id, "b_newest": before.newest}
+    row = (await connection.execute(_mark(connection.dialect.name), these)).one()
+    now = QueueMark(newest=row.newest or 0, events=row.events, digest=int(row.digest or 0))
+    return now, (row.events_before, int(row.digest_before or 0)) == (before.events, before.digest)
+
+
+QueuedIdentity: TypeAlias = tuple[int, StoredAsset, str, str | None]
+"""An asset's id and what it is, what events satisfy, and their partition key, as they are stored."""
+QueuedSpan: TypeAlias = tuple[int, int, int, Any, Any]
+"""The first event, the last one, their number, and the times of the oldest and the newest one, as the driver returns them."""
+
+
+async def queued_spans(
+    connection: AsyncConnection, dag_ids: Collection[str], *, after: int = 0, to: int | None = None
+) -> Mapping[str, Mapping[QueuedIdentity, QueuedSpan]]:
+    """Return what is queued for jobs of the events after `after` up to `to`. It reads their queues in the database."""
+    queued: defaultdict[str, dict[QueuedIdentity, QueuedSpan]] = defaultdict(dict)
+    these = {"b_dag_ids": list(dag_ids), "b_after": after, "b_to": MOST_EVENT_ID if to is None else to}
+    for dag_id, asset_id, name, parts, satisfies, key, *span in await connection.execute(_QUEUED_SPANS, these):
+        first, last, events, oldest, newest = span
+        queued[dag_id][asset_id, (name, parts), satisfies, key] = (first, last, events, oldest, newest)
     return queued
+
+
+def queued_key(identity: QueuedIdentity, span: QueuedSpan) -> QueuedKey:
+    """Return what is stored as these."""
+    _, (name, parts), satisfies, key = identity
+    first, last, events, oldest, newest = span
+    return QueuedKey(
+        asset=name,
+        references=keys(name, satisfies),
+        parts=_names(parts),
+        key=key,
+        events=events,
+        first_event=first,
+        last_event=last,
+        oldest=moment_of(oldest),
+        newest=moment_of(newest),
+    )
+
+
+async def queued_keys(connection: AsyncConnection, dag_ids: Collection[str]) -> Mapping[str, Sequence[QueuedKey]]:
+    """Return what is queued for jobs, by asset and partition key."""
+    queued = await queued_spans(connection, dag_ids)
+    return {dag_id: [queued_key(*each) for each in spans.items()] for dag_id, spans in queued.items()}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,18 +203,34 @@ def _keep(dialect: str) -> Executable:
     return new.on_conflict_do_update(index_elements=["dag_id", "key"], set_=changed)
 
 
-def _queued_keys() -> Select[Any]:
-    times = (func.min(_q.created_at, type_=_q.created_at.type), func.max(_q.created_at, type_=_q.created_at.type))
+def _queued_spans() -> Select[Any]:
+    """Select a row for each `QueuedKey`. Times stay as the driver returns them: to convert them takes most of the time."""
+    times = [
+        of(_q.created_at, type_=NullType()).label(name) for name, of in (("oldest", func.min), ("newest", func.max))
+    ]
     columns = (func.min(_q.event_id).label("first"), func.max(_q.event_id).label("last"), func.count().label("events"))
-    by = (_q.dag_id, asset.c.name, asset.c.partition_parts, _q.satisfies, _q.partition_key)
-    query = select(*by, *columns, times[0].label("oldest"), times[1].label("newest"))
-    return query.join(asset, asset.c.id == _q.asset_id).where(_q.dag_id.in_(_DAG_IDS)).group_by(*by)
+    by = (_q.dag_id, _q.asset_id, _q.satisfies, _q.partition_key)
+    each = select(*by, *columns, *times).where(_q.dag_id.in_(_DAG_IDS), _q.event_id > _AFTER, _q.event_id <= _TO)
+    e = each.group_by(*by).subquery().c
+    query = select(e.dag_id, e.asset_id, asset.c.name, asset.c.partition_parts, e.satisfies, e.partition_key)
+    return query.add_columns(e.first, e.last, e.events, e.oldest, e.newest).join(asset, asset.c.id == e.asset_id)
+
+
+@cache
+def _mark(dialect: str) -> Select[Any]:
+    digest = func.sum(func.hashint8extended(_q.event_id, 0)) if dialect == "postgresql" else func.sum(0)
+    events, is_before = func.count(), _q.event_id <= bindparam("b_newest", type_=BigInteger())
+    before = (events.filter(is_before).label("events_before"), digest.filter(is_before).label("digest_before"))
+    columns = (func.max(_q.event_id).label("newest"), events.label("events"), digest.label("digest"))
+    return select(*columns, *before).where(_q.dag_id == bindparam("b_dag_id"))
 
 
 _DAG_IDS: Final[BindParameter[Any]] = bindparam("b_dag_ids", expanding=True)
+_AFTER: Final[BindParameter[Any]] = bindparam("b_after", type_=BigInteger())
+_TO: Final[BindParameter[Any]] = bindparam("b_to", type_=BigInteger())
 _KEYS: Final[BindParameter[Any]] = bindparam("b_keys", expanding=True)
 _UP_TO: Final = keyed_events().where(_q.dag_id == bindparam("b_dag_id"), _q.event_id <= bindparam("b_to"))
-_QUEUED_KEYS: Final = _queued_keys()
+_QUEUED_SPANS: Final = _queued_spans()
 _WITH_KEYS: Final = _UP_TO.where(_q.partition_key.in_(_KEYS))
 _WITHOUT_KEYS: Final = _UP_TO.where(_q.partition_key.is_(None))
 _UNFINISHED: Final = (

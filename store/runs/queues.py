@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, and_, bindparam, func, or_, select, true, update
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,6 +19,8 @@ from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, keys
 
 ACTIVE = ("queued", "running")
+StoredAsset: TypeAlias = tuple[str, str | None]
+"""An asset's name, and the names of the parts of its partition keys, as they are stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +53,8 @@ class JobQueue:
     active_runs: int
     first_events: Mapping[str, int]
     """The lowest queued event that satisfies each reference, by the reference's key: an asset's name without `where`."""
+    assets: Mapping[int, StoredAsset]
+    """The assets with queued events, by their ids."""
     now: datetime
 
 
@@ -107,11 +111,13 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
     if not jobs:
         return []
     first_events: defaultdict[str, dict[str, int]] = defaultdict(dict)
+    assets: defaultdict[str, dict[int, StoredAsset]] = defaultdict(dict)
     active: dict[str, int] = {}
     rows = (await connection.execute(_LOOK, {"b_dag_ids": [row.dag_id for row in jobs]})).all()
     for row in rows:
         active[row.dag_id] = row.runs
         if row.name is not None:
+            assets[row.dag_id][row.asset_id] = (row.name, row.partition_parts)
             first = first_events[row.dag_id]
             first.update(
                 {each: min(row.event_id, first.get(each, row.event_id)) for each in keys(row.name, row.satisfies)}
@@ -130,6 +136,7 @@ async def lock_queues(connection: AsyncConnection, dag_ids: Collection[str]) -> 
             rest=None if row.rest_to is None else Rest(to=row.rest_to, completed_by=row.rest_completed_by),
             active_runs=active[row.dag_id],
             first_events=first_events[row.dag_id],
+            assets=assets[row.dag_id],
             now=rows[0].now,
         )
         for row in jobs
@@ -178,8 +185,8 @@ def _look() -> Select[Any]:
     each = first_of_each(_j.dag_id.in_(_DAG_IDS))
     mine = (run.c.dag_id == each.c.dag_id, run.c.state.in_(ACTIVE))
     active = select(func.count(run.c.id)).where(*mine).scalar_subquery()
-    look = select(each.c.dag_id, each.c.event_id, asset.c.name, _q.satisfies, active.label("runs"))
-    look = look.add_columns(database_now().label("now"))
+    look = select(each.c.dag_id, each.c.event_id, asset.c.name, asset.c.partition_parts, _q.satisfies)
+    look = look.add_columns(_q.asset_id, active.label("runs"), database_now().label("now"))
     this = and_(_q.dag_id == each.c.dag_id, _q.event_id == each.c.event_id)
     return look.select_from(each).outerjoin(queued_event, this).outerjoin(asset, asset.c.id == _q.asset_id)
 

@@ -42,6 +42,8 @@ class History:
     """The versions that may have been copies when a person decided that copies count as handled."""
     again: Counter[Hashable] = field(default_factory=Counter)
     """How often a person had each version reported again."""
+    is_over: bool = False
+    """Nothing happens any more, and nobody waits."""
     is_decided: bool = False
     """A person has decided, and nothing has happened since."""
 
@@ -53,8 +55,9 @@ class History:
                 await self.reload(self.dice.choice(self.patterns))
             for _ in range(self.dice.randint(1, 100) if self.dice.random() < 0.02 else self.dice.choice([0, 1, 1, 2])):
                 await self.poll(kill=self.dice.random() < 0.1)
-        self.place.heal()
         await self.reload(None)
+        self.place.heal()
+        self.is_over = True
         for _ in range(4):
             await self.poll(kill=False)
         await self.kill()
@@ -98,7 +101,7 @@ class History:
     async def _decide(self) -> None:
         """Let a person keep what was handled, report all again, or wait, perhaps until all is as it was."""
         self.counts["again"] += self.is_decided
-        decision = self.dice.choice(["here", "here", "here", "start", "wait", "wait"])
+        decision = self.dice.choice(["here", "here", "here", "start", *(["wait", "wait"] * (not self.is_over))])
         if decision == "wait":
             return
         self.counts[decision] += 1
@@ -116,7 +119,7 @@ class History:
             return
         await self.kill()
         self.counts["reloads"] += 1
-        self.there = 0
+        self.there, self.is_decided = 0, False
         trigger, before = self.place.trigger(self.mode, match), self.place.trigger(self.mode, self.match)
         if (stored := self.host.stored) is None:
             self.match = match

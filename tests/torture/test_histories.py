@@ -204,7 +204,7 @@ def copy_of(server: MortalServer, kind: str, number: int) -> MortalServer:
         return server
     name = f"server{number}"
     if kind.startswith("promotion"):
-        standby = server.backed_up(name, "--write-recovery-conf")
+        standby = server.standby(name)
         standby.start()
         if kind == SYNCHRONOUS:
             run(server, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")

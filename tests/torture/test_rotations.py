@@ -85,7 +85,7 @@ def test_no_poll_and_no_commit_fails_when_passwords_change(tmp_path: Path) -> No
             daemons.start()
             until(daemons.is_ready)
             until(lambda: all(each["state"] == "running" for each in daemons.watchers().values()))
-            with sources.load(seed=1):
+            with sources.load(seed=1, keep=1000):
                 for number in range(1, ROTATIONS + 1):
                     time.sleep(EVERY)
                     rotate(server, tmp_path, number)

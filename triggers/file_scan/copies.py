@@ -59,7 +59,18 @@ class ManyCopies:
 class Copies:
     """The copies that the scans of one watcher meet. `rule` None: copies are new versions like all others."""
 
-    __slots__ = ("_count", "_handled", "_is_due", "_known", "_new", "_newest", "_oldest", "_rule", "_waiting")
+    __slots__ = (
+        "_count",
+        "_handled",
+        "_is_due",
+        "_known",
+        "_new",
+        "_newest",
+        "_oldest",
+        "_rule",
+        "_waiting",
+        "is_used",
+    )
 
     def __init__(self, handled: HandledVersions, rule: CopyRule | None) -> None:
         self._handled = handled
@@ -75,15 +86,12 @@ class Copies:
         self._oldest: Moment | None = None
         self._newest: Moment | None = None
         self._is_due = True
-
-    @property
-    def is_used(self) -> bool:
-        """Whether copies wait at all."""
-        return self._rule is not None
+        self.is_used = self._rule is not None and len(self._handled) > 0
+        """Whether the scan may meet copies that wait."""
 
     def hold(self, version: FileVersion) -> bool:
         """Count a new version of the scan, and return whether it is a copy, which waits for the scan's end."""
-        if self._rule is None:
+        if not self.is_used:
             return False
         self._new += 1
         originals, modified = self._originals_of(version), version.modified

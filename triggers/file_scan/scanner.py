@@ -122,10 +122,9 @@ class Scanner:
     def _begin(self, page: ScanPage) -> None:
         self._holds_back = self._is_resumed = False
         state = self._algorithm.begin(self._state, page, self._handled)
-        may_wait = self._last.is_used or (self._copies.is_used and len(self._handled) > 0)
-        self._state = replace(state, records_all=may_wait)
         self._last.begin()
         self._copies.begin()
+        self._state = replace(state, records_all=self._last.is_used or self._copies.is_used)
 
     def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
         """The new versions of a page up to the first one at which the scan must stop, and that one."""

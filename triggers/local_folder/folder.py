@@ -14,11 +14,13 @@ from typing import Final, Literal, TypeAlias
 from triggers.base import JsonObject
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.file_scan.matching import Matcher
-from triggers.file_scan.versions import Moment, copy_of, fingerprint, format_moment
+from triggers.file_scan.versions import CONTENT_AT, Moment, fingerprint, format_moment
 from triggers.local_folder.mounts import unstable_type
 
 _CLOCK_LAG: Final = 20_000
 """Microseconds by which the kernel's coarse clock, which stamps files, may be behind the clock we read: two ticks."""
+
+_ABOVE_COPY_BITS: Final = 64 - CONTENT_AT
 
 Identity: TypeAlias = Literal["auto", "inode", "path"]
 """Whether inode numbers count: where the file system keeps them, always, or never."""
@@ -43,22 +45,14 @@ class FolderFile:
 
     @property
     def fingerprint(self) -> int:
-        return self._content if self.by_path else copy_of(self._content, self._inode_bits)
+        content = fingerprint(b"path\0%d\0%d\0%b" % (self.size, self.written_ns, os.fsencode(self.path)))
+        return content if self.by_path else content ^ inode_bits(self.inode)
 
     @property
     def aliases(self) -> Sequence[int]:
-        content = self._content
-        other = copy_of(content, self._inode_bits) if self.by_path else content
+        """Return the fingerprint of the other kind, and that by the inode number of format 2."""
+        other = self.fingerprint ^ inode_bits(self.inode)
         return other, fingerprint(b"%d\0%d\0%d\0%b" % (self.inode, self.size, self.written_ns, os.fsencode(self.path)))
-
-    @property
-    def _content(self) -> int:
-        return fingerprint(b"path\0%d\0%d\0%b" % (self.size, self.written_ns, os.fsencode(self.path)))
-
-    @property
-    def _inode_bits(self) -> int:
-        """Bits that differ for inode numbers close to each other, and rarely agree for others (Fibonacci hashing)."""
-        return (self.inode * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> 40
 
     @property
     def fault(self) -> str | None:
@@ -76,6 +70,11 @@ class FolderFile:
         written = format_moment(self.written_ns // 1000)
         inode = {} if self.by_path else {"inode": self.inode}
         return {"path": shown_path(self.path), "size": self.size, "last_modified": written, **inode}
+
+
+def inode_bits(inode: int) -> int:
+    """Return bits for `copy_of` that differ for inode numbers close to each other, and rarely agree for others (Fibonacci hashing)."""
+    return (inode * 0x9E3779B97F4A7C15 & 0xFFFFFFFFFFFFFFFF) >> _ABOVE_COPY_BITS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,11 +69,11 @@ async def _forget(settings: Settings) -> int:
     from store.catalog import neighbour  # noqa: PLC0415  see watcher.cli
     from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.submit.kubernetes.api import PodApi  # noqa: PLC0415
-    from watcher.submit.kubernetes.pod_tries import forget_all  # noqa: PLC0415
+    from watcher.submit.kubernetes.removal import remove_all  # noqa: PLC0415
     from watcher.submit.kubernetes.submitter import cluster_of  # noqa: PLC0415
 
     where = _settings(settings)
     async with opened_database(settings) as database, database.transaction() as connection:
         installation = await neighbour.instance(connection, connection.dialect.name)
     async with cluster_of(where, os.environ).client() as client:
-        return await forget_all(PodApi(client, where.namespace), installation)
+        return await remove_all(PodApi(client, where.namespace), installation)

@@ -8,7 +8,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from fcntl import LOCK_EX, flock
@@ -30,24 +30,36 @@ def running_postgres(*, version: int = 18, **settings: object) -> Iterator[str]:
     for a version that the wheel does not hold.
     """
     wheel = postgres_wheel()
-
-    # PostgreSQL does not run as root, and its own user must be able to walk to its folder.
-    folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
-    try:
+    with postgres_folder() as folder:
         with _one_at_a_time():
             installation = wheel.get_server(folder / "data", start=False, postgres_version=version)
-        installation.ensure_pgdata_inited()
-        port = free_port()
-        configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}
-        with (installation.pgdata / "postgresql.conf").open("a", encoding="utf-8") as file:
-            file.writelines(f"{name} = '{value}'\n" for name, value in configuration.items())
-        _pg_ctl(installation, "start", "-l", str(installation.log))
-        try:
-            yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
-        finally:
-            _pg_ctl(installation, "stop", "-m", "fast")
+        with running_installation(installation, settings) as address:
+            yield address
+
+
+@contextmanager
+def postgres_folder() -> Iterator[Path]:
+    """Make a folder for a server: PostgreSQL does not run as root, and its own user must be able to walk to it."""
+    folder = Path(tempfile.mkdtemp(prefix="watcher-postgres-"))
+    try:
+        yield folder
     finally:
         shutil.rmtree(folder)
+
+
+@contextmanager
+def running_installation(installation: Any, settings: Mapping[str, object]) -> Iterator[str]:
+    """Run the server of an installation as the wheel describes one (`bin_path`, `pgdata`, `log`, `system_user`). Yields its address."""
+    installation.ensure_pgdata_inited()
+    port = free_port()
+    configuration = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", **settings}
+    with (installation.pgdata / "postgresql.conf").open("a", encoding="utf-8") as file:
+        file.writelines(f"{name} = '{value}'\n" for name, value in configuration.items())
+    _pg_ctl(installation, "start", "-l", str(installation.log))
+    try:
+        yield f"postgresql://postgres@127.0.0.1:{port}/postgres"
+    finally:
+        _pg_ctl(installation, "stop", "-m", "fast")
 
 
 def postgres_wheel() -> ModuleType:
@@ -75,7 +87,7 @@ def _one_at_a_time() -> Iterator[None]:
 def _pg_ctl(installation: Any, *arguments: str) -> None:
     """Run pg_ctl with its output in a file: a server that inherits a pipe would keep the pipe's reader waiting forever."""
     with tempfile.TemporaryFile() as output:
-        done = subprocess.run(  # noqa: S603  the program of the installed wheel
+        done = subprocess.run(  # noqa: S603  the program of an installation
             [str(installation.bin_path / "pg_ctl"), "-w", "-D", str(installation.pgdata), *arguments],
             user=installation.system_user,
             cwd=installation.pgdata,

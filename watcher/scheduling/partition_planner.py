@@ -17,6 +17,7 @@ from store.runs.partition_groups import GroupRest, KeyedEvent
 from store.runs.queues import JobQueue
 from watcher.scheduling import planning
 from watcher.scheduling.item_counts import ItemCounts
+from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partitions import (
     DueGroup,
     DuePartitions,
@@ -30,7 +31,9 @@ from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once
 from watcher.scheduling.triggering import triggered
 
 
-async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: Waits, counts: ItemCounts) -> RunPlan:
+async def plan_partitions(
+    connection: AsyncConnection, queue: JobQueue, waits: Waits, memory: PartitionMemory
+) -> RunPlan:
     """Plan runs of the groups that are due, as many as fit a transaction.
 
     What does not fit of a group is recorded: it is decided, and survives a crash.
@@ -38,12 +41,13 @@ async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: W
     if not queue.definition.has_schedule:
         return RunPlan()
     dag_id, batching = queue.dag_id, queue.definition.batch
-    queued = await partition_groups.queued_keys(connection, [dag_id])
-    groups = grouped(queued.get(dag_id, []), batching)
-    rests = await partition_groups.rests(connection, dag_id)
-    decided = await _decide(connection, queue, waits, groups, rests, counts)
+    judged = await memory.recall(connection, queue, waits)
+    rests = await partition_groups.rests(connection, dag_id) if judged.has_rests else {}
+    decided = await _decide(connection, queue, waits, judged.open_groups(rests.keys()), rests, memory.counts)
+    judged.note(decided.waiting)
     fitting = _fitting(decided.due, batching)
     taken = await _take(connection, dag_id, fitting, batching)
+    judged.has_rests = bool(rests) or any(each.rest is not None for each in taken)
     kept: dict[str | None, GroupRest | None] = dict.fromkeys(rests.keys() - {each.group.key for each in decided.due})
     kept |= {each.key: each.rest for each in taken if each.is_recorded}
     await partition_groups.keep(connection, dag_id, kept)
@@ -51,7 +55,7 @@ async def plan_partitions(connection: AsyncConnection, queue: JobQueue, waits: W
         runs=[run for each in taken for run in each.runs],
         has_rest=len(fitting) < len(decided.due) or any(each.rest is not None for each in taken),
         is_partial=True,
-        check_again_in=decided.check_again_in,
+        check_again_in=judged.check_again_in,
     )
 
 
@@ -81,10 +85,14 @@ async def _decide(
     counts: ItemCounts,
 ) -> DuePartitions:
     """Decide on the groups, those first of which a part is decided already."""
+    if not groups:
+        return DuePartitions(due=())
     dag_id, batching = queue.dag_id, queue.definition.batch
     resting = {group.key for group in groups if group.key in rests and group.first_event <= rests[group.key].to}
     others = [group for group in groups if group.key not in resting]
-    known = await groups_of_now(connection, dag_id, batching, others, waits, counts)
+    unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
+    free = [group for group in others if group.key not in unfinished]
+    known = await groups_of_now(connection, dag_id, batching, free, waits, counts)
     rest_of = [
         DueGroup(
             group=group,
@@ -108,7 +116,7 @@ async def groups_of_now(
     waits: Waits,
     counts: ItemCounts,
 ) -> GroupsOfNow:
-    """Return the groups with what is known of them."""
+    """Return the groups with what is known of them, but for their unfinished runs."""
     closed: AbstractSet[str | None] = frozenset()
     items: Mapping[str | None, int] = {}
     if batching.complete is not None:
@@ -116,8 +124,7 @@ async def groups_of_now(
     if batching.complete is not None and batching.complete.needed_items:
         open_ = [each for each in groups if each.key not in closed]
         items = await counts.of(connection, dag_id, open_, waits, batching.complete.marker)
-    unfinished = (await partition_groups.unfinished(connection, [dag_id]))[dag_id]
-    return GroupsOfNow(groups=groups, unfinished=unfinished, closed=closed, items=items)
+    return GroupsOfNow(groups=groups, closed=closed, items=items)
 
 
 def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:

@@ -81,10 +81,18 @@ class GroupsOfNow:
 
 @dataclass(frozen=True, kw_only=True)
 class DuePartitions:
-    """The groups to make runs of now, oldest first, and when the clock alone requires a check (None: never)."""
+    """The groups to make runs of now, oldest first.
+
+    `waiting`: those that wait for events, by their keys, each with how long until the clock may make it due (None: never).
+    """
 
     due: Sequence[DueGroup]
-    check_again_in: timedelta | None
+    waiting: Mapping[str | None, timedelta | None] = field(default_factory=dict)
+
+    @property
+    def check_again_in(self) -> timedelta | None:
+        """When the clock alone requires a check; None: never."""
+        return min((pause for pause in self.waiting.values() if pause is not None), default=None)
 
 
 def grouped(rows: Sequence[QueuedKey], batching: Batching) -> Sequence[PartitionGroup]:
@@ -103,14 +111,16 @@ def due_partitions(known: GroupsOfNow, waits: Waits, batching: Batching, now: da
     next run of their group, or by themselves after `max_wait`.
     """
     due: list[DueGroup] = []
-    pauses: list[timedelta] = []
+    waiting: dict[str | None, timedelta | None] = {}
     for group in known.groups:
         if group.key in known.unfinished:
             continue
         decided, pause = _decide(group, known, waits, batching, now)
-        due += [] if decided is None else [decided]
-        pauses += [] if pause is None else [pause]
-    return DuePartitions(due=due, check_again_in=min(pauses, default=None))
+        if decided is None:
+            waiting[group.key] = pause
+        else:
+            due.append(decided)
+    return DuePartitions(due=due, waiting=waiting)
 
 
 def _decide(

@@ -22,7 +22,7 @@ from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.scheduling import ticks
 from watcher.scheduling.catching_up import catch_up
 from watcher.scheduling.conditions import names_alias
-from watcher.scheduling.item_counts import ItemCounts
+from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partition_planner import plan_partitions
 from watcher.scheduling.planning import (
     MOST_EVENTS,
@@ -57,7 +57,7 @@ class Scheduler:
         self._late: frozenset[str] = frozenset()
         self._check_at = 0.0
         self._collecting: set[str] = set()
-        self._counts = ItemCounts()
+        self._partitions = PartitionMemory()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -135,6 +135,7 @@ class Scheduler:
         clocks: list[Clock] = []
         new: list[TriggeredRun] = []
         async with self._leadership.transaction() as connection:
+            self._partitions.begin_term(self._leadership.term)
             locked = await queues.lock_queues(connection, dag_ids)
             ticks_of = await _due_ticks(connection, locked)
             for queue in sorted(locked, key=lambda queue: dag_ids.index(queue.dag_id)):
@@ -142,9 +143,11 @@ class Scheduler:
                     plans[queue.dag_id] = RunPlan(has_rest=True)
                     continue
                 plan = await _first(connection, queue)
-                if plan is None:
+                if plan is not None:
+                    self._partitions.forget(queue.dag_id)
+                else:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
-                    plan = await _plan(connection, queue, ticks.due, self._counts)
+                    plan = await _plan(connection, queue, ticks.due, self._partitions)
                     clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
                 new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
@@ -183,7 +186,9 @@ async def _first(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None
     return rest or await _replay(connection, queue) or await catch_up(connection, queue)
 
 
-async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime], counts: ItemCounts) -> RunPlan:
+async def _plan(
+    connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime], partitions: PartitionMemory
+) -> RunPlan:
     batching, condition = queue.definition.batch, queue.definition.schedule
     resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
     takes_each = batching.mode == "each" and queue.definition.has_schedule
@@ -191,7 +196,7 @@ async def _plan(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[da
     if batching.is_partitioned:
         if queue.rest is not None:  # decided when the job took all its events together
             await queues.set_rest(connection, queue.dag_id, None)
-        plan = await plan_partitions(connection, queue, waits, counts) if queue.first_events else RunPlan()
+        plan = await plan_partitions(connection, queue, waits, partitions) if queue.first_events else RunPlan()
         return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
     completed_by = completing(queue.first_events, waits)
     joint = queue.definition.joint

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from store.database import Database
-from store.runs import renewals
+from store.runs import forgetting, renewals
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,3 +23,7 @@ class StoredTries:
     async def may_start(self, tag: str) -> bool:
         async with self.database.reading() as connection:
             return await renewals.may_start(connection, tag, self.home_id)
+
+    async def kept(self) -> Collection[str]:
+        async with self.database.reading() as connection:
+            return await forgetting.kept(connection)

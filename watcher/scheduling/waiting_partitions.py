@@ -41,6 +41,7 @@ async def waiting_partitions(
         return {}
     queued = await partition_groups.queued_keys(connection, partitioned)
     resolved = await waiting.resolved(connection, partitioned)
+    unfinished = await partition_groups.unfinished(connection, partitioned)
     listed: dict[str, Sequence[WaitingPartition]] = {}
     for dag_id, definition in partitioned.items():
         groups = grouped(queued.get(dag_id, []), definition.batch)
@@ -52,7 +53,7 @@ async def waiting_partitions(
                 events=group.events,
                 oldest=min(row.oldest for row in group.rows),
                 lacks=_lacks(group, known, waits, definition.batch),
-                has_run=group.key in known.unfinished,
+                has_run=group.key in unfinished[dag_id],
             )
             for group in groups
         ]

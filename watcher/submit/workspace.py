@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -30,6 +30,9 @@ class TryRecords(Protocol):
 
     async def may_start(self, tag: str) -> bool:
         """Return whether this home may still start the try: nobody has taken it over, ended it or cancelled it."""
+
+    async def kept(self) -> Collection[str]:
+        """Return the tags of all tries that have not ended, or whose submitter has yet to `forget` them."""
 
 
 @dataclass(frozen=True, kw_only=True)

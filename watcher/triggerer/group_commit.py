@@ -33,6 +33,8 @@ ALONE_AT_ONCE: Final = 3
 """The number of connections for members that go alone: each may wait for a lock on its position."""
 WOKEN_AT_ONCE: Final = 8
 """The number of members that make their next batches before the loop reads the answer to the next group."""
+MOST_REPEATS: Final = 2
+"""How often a commit is repeated whose session is ended: by a rotation of passwords, and then by a limit of the server's."""
 
 MOST_TRACES: Final = 100
 """The largest number of traces in one log record."""
@@ -49,8 +51,8 @@ class _Member:
     """The watcher's context: its log records belong to it, whichever member leads."""
     turn: anyio.Event = field(default_factory=anyio.Event)
     leads: bool = False
-    may_repeat: bool = True
-    """Whether it is committed once more if the connection is lost and nothing was written."""
+    repeats: int = MOST_REPEATS
+    """How often it is committed once more if the connection is lost and nothing was written."""
     answer: Committed | Exception | None = None
 
 
@@ -138,8 +140,8 @@ class GroupCommit:
                         self._announce(member, answer)
         except Exception as error:  # noqa: BLE001  each member raises it, or is retried alone
             for member in begun:
-                member.answer = _outcome(error, alone=len(group) == 1, may_repeat=member.may_repeat)
-                member.may_repeat = False
+                member.answer = _outcome(error, alone=len(group) == 1, may_repeat=member.repeats > 0)
+                member.repeats -= 1
             for member in announced:
                 _withdraw(member, error)
         return begun

@@ -32,7 +32,8 @@ WITH RECURSIVE queued_first(dag_id, event_id) AS (SELECT job.dag_id AS dag_id, (
       ORDER BY queued_event.asset_id, queued_event.satisfies, queued_event.event_id LIMIT $3::INTEGER)) AS coalesce_1
   FROM queued_first
   JOIN queued_event AS previous ON previous.dag_id = queued_first.dag_id AND previous.event_id = queued_first.event_id)
-SELECT queued_first.dag_id, queued_first.event_id, asset.name, queued_event.satisfies, (SELECT count(run.id) AS count_1
+SELECT queued_first.dag_id, queued_first.event_id, asset.name, asset.partition_parts, queued_event.satisfies,
+    queued_event.asset_id, (SELECT count(run.id) AS count_1
   FROM run
   WHERE run.dag_id = queued_first.dag_id AND run.state IN ($4::VARCHAR, $5::VARCHAR)) AS runs, clock_timestamp() AS now
 FROM queued_first

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import asyncpg
+import pytest
 from sqlalchemy import delete, select
 
 from store.database import Database
@@ -16,6 +18,7 @@ from tests.databases import on_both
 from tests.servers import PostgresDatabase
 from tests.service.api.explained_world import explained_world
 from tests.service.api.test_reconcile import differing, ended, reconciled
+from triggers.postgres.by_id import inventory
 from triggers.postgres.connection import PostgresConnection
 from triggers.postgres.new_rows import NewRows
 
@@ -102,3 +105,25 @@ async def test_planted_differences_of_a_table_are_named_and_explained(
     assert "leave out `since`" in too_late["error"]
     for session in (rows, writer):
         await session.close()
+
+
+@on_both
+async def test_no_statement_takes_longer_than_ten_seconds(
+    database: Database, postgres_database: PostgresDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here a tenth of a second: the server cancels it, and the sentence says so."""
+    assert timedelta(seconds=10) == inventory.LONGEST_COUNT
+    monkeypatch.setattr(inventory, "LONGEST_COUNT", timedelta(seconds=0.1))
+    rows = await asyncpg.connect(postgres_database.dsn)
+    await rows.execute(TABLE)
+    await rows.execute(INSERT, 1, 20)
+    connection = PostgresConnection.model_validate({"type": "postgres", "dsn": postgres_database.dsn})
+    options = {"table": "public.orders", "where": "pg_sleep(0.2)::text = ''", "unsafe_where": True, "interval": "1ms"}
+    async with explained_world(
+        database, {"rows": (NewRows, options)}, {"rows"}, tmp_path, postgres=connection
+    ) as world:
+        await world.poll("rows")
+        failed = await ended(world, "rows")
+    assert failed["state"] == "failed"
+    assert "statement timeout" in failed["error"]
+    await rows.close()

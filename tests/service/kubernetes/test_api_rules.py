@@ -104,6 +104,32 @@ def test_the_trys_secrets_are_deleted_by_label(api: httpx.Client) -> None:
     assert api.get(f"/secrets/{made['metadata']['name']}").status_code == 404
 
 
+def test_a_list_may_be_of_metadata_alone_and_of_none_it_is_null(api: httpx.Client) -> None:
+    made = created(api, "secrets", secret(api))
+    of_metadata = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    label = f"asset-watcher/try={made['metadata']['labels']['asset-watcher/try']}"
+    some, none = (
+        api.get("/secrets", params={"labelSelector": selector}, headers=of_metadata).json()["items"]
+        for selector in (label, "asset-watcher/try=another")
+    )
+    assert [(each["metadata"]["name"], "data" in each) for each in some] == [(made["metadata"]["name"], False)]
+    assert none is None
+
+
+def test_a_secret_need_not_be_sent_back(api: httpx.Client) -> None:
+    of_one = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
+    made = api.post("/secrets", json=secret(api), headers=of_one)
+    assert (made.status_code, "data" in made.json()) == (201, False)
+    merge = {**of_one, "Content-Type": "application/merge-patch+json"}
+    name = made.json()["metadata"]["name"]
+    changed = api.patch(f"/secrets/{name}", json={"metadata": {"labels": {"a": "b"}}}, headers=merge).json()
+    assert (changed["metadata"]["labels"]["a"], "data" in changed) == ("b", False)
+    of_lists = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+    deleted = api.request("DELETE", "/secrets", params={"labelSelector": "a=b"}, headers=of_lists)
+    assert [each.keys() & {"data", "metadata"} for each in deleted.json()["items"] or ()] in ([], [{"metadata"}])
+    assert api.get(f"/secrets/{name}").status_code == 404
+
+
 def test_a_selector_may_leave_out_a_label_that_others_lack(api: httpx.Client) -> None:
     created(api, "pods", pod(api))
     selector = f"asset-watcher/installation={INSTALLATION},spark-role"

@@ -101,6 +101,11 @@ class PodWorld:
             while not condition():
                 await anyio.sleep(0.05)
 
+    async def until_shown(self, run_id: str, sentence: str) -> None:
+        with anyio.fail_after(PATIENCE):
+            while sentence not in str(await self.request("GET", f"/{run_id}/taskInstances")):
+                await anyio.sleep(0.1)
+
     async def until_state(self, state: str) -> Any:
         with anyio.fail_after(PATIENCE):
             while (run := await self.run())["state"] != state:
@@ -229,11 +234,45 @@ async def test_a_driver_that_does_not_start_in_time_fails(world: PodWorld) -> No
 async def test_a_quota_is_waited_for_and_shown_on_the_run(world: PodWorld) -> None:
     world.kubernetes.quota = "exceeded quota: team, requested: pods=1, used: pods=5, limited: pods=5"
     run_id = await world.trigger()
-    with anyio.fail_after(PATIENCE):
-        while "waits for room in the namespace" not in str(await world.request("GET", f"/{run_id}/taskInstances")):
-            await anyio.sleep(0.1)
+    await world.until_shown(run_id, "waits for room in the namespace")
     world.kubernetes.quota = ""
     await world.until(lambda: world.starts)
     (world.folder / "go").touch()
     await world.until_state("success")
+    assert (world.starts, world.tries()) == (["1"], [(1, "success")])
+
+
+async def test_what_only_events_say_of_a_pod_is_shown_on_the_run(world: PodWorld) -> None:
+    world.kubelet.binds = False
+    run_id = await world.trigger()
+    await world.until(lambda: world.left() == 2)
+    pod = world.pod()["metadata"]
+    message = 'MountVolume.SetUp failed for volume "lake": configmap "lake" not found'
+    involved = {"kind": "Pod", "name": pod["name"], "uid": pod["uid"]}
+    event = {"type": "Warning", "reason": "FailedMount", "message": message, "involvedObject": involved}
+    world.kubernetes.create(world.kubelet.namespace, "events", {"metadata": {"name": "e1"}, **event})
+    await world.until_shown(run_id, 'waits for its container: MountVolume.SetUp failed for volume "lake"')
+    world.kubelet.binds = True
+    await world.until(lambda: world.starts)
+    (world.folder / "go").touch()
+    await world.until_state("success")
+
+
+async def test_what_no_try_has_any_more_is_removed_at_the_next_start(world: PodWorld) -> None:
+    """Such as what a daemon created that was frozen, woke after the end of its try, and was killed."""
+    await world.trigger()
+    await world.until(lambda: world.starts)
+    pod = world.pod()
+    left = {"name": "aw-left", "labels": {**pod["metadata"]["labels"], "asset-watcher/try": "aw-left"}}
+    other = {"name": "other", "labels": {**left["labels"], "asset-watcher/installation": "another"}}
+    for kind, metadata in (("pods", left), ("secrets", left), ("secrets", other)):
+        body = {"metadata": metadata, "spec": {**pod["spec"], "volumes": []}}
+        world.kubernetes.create(world.kubelet.namespace, kind, body)
+    await world.daemon.kill()
+    await world.daemon.start()
+    await world.until(lambda: world.left() == 3)
+    (world.folder / "go").touch()
+    await world.until_state("success")
+    await world.until(lambda: world.left() == 1)
+    assert world.kubernetes.read(world.kubelet.namespace, "secrets", "other")
     assert (world.starts, world.tries()) == (["1"], [(1, "success")])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -19,13 +20,14 @@ from tests.kubernetes_node import running_node
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals
-from watcher.submit.base import Handle, Status, Submission
+from watcher.submit.base import Handle, NotYet, Status, Submission
 from watcher.submit.kubernetes import manifest, names, wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.kubernetes.pod_watch import EventWatch
 from watcher.submit.local import shim
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.slow]
@@ -92,8 +94,10 @@ class Daemon:
         with anyio.fail_after(PATIENCE):
             while await self.pods.read("pods", handle["pod"]) is not None:
                 await anyio.sleep(0.2)
-        left = await self.pods.list("secrets", f"{names.TRY}={handle['pod']}")
-        assert left["items"] == []
+        assert await self.secrets(handle) == []
+
+    async def secrets(self, handle: Handle) -> Sequence[Mapping[str, Any]]:
+        return await self.pods.list_metadata("secrets", f"{names.TRY}={handle['pod']}")
 
 
 @pytest.fixture
@@ -125,6 +129,7 @@ sys.exit(5 if (stat.S_IMODE(context.st_mode), context.st_uid, os.getppid()) == (
 """
     handle = await daemon.submit(program, driver_pod())
     assert (await daemon.until(handle, is_over)).exit_code == 5
+    assert await daemon.secrets(handle) == [], "the pod is kept, the Secret is not"
     await daemon.forget(handle)
 
 
@@ -165,6 +170,38 @@ async def test_a_pod_that_fits_no_node_is_said_and_can_be_stopped(daemon: Daemon
     assert "Insufficient memory" in status.reason
     await daemon.tries.cancel(handle, 2)
     assert (await daemon.until(handle, is_over)).stopped
+    await daemon.forget(handle)
+
+
+async def test_a_volume_that_cannot_be_mounted_is_said_by_the_clusters_events(daemon: Daemon) -> None:
+    mounts = [{"name": "lake", "mountPath": "/lake"}]
+    container = {"name": "driver", "imagePullPolicy": "IfNotPresent", "volumeMounts": mounts}
+    volume = {"name": "lake", "configMap": {"name": "missing"}}
+    events = EventWatch(daemon.pods)
+    daemon.tries = replace(daemon.tries, warning=events.warning)
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(events.run)
+        job = driver_pod(template={"spec": {"containers": [container], "volumes": [volume]}})
+        handle = await daemon.submit("", job)
+        status = await daemon.until(handle, lambda status: status.reason)
+        assert 'configmap "missing" not found' in status.reason
+        tasks.cancel_scope.cancel()
+    await daemon.tries.cancel(handle, 2)
+    await daemon.forget(handle)
+
+
+async def test_a_quota_is_waited_for_with_its_sentence(daemon: Daemon, node: KubernetesApi) -> None:
+    path = f"/api/v1/namespaces/{daemon.pods.namespace}/resourcequotas"
+    with node.client() as client:
+        client.post(path, json={"metadata": {"name": "team"}, "spec": {"hard": {"pods": "0"}}}).raise_for_status()
+        with anyio.fail_after(PATIENCE):
+            while "hard" not in client.get(f"{path}/team").json().get("status", {}):
+                await anyio.sleep(0.1)
+        with pytest.raises(NotYet, match=r"quota: .*exceeded quota: team"):
+            await daemon.submit("", driver_pod())
+        client.delete(f"{path}/team").raise_for_status()
+    handle = await daemon.submit("", driver_pod())
+    assert (await daemon.until(handle, is_over)).exit_code == 0
     await daemon.forget(handle)
 
 

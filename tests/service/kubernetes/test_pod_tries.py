@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -20,7 +21,8 @@ from watcher.submit.base import Attachment, Handle, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.pod_tries import MayStillRun, PodTries, forget_all
+from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.kubernetes.removal import remove_all, sweep
 
 JOB = DriverPod(image="watcher:1")
 WITH_EXECUTORS = DriverPod.model_validate({"image": "watcher:1", "executor": {}})
@@ -65,7 +67,7 @@ class World:
     transport: httpx.AsyncBaseTransport
     installation: str = field(default_factory=lambda: str(uuid4()))
     task: str = field(default_factory=lambda: str(uuid4()))
-    silent_for: float = 1000.0
+    silent_for: float = 0.0
     is_ours: bool = True
 
     def daemon(
@@ -319,12 +321,56 @@ async def test_a_pod_that_was_removed_by_force_is_lost_only_after_its_driver_mus
     world.silent_for = 119.0
     status = await daemon.poll(handle)
     assert (status.phase, "deleted by force" in status.reason) == ("running", True)
-    with pytest.raises(MayStillRun):
-        await daemon.attach(handle["tag"], handle)
+    assert await daemon.attach(handle["tag"], handle) == handle
     world.silent_for = 120.0
     status = await daemon.poll(handle)
     assert (status.phase, status.restarted, status.exit_code) == ("exited", True, None)
     assert await daemon.attach(handle["tag"], handle) is Attachment.RESTARTED
+
+
+async def test_a_driver_whose_node_is_gone_is_lost_once_it_must_have_ended(world: World) -> None:
+    """The pod stays, because of our finalizer, and says for ever that its container runs."""
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    world.kubelet({"running": {"startedAt": "2026-11-26T12:00:00Z"}}, "Failed")  # the phase is the pod collector's
+    world.silent_for = 119.0
+    assert (await world.daemon().poll(handle)).phase == "running"
+    world.silent_for = 120.0
+    status = await world.daemon().poll(handle)
+    assert (status.phase, status.restarted, status.exit_code) == ("exited", True, None)
+    assert "has not renewed its lease" in status.reason
+    assert world.secrets() == set()
+    await world.daemon().cancel(handle, 1)
+    assert (await world.daemon().poll(handle)).stopped
+
+
+async def test_a_driver_that_has_just_started_is_not_lost_because_its_image_took_long(world: World) -> None:
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    world.silent_for = 1000.0
+    assert (await world.daemon().poll(handle)).phase == "starting"
+    world.kubelet({"running": {"startedAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}})
+    assert (await world.daemon().poll(handle)).phase == "running"
+
+
+async def test_an_end_that_a_broken_watch_has_not_heard_of_is_read(world: World) -> None:
+    daemon = world.daemon()
+    handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    world.kubelet({"running": {"startedAt": "2026-11-26T12:00:00Z"}})
+    [seen] = world.pods()
+    world.ends(0)
+    world.silent_for = 1000.0
+    assert (await daemon.poll(handle, seen)).exit_code == 0
+
+
+async def test_a_pod_that_its_node_changes_meanwhile_is_forgotten_all_the_same(world: World) -> None:
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    world.ends(0)
+    daemon = world.daemon(meanwhile=(2, lambda: world.ends(3)))
+    await daemon.forget(handle["tag"], handle)
+    assert world.pods() == []
 
 
 def executor(world: World, number: int, task: str = "") -> None:
@@ -374,12 +420,13 @@ async def test_forgetting_an_installation_takes_its_executors_and_counts_its_dri
     daemon = world.daemon()
     await daemon.submit(world.submission(), WITH_EXECUTORS, COMMAND, {})
     executor(world, 1)
-    assert await forget_all(daemon.api, world.installation) == 1
+    assert await remove_all(daemon.api, world.installation) == 1
     assert (world.pods(), world.secrets()) == ([], set())
 
 
 async def test_another_pod_of_the_name_is_not_the_handles(world: World) -> None:
     daemon = world.daemon()
+    world.silent_for = 1000.0
     handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
     other = {**handle, "uid": str(uuid4())}
     assert await daemon.attach(handle["tag"], other) is Attachment.RESTARTED
@@ -423,6 +470,52 @@ async def test_refusals_of_reads_prove_nothing(world: World) -> None:
     for request in (daemon.attach(handle["tag"], None), daemon.attach(handle["tag"], handle), daemon.poll(handle)):
         with pytest.raises(ApiRefused):
             await request
+
+
+async def test_a_sweep_takes_what_no_try_has_any_more_and_nothing_of_another_installation(world: World) -> None:
+    daemon = world.daemon()
+    await daemon.submit(world.submission(), JOB, COMMAND, {})
+    world.task = str(uuid4())
+    stranger = await world.daemon(installation="another").submit(world.submission(), JOB, COMMAND, {})
+    world.task = str(uuid4())
+    submission = world.submission()
+    handle = await daemon.submit(submission, JOB, COMMAND, {})
+    # A daemon that was frozen is killed before it asks whether the try is still its own.
+    late = make_submission(str(uuid4()), Path("/load.py"), context={"token": "token-1"})
+    await daemon.api.create("secrets", manifest.secret(late, daemon.place, COMMAND, {}))
+
+    async def tags() -> Collection[str]:
+        return {submission.tag}
+
+    assert await sweep(daemon.api, world.installation, tags) == 3
+    assert {pod["metadata"]["name"] for pod in world.pods()} == {handle["pod"], stranger["pod"]}
+    assert len(world.secrets()) == 2
+    assert await sweep(daemon.api, world.installation, tags) == 0
+
+
+async def test_a_try_that_is_recorded_while_a_sweep_lists_is_kept(world: World) -> None:
+    daemon = world.daemon()
+    tags: set[str] = set()
+
+    async def recorded() -> Collection[str]:
+        return tags
+
+    def happens() -> None:
+        tags.add(world.submission().tag)
+
+    await daemon.submit(world.submission(), JOB, COMMAND, {})
+    assert await sweep(world.daemon(meanwhile=(2, happens)).api, world.installation, recorded) == 0
+    assert len(world.may_start()) == 1
+
+
+async def test_what_events_say_of_a_pod_that_waits_is_a_sentence(world: World) -> None:
+    daemon = replace(world.daemon(), warning=lambda uid: f"MountVolume.SetUp failed for {uid}")
+    handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
+    status = await daemon.poll(handle)
+    assert status.reason == f"waits for its container: MountVolume.SetUp failed for {handle['uid']}"
+    world.binds()
+    world.kubelet({"running": {"startedAt": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}})
+    assert (await daemon.poll(handle)).reason == ""
 
 
 async def test_what_no_later_request_could_change_is_a_final_error(world: World) -> None:

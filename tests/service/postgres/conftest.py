@@ -85,19 +85,26 @@ class MortalServer:
     @contextmanager
     def with_standby(self) -> Iterator[MortalServer]:
         """Run a hot standby that follows this server, beside its folder."""
-        standby = self.backed_up("standby", "--write-recovery-conf")
+        standby = self.standby("standby")
         standby.start()
         try:
             yield standby
         finally:
             standby.stop("immediate")
 
-    def backed_up(self, name: str, *options: str) -> MortalServer:
+    def standby(self, name: str) -> MortalServer:
+        """Take a base backup that follows this server once it is started. What pg_basebackup writes, older servers do not know."""
+        copy = self.backed_up(name)
+        (copy.data / "standby.signal").touch()
+        copy.configure(primary_conninfo=self.dsn)
+        return copy
+
+    def backed_up(self, name: str) -> MortalServer:
         """Take a base backup into a folder beside this server's. The copy is not started."""
         copy = self._beside(name)
         copy.data.mkdir(mode=0o700)
         shutil.chown(copy.data, self.data.stat().st_uid)
-        self._run("pg_basebackup", "-d", self.dsn, "-D", str(copy.data), "--checkpoint=fast", *options)
+        self._run("pg_basebackup", "-d", self.dsn, "-D", str(copy.data), "--checkpoint=fast")
         copy.configure(port=copy.port, wal_retrieve_retry_interval="100ms")
         return copy
 

@@ -120,7 +120,7 @@ def replicated() -> Iterator[tuple[MortalServer, MortalServer]]:
             "ALTER SYSTEM SET synchronized_standby_slots = 'standby'",
             "SELECT pg_reload_conf()",
         )
-        standby = server.backed_up("standby", "--write-recovery-conf")
+        standby = server.standby("standby")
         address = f"{server.dsn.replace('postgresql://postgres@', '')}".split("/", maxsplit=1)[0]
         host, port = address.split(":")
         standby.configure(
@@ -129,8 +129,6 @@ def replicated() -> Iterator[tuple[MortalServer, MortalServer]]:
             sync_replication_slots="on",
             primary_conninfo=f"host={host} port={port} user=postgres dbname=postgres",
         )
-        auto = standby.data / "postgresql.auto.conf"
-        auto.write_text("".join(line for line in auto.read_text().splitlines(True) if "primary_conninfo" not in line))
         standby.start()
         try:
             yield server, standby

@@ -383,7 +383,7 @@ async def test_a_start_warns_of_writers_that_may_have_drawn_a_lower_id(
     slow = await connect()
     async with slow.transaction():
         await insert(slow)
-        await orders.execute("INSERT INTO orders (note) SELECT 'a' FROM generate_series(1, 100_001)")
+        await orders.execute("INSERT INTO orders (note) SELECT 'a' FROM generate_series(1, 100001)")
         with capture_logs() as logs:
             async with hosted(postgres_database.dsn) as host:
                 await host.catch_up()
@@ -396,7 +396,7 @@ async def test_a_start_with_too_many_holes_watches_the_newest(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection, connect: Connect
 ) -> None:
     slow = await connect()
-    await orders.execute("INSERT INTO orders (id) SELECT 2 * n FROM generate_series(1, 10_100) n")
+    await orders.execute("INSERT INTO orders (id) SELECT 2 * n FROM generate_series(1, 10100) n")
     await orders.execute("SELECT setval('orders_id_seq', 20_200)")
     async with slow.transaction():
         await insert(slow)

@@ -228,7 +228,7 @@ async def test_a_table_that_takes_too_long_to_read_once_can_begin_at_a_time(
 ) -> None:
     """On a small scale: a statement may take a fiftieth of a second, and the table is not very large."""
     await customers.execute(
-        "INSERT INTO customers (id, updated_at) SELECT n, now() - interval '1 day' FROM generate_series(1, 1_000_000) n"
+        "INSERT INTO customers (id, updated_at) SELECT n, now() - interval '1 day' FROM generate_series(1, 1000000) n"
     )
     yesterday = (datetime.now(UTC) - timedelta(hours=23)).isoformat()
     async with hosted(postgres_database.dsn, **OPTIONS, start=yesterday) as host:

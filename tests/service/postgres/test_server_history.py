@@ -247,7 +247,7 @@ def test_a_promotion_replays_what_was_received_even_while_replay_is_paused(
 def test_two_standbys_of_one_primary_are_promoted_to_the_same_timeline(
     origin: MortalServer, running: ExitStack
 ) -> None:
-    first, second = (origin.backed_up(name, "--write-recovery-conf") for name in ("first", "second"))
+    first, second = (origin.standby(name) for name in ("first", "second"))
     for standby in (first, second):
         start(standby, running)
         leave_behind(origin, standby)

@@ -148,6 +148,7 @@ async def test_each_thing_that_is_wrong_is_listed_once_the_worst_first(api: Api)
     assert of_runs["message"].startswith(
         "the run r0 of report has failed: no memory after 0 s (and 2 more like it: r1, r2)"
     )
+    assert of_runs["remedy"].endswith("then run all of them again on the page /runs?state=failed&job=report")
     assert all(each["since"] for each in problems)
     assert all(
         set(each) == {"kind", "level", "subject", "since", "message", "remedy", "next_try_at", "count", "url"}

@@ -1,6 +1,6 @@
 """A reference model of scheduling, which shares no code with the scheduler: what is queued, what a check makes into runs.
 
-It plays histories of events, reloads, checks, pauses, ends of runs, ticks and deletions, one at a time.
+It plays histories of events, reloads, checks, pauses, ends of runs, time, replays, deletions, kills and take-overs, one at a time.
 """
 
 from __future__ import annotations
@@ -58,6 +58,8 @@ DIVIDED: dict[str, tuple[str, ...]] = {
 JOINED = {**{values: key for key, values in DIVIDED.items()}, ("x",): "x", ("y",): "y", ("2",): "2"}
 
 
+PATIENCE = 2
+"""The ages after which an incomplete partition is run as it is, where the job says so."""
 MARKS = 1
 """The number of what an event says that names a marker."""
 
@@ -99,6 +101,8 @@ class ModelJob:
     complete: ModelComplete | None = None
     joint: bool = False
     """A run needs a tick and the condition."""
+    run_after: bool = False
+    """A partition that is incomplete for `PATIENCE` ages is run as it is."""
     catchup: bool = False
     """When it is new, it gets the events that are stored already. It has no cron then."""
 
@@ -157,8 +161,10 @@ class JobState:
     """The keys of the partitions that have had a run."""
     last_by: tuple[str, ...] | None = None
     """The parts by which the last configuration of the job groups."""
-    old: set[int] = field(default_factory=set)
-    """Queued events that have waited for longer than `max_wait`."""
+    age: int = 0
+    """How often time has passed on its clock, each time for longer than `max_wait`."""
+    came: dict[int, int] = field(default_factory=dict)
+    """Its age when each event was queued, as its clock has it: stored events come at once, whatever its age."""
     states: list[str] = field(default_factory=list)
     """What became of each run: queued, over or deleted."""
     forgotten: set[int] = field(default_factory=set)
@@ -178,6 +184,10 @@ class JobState:
 
     def end(self, state: str) -> None:
         self.states = [state if each == "queued" else each for each in self.states]
+
+    def waited(self, event: int) -> int:
+        """Return how many ages a queued event has waited."""
+        return self.age - self.came[event]
 
     def run_of(self, event: int) -> int | None:
         return next((number for number, events in enumerate(self.runs) if event in events), None)
@@ -240,6 +250,7 @@ class ScheduleModel:
         for job in self.jobs.values():
             if job.now is not None and (queued := self.queued(event, job.now.schedule)):
                 job.queue[event_id] = queued
+                job.came[event_id] = job.age
                 job.owed.add(event_id)
 
     def reload(self, configuration: Mapping[str, ModelJob]) -> int:
@@ -324,8 +335,8 @@ class ScheduleModel:
                 if number is not None:
                     job.runs[number] = tuple(each for each in job.runs[number] if each != event)
                 job.dropped.discard(event)
-                job.old.discard(event)
                 job.queue[event] = queued
+                job.came[event] = 0
                 job.owed.add(event)
             elif kind == "over" and number is not None:
                 cleared.add(number)
@@ -371,6 +382,7 @@ class ScheduleModel:
             for event in left[at : at + at_once]:
                 if queued := self.queued(self.events[event], now.schedule):
                     job.queue[event] = queued
+                    job.came[event] = 0
                     job.owed.add(event)
             if now.per_partition:
                 continue
@@ -435,14 +447,22 @@ class ScheduleModel:
             if key in busy:
                 continue
             runs, flags = self._runs_of(job, now, key, events)
+            if not runs and self._is_out_of_patience(job, now, key, events):
+                runs, flags = [tuple(events)], (None if now.complete is None else False, False)
             for run in runs:
                 self._make(job, run, key, flags)
             if runs:
                 job.closed.add(key)
                 continue
             stranded = [each for each in events if not self.is_waited_for(job.queue[each], now.schedule)]
-            for event in [each for each in stranded if each in job.old][: self.alone_at_once]:
+            for event in [each for each in stranded if job.waited(each)][: self.alone_at_once]:
                 self._make(job, (event,), key)
+
+    def _is_out_of_patience(self, job: JobState, now: ModelJob, key: str | None, events: list[int]) -> bool:
+        """Whether an incomplete partition is run as it is."""
+        awaited = [job.waited(each) for each in events if self.is_waited_for(job.queue[each], now.schedule)]
+        is_open = now.complete is None or key not in job.closed
+        return now.run_after and is_open and max(awaited, default=0) >= PATIENCE
 
     def _runs_of(
         self, job: JobState, now: ModelJob, key: str | None, events: list[int]
@@ -518,6 +538,7 @@ def random_job(random: Random) -> ModelJob:
         per_partition=per_partition,
         by=by if per_partition else None,
         complete=complete if per_partition else None,
+        run_after=random.random() < 0.3,
     )
 
 
@@ -548,8 +569,9 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
             "drop left",
             "age",
             "force",
+            "take over",
         )
-        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 6, 3))[0]
+        kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 8, 3, 3))[0]
         match kind:
             case "event":
                 key = random.choice((None, *DIVIDED))
@@ -563,8 +585,10 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
                 configuration = {dag_id: source[dag_id] for dag_id, source in both.items() if dag_id in source}
                 yield kind, configuration
             case "check":
-                yield kind, random.random() / 50 if random.random() < 0.3 else None
-            case "restart":
+                how = random.random()
+                killed = random.random() / 50 if how < 0.2 else None
+                yield kind, (random.randint(1, 5), random.choice(("before", "after"))) if how > 0.85 else killed
+            case "restart" | "take over":
                 yield kind, None
             case "replay":
                 dag_id, killed, include_dropped = random.choice(JOBS), random.random() < 0.4, random.random() < 0.3

@@ -27,18 +27,20 @@ from store.detection.events import NewEvent
 from store.keys import JobDefinition
 from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays
-from store.runs.partition_groups import GroupRest
+from store.runs.partition_groups import GroupRest, QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
 from store.runs.replay_selections import ReplayRange
 from store.runs.replays import ReplayCounts
 from tests.databases import emptied, on_both
 from tests.effort import SEED, effort
+from tests.service.scheduler.processes import AGE, Processes
 from tests.service.scheduler.schedule_model import (
     ASSETS,
     EVENTS,
     EVENTS_AT_ONCE,
     MARKS,
     PARTS,
+    PATIENCE,
     Action,
     ModelComplete,
     ModelJob,
@@ -55,10 +57,19 @@ from tests.service.scheduler.settings import (
     set_paused,
     tell,
 )
-from watcher.scheduling import catching_up, completeness, item_counts, partition_planner, partitions, planning
+from watcher.scheduling import (
+    catching_up,
+    completeness,
+    item_counts,
+    partition_memory,
+    partition_planner,
+    partitions,
+    planning,
+)
+from watcher.scheduling.partition_memory import JudgedPartitions
 from watcher.scheduling.partition_planner import run_partition
+from watcher.scheduling.partitions import DueGroup
 from watcher.scheduling.planning import Waits
-from watcher.scheduling.scheduler import Scheduler
 from watcher.scheduling.triggering import run_kept
 
 pytestmark = pytest.mark.service
@@ -81,6 +92,7 @@ def declared_job(dag_id: str, model: ModelJob) -> DeclaredJob:
         cron=None if model.month is None else f"0 0 1 {model.month} *",
         mode="per_partition" if model.per_partition else "each" if model.each else "coalesce",
         by=model.by,
+        run_after=AGE.total_seconds() * (PATIENCE - 0.5) if model.run_after else None,
         complete=None if model.complete is None else stored_complete(model.complete),
         joint=model.joint,
         catchup=model.catchup,
@@ -101,38 +113,63 @@ def stored_complete(complete: ModelComplete) -> dict[str, Any]:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model = ScheduleModel(planning.MOST_RUNS)
+    model, processes = ScheduleModel(planning.MOST_RUNS), Processes(database=database)
     ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
-    scheduler = await leading_scheduler(database)
-    for kind, what in history:
-        match kind:
-            case "event":
-                extra = EVENTS[what.says]
-                if what.says == MARKS:
-                    extra = f'{extra[:-1]}, "files": [{{"key": "{len(model.events)}/_SUCCESS"}}]}}'
-                [event_id] = await tell(database, ids[what.asset], extra=extra, key=what.key)
-                model.add_event(event_id, what)
-            case "check":
-                if what is not None:  # killed somewhere
-                    with anyio.move_on_after(what):
-                        await scheduler.check()
-                await scheduler.check()
-                model.check()
-            case "restart":
-                scheduler = await leading_scheduler(database)
-            case "reload":
-                jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
-                applied = await apply(database, configuration(jobs, ASSETS, PARTS))
-                assert applied.earlier == model.earlier(what)
-                assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
-            case "replay":
-                await _replay(database, model, scheduler, *what)
-            case "resolve":
-                await _resolve(database, ids[what])
-                model.resolved.add(what)
-            case _:
-                await _act(database, model, kind, what)
-        await _agrees(database, model)
+    await processes.start()
+    with processes.clocks(), processes.compared():
+        for kind, what in history:
+            await _play(database, model, processes, ids, kind, what, apply)
+            await _agrees(database, model)
+            assert not processes.differences
+
+
+async def _play(
+    database: Database,
+    model: ScheduleModel,
+    processes: Processes,
+    ids: Mapping[str, int],
+    kind: str,
+    what: Any,
+    apply: Apply,
+) -> None:
+    match kind:
+        case "event":
+            extra = EVENTS[what.says]
+            if what.says == MARKS:
+                extra = f'{extra[:-1]}, "files": [{{"key": "{len(model.events)}/_SUCCESS"}}]}}'
+            [event_id] = await tell(database, ids[what.asset], extra=extra, key=what.key)
+            await processes.arrived(event_id)
+            model.add_event(event_id, what)
+        case "check":
+            await _check(processes, what)
+            model.check()
+        case "restart" | "take over":
+            await (processes.restart() if kind == "restart" else processes.take_over())
+        case "reload":
+            jobs = [declared_job(dag_id, each) for dag_id, each in what.items()]
+            applied = await apply(database, configuration(jobs, ASSETS, PARTS))
+            assert applied.earlier == model.earlier(what)
+            assert (applied.dequeued, applied.kept) == (model.reload(what), model.kept())
+        case "replay":
+            await _replay(database, model, processes, *what)
+        case "resolve":
+            await _resolve(database, ids[what])
+            model.resolved.add(what)
+        case "age":
+            processes.ages[what] += 1
+            model.jobs[what].age += 1
+        case _:
+            await _act(database, model, kind, what)
+
+
+async def _check(processes: Processes, killed: Any) -> None:
+    """Check all that is due, after a check that was cancelled after some time, or whose process died at a transaction."""
+    if isinstance(killed, float):
+        with anyio.move_on_after(killed):
+            await processes.check()
+    elif killed is not None:
+        await processes.die(*killed)
+    await processes.check()
 
 
 async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str) -> None:
@@ -154,14 +191,6 @@ async def _act(database: Database, model: ScheduleModel, kind: str, dag_id: str)
                 tick = (await connection.execute(select(job.c.next_tick).where(job.c.dag_id == dag_id))).scalar_one()
                 now = (await connection.execute(select(asset.c.created_at).limit(1))).scalar_one()
                 await connection.execute(this.values(next_tick=tick if tick < now else tick - A_YEAR))
-        case "age":
-            async with database.transaction() as connection:
-                q = queued_event.c
-                times = select(q.event_id, q.created_at).where(q.dag_id == dag_id)
-                for row in (await connection.execute(times)).all():
-                    this = update(queued_event).where(q.dag_id == dag_id, q.event_id == row.event_id)
-                    await connection.execute(this.values(created_at=row.created_at - timedelta(minutes=10)))
-            state.old.update(state.queue)
         case "drop":
             async with database.transaction() as connection:
                 await queues.remove(connection, QueueFilter(dag_id=dag_id), actor="a person")
@@ -200,7 +229,7 @@ async def _decide_on_a_queue(database: Database, model: ScheduleModel, kind: str
 async def _replay(
     database: Database,
     model: ScheduleModel,
-    scheduler: Scheduler,
+    processes: Processes,
     dag_id: str,
     since: float,
     until: float,
@@ -238,8 +267,8 @@ async def _replay(
     assert counts.dropped == counted["dropped"]
     if killed:
         with anyio.move_on_after(Random(last).random() / 50):
-            await scheduler.check()
-    await scheduler.check()
+            await processes.check()
+    await processes.check()
     model.check()
 
 
@@ -457,7 +486,7 @@ def splitting_values(patch: pytest.MonkeyPatch) -> None:
 def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
     """Plant: a key that lacks a part is a group of its own, beside those without a key."""
     group_of = partition_keys.group_of
-    patch.setattr(partitions, "group_of", lambda key, *more: group_of(key, *more) or key)
+    patch.setattr(partition_memory, "group_of", lambda key, *more: group_of(key, *more) or key)
 
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
@@ -506,7 +535,53 @@ def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(item_counts, "_matcher", lambda _: None)
 
 
+def deciding_before_the_row_is_visible(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a check does not see the event that was queued last, and later ones take it for seen."""
+    read = partition_groups.queued_spans
+
+    async def early(
+        connection: AsyncConnection, dag_ids: Sequence[str], *, after: int = 0, to: int | None = None
+    ) -> Mapping[str, Mapping[QueuedIdentity, QueuedSpan]]:
+        return await read(connection, dag_ids, after=after, to=to and to - 1)
+
+    patch.setattr(partition_groups, "queued_spans", early)
+
+
+def recording_complete_partitions_only(patch: pytest.MonkeyPatch) -> None:
+    """Plant: once a running job gets `complete`, the partitions of which it has had runs need to be complete."""
+    runs_of = partition_planner._runs_of
+
+    def unrecorded(due: DueGroup, *more: Any) -> Any:
+        return replace(runs_of(due, *more), is_recorded=due.partition_complete is not None)
+
+    patch.setattr(partition_planner, "_runs_of", unrecorded)
+
+
+def running_without_a_schedule(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a reload to `schedule: null` lets what waits have runs of its own."""
+    patch.setattr(JobDefinition, "has_schedule", True)
+
+
+def never_running_out_of_patience(patch: pytest.MonkeyPatch) -> None:
+    """Plant: an incomplete partition waits for ever, whatever `deadline: then: run` says."""
+    patch.setattr(partitions, "_patience", lambda *_: None)
+
+
+def remembering_for_ever(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a partition that waits is judged again only when its events change."""
+
+    def at(judged: JudgedPartitions, now: datetime, waits: Waits) -> None:
+        judged.now, judged.waits = now, waits
+
+    patch.setattr(JudgedPartitions, "at", at)
+
+
 PARTITION_PLANTS = (
+    deciding_before_the_row_is_visible,
+    recording_complete_partitions_only,
+    running_without_a_schedule,
+    never_running_out_of_patience,
+    remembering_for_ever,
     taking_any_file_for_a_marker,
     counting_events,
     reopening,

@@ -45,6 +45,15 @@ SLOW_COMMIT = (
 )
 
 
+ENDED_TWICE = (
+    "CREATE SEQUENCE ends",
+    """CREATE FUNCTION ends() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    IF nextval('ends') <= 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NULL; END $$""",
+    "CREATE TRIGGER ends AFTER INSERT ON asset_event EXECUTE FUNCTION ends()",
+)
+"""A sequence is not rolled back, so it counts the sessions that end."""
+
+
 async def numbers(database: Database) -> dict[str, list[int]]:
     """Return the numbers that each watcher emitted, in the order of the events' ids."""
     told: dict[str, list[int]] = {}
@@ -185,6 +194,21 @@ async def test_every_member_gets_an_unknown_outcome(database: Database, monkeypa
     async with database.transaction() as connection:
         await connection.execute(text("DROP TRIGGER slow ON watcher_position"))
     await assert_whole(database)
+
+
+@pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
+async def test_a_commit_whose_session_is_ended_twice_is_repeated(database: Database) -> None:
+    [one] = await detectors(database, 1)
+    async with database.transaction() as connection:
+        for statement in ENDED_TWICE:
+            await connection.execute(text(statement))
+    try:
+        await one.detect(GroupCommit(database))
+    finally:
+        async with database.transaction() as connection:
+            await connection.execute(text("DROP FUNCTION ends CASCADE"))
+            await connection.execute(text("DROP SEQUENCE ends"))
+    assert await assert_whole(database) == 1
 
 
 @on_both

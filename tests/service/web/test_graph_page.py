@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from sqlalchemy import insert, update
 
@@ -77,3 +79,26 @@ async def test_five_hundred_nodes_with_long_names_are_drawn_and_can_be_told_apar
     one = await browser.open("/graph?text=_000000007")
     assert boxes(one) == ["node asset", "node watcher stopped"]
     assert "Nothing matches" in (await browser.open("/graph?text=no_such_name")).text
+
+
+async def test_a_circle_of_a_hundred_jobs_is_drawn(browser: Browser) -> None:
+    """The drawing has some 200 columns, and the edge that closes the circle passes through all of them."""
+    names = [f"step_{number:03}" for number in range(100)]
+    [job, *_] = CONFIGURED.jobs
+    declared = Declared(
+        hash="the hash",
+        assets=[*CONFIGURED.assets, *(asset(name) for name in names)],
+        watchers=[],
+        jobs=[
+            *CONFIGURED.jobs,
+            *(
+                replace(
+                    job, dag_id=f"job_{name}", assets={"schedule": {name}, "outlet": {names[number - 1]}}, aliases={}
+                )
+                for number, name in enumerate(names)
+            ),
+        ],
+    )
+    async with browser.api.database.transaction() as connection:
+        await catalog_sync.apply(connection, declared, browser.api.database.dialect)
+    assert len(boxes(await browser.open("/graph?text=step_"))) == 2 * 100

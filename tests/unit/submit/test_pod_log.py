@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from watcher.submit.kubernetes.pod_log import CopiedLog, CopiedUpTo, new_lines
+from watcher.submit.kubernetes.pod_log import CopiedLog, CopiedUpTo, CopyPace, new_lines
 
 
 def line(moment: int, text: str) -> bytes:
@@ -59,3 +59,11 @@ def test_a_copy_that_was_interrupted_goes_on_without_a_repetition(tmp_path: Path
     assert log.add(line(1, "a") + line(2, "b") + line(3, "c"))
     assert log.file.read_text() == "a\nb\nc\n"
     assert not log.add(line(3, "c"))
+
+
+def test_a_log_that_does_not_grow_is_asked_for_less_often() -> None:
+    pace, pauses = CopyPace(), []
+    for is_new in (True, False, False, False, False, True):
+        pace.note(100.0, is_new=is_new)
+        pauses.append(pace.next_at - 100)
+    assert pauses == [2, 4, 8, 16, 16, 2]

@@ -125,7 +125,11 @@ def test_a_template_adds_and_cannot_take_away() -> None:
         ({"metadata": {"labels": {"asset-watcher/try": "x"}}}, "asset-watcher/"),
         ({"spec": {"restartPolicy": "Always"}}, "restartPolicy"),
         ({"spec": {"containers": [{"name": "driver", "image": "other"}]}}, "`image` of the container"),
-        ({"spec": {"containers": [{"name": "driver", "command": ["sh"]}]}}, "`command` of the container"),
+        (
+            {"spec": {"containers": [{"name": "driver", "command": ["sh"]}]}},
+            "`command` of .*: its first process is the",
+        ),
+        ({"spec": {"containers": [{"name": "driver", "args": ["-c"]}]}}, "`args` of .* wrapper"),
         ({"containers": []}, "`metadata` and `spec` only"),
         ({"spec": []}, "mappings"),
     ],

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT
-from watcher.submit.kubernetes.pod_state import STARTED_TWICE, overdue, status_of, with_start
+from watcher.submit.kubernetes.pod_state import STARTED_TWICE, overdue, status_of, with_start, without_node
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 
@@ -140,6 +140,25 @@ def test_a_silent_node_is_said_and_ends_nothing() -> None:
 
 
 NOW = datetime(2026, 11, 26, 12, 5, tzinfo=UTC)
+
+
+def test_only_a_driver_that_has_run_or_should_be_gone_for_long_is_lost_with_its_node() -> None:
+    def phase(seen: dict[str, Any], silence: float, now: datetime = NOW) -> str:
+        return without_node(with_start(status_of(seen), seen, now), seen, now, silence).phase
+
+    assert phase(pod(RUNNING), 119) == "running"
+    assert phase(pod(RUNNING), 120) == "exited"
+    assert phase(pod(RUNNING), 1000, NOW - timedelta(minutes=4)) == "running", "it has run for a minute"
+    waits = pod(None)
+    assert phase(waits, 1000) == "starting"
+    waits["spec"]["nodeName"] = "n1"
+    waits["metadata"]["deletionTimestamp"] = "2026-11-26T12:04:31Z"
+    assert phase(waits, 1000) == "starting"
+    waits["metadata"]["deletionTimestamp"] = "2026-11-26T12:04:30Z"
+    assert phase(waits, 119) == "starting"
+    assert phase(waits, 120) == "exited"
+
+
 CREATED = "2026-11-26T11:35:00Z"
 
 

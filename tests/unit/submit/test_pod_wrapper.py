@@ -133,6 +133,27 @@ def test_a_container_that_is_started_twice_starts_no_second_driver(container: Co
     assert container.message.read_text() == "asset-watcher: started twice"
 
 
+def test_a_container_that_starts_when_its_try_is_over_starts_no_driver(container: Container, api: Renewals) -> None:
+    api.status = 409
+    assert ended(container.start("print('ran')")) == (wrapper.FENCED, "")
+    assert "superseded" in container.message.read_text()
+
+
+def test_the_driver_waits_for_the_first_answer(container: Container, api: Renewals) -> None:
+    api.status = 503
+    process = container.start("print('ran')")
+    for _ in range(3):
+        assert api.renewed.acquire(timeout=PATIENCE)
+    api.status = 200
+    assert ended(process) == (0, "ran\n")
+
+
+def test_a_driver_that_gets_no_answer_never_starts(container: Container, api: Renewals) -> None:
+    api.status = 503
+    assert ended(container.start("print('ran')", lease=0.3)) == (wrapper.FENCED, "")
+    assert "did not answer" in container.message.read_text()
+
+
 def test_it_renews_with_the_token_of_the_answer_before(container: Container, api: Renewals) -> None:
     process = container.start("call(sys.argv[1], 'main')")
     main = container.switchboard.next_caller()

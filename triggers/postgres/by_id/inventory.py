@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
 
 from triggers.base import JsonValue, StoredPosition, TriggerBatch
@@ -32,6 +33,10 @@ WHERE NOT EXISTS (SELECT FROM ({rows}) each WHERE keep) LIMIT $4::int8
 """
 
 
+LONGEST_COUNT: Final = timedelta(seconds=10)
+"""How long a statement may take: it holds back the clean-up of dead rows (VACUUM) as long as it runs."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class RowCounter:
     """Counts the rows of one table that meet `where`. The given ids, which may fail it with an error, are left out."""
@@ -39,7 +44,7 @@ class RowCounter:
     table: WatchedTable
 
     async def limits(self, _without: Collection[int]) -> Range | None:
-        [row] = await self.table.fetch(self._sql(_LIMITS))
+        [row] = await self._fetch(self._sql(_LIMITS))
         return None if row["lowest"] is None else (row["lowest"], row["highest"])
 
     async def count(
@@ -47,16 +52,19 @@ class RowCounter:
     ) -> Sequence[tuple[int, int | None]]:
         statement = _COUNTS.format(rows=self._rows("part.low", "part.high", str(int(most))))
         lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
-        rows = await self.table.fetch(statement, [*without], lows, highs)
+        rows = await self._fetch(statement, [*without], lows, highs)
         return [(row["kept"], row["last"] if row["rows"] >= most else None) for row in rows]
 
     async def numbers(self, limits: Range, most: int, without: Collection[int]) -> Sequence[int]:
         statement = _NUMBERS.format(rows=self._rows("$2::int8", "$3::int8", "NULL")) + " LIMIT $4::int8"
-        return [row["id"] for row in await self.table.fetch(statement, [*without], *limits, most)]
+        return [row["id"] for row in await self._fetch(statement, [*without], *limits, most)]
 
     async def missing(self, limits: Range, most: int, without: Collection[int]) -> Sequence[int]:
         statement = _MISSING.format(rows=self._rows("number", "number", "NULL"))
-        return [row["number"] for row in await self.table.fetch(statement, [*without], *limits, most)]
+        return [row["number"] for row in await self._fetch(statement, [*without], *limits, most)]
+
+    async def _fetch(self, statement: str, *arguments: object) -> Sequence[Any]:
+        return await self.table.fetch(statement, *arguments, longest=LONGEST_COUNT)
 
     def _rows(self, low: str, high: str, limit: str) -> str:
         keep = f"({condition(self.table.options.where)}) IS TRUE"

@@ -226,8 +226,9 @@ def _warn_of_writers_below(table: WatchedTable, row: Any, holes: list[tuple[int,
 def reason_about_gaps(ledger: Ledger, limits: GapAlarm, now: str) -> AlarmReason | None:
     """Judge mode `id`; the reason names the transaction that has held gaps open for the longest time."""
     gaps, oldest = len(ledger.gaps), ledger.oldest
+    rows_wait = gaps >= MOST_GAPS
     transaction = oldest[0] if oldest is not None else None
-    if gaps >= MOST_GAPS:
+    if rows_wait:
         text = "so many gaps are open that newer rows wait until their writers end"
     elif gaps >= limits.count:
         text = "too many gaps are open"
@@ -235,4 +236,4 @@ def reason_about_gaps(ledger: Ledger, limits: GapAlarm, now: str) -> AlarmReason
         text = "a writer keeps gaps open for too long: end its transaction"
     else:
         return None
-    return AlarmReason(text=text, transaction=transaction)
+    return AlarmReason(text=text, transaction=transaction, rows_wait=rows_wait)

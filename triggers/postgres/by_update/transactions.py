@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -65,11 +66,13 @@ class LivingTransactions:
 class LongTransactions:
     """Judges mode `updated_at`: which open transaction keeps the floor down, or keeps many xids remembered."""
 
-    __slots__ = ("_limits", "_table", "_xmin")
+    __slots__ = ("_limits", "_since", "_table", "_xmin")
 
     def __init__(self, table: WatchedTable, limits: GapAlarm) -> None:
         self._table = table
         self._limits = limits
+        self._since: Mapping[str, str] = {}
+        """The transactions that keep the floor down, and since when each has been waited for."""
         self._xmin: tuple[int, str] = (0, "")
         """The xmin of the last snapshot, and since when it has been that."""
 
@@ -78,19 +81,25 @@ class LongTransactions:
     ) -> AlarmReason | None:
         """Name one of the transactions that have been open for the longest time, or the one that keeps many xids remembered.
 
-        `earliest` is the process of the oldest multi-statement text.
+        `earliest` is the process of the oldest multi-statement text, whose time is the moment of the first checkpoint.
         """
         if self._xmin[0] != snapshot.xmin:
             self._xmin = (snapshot.xmin, living.at)
-        checkpoints = window.checkpoints
-        if checkpoints and is_older(checkpoints[0].moment, living.at, self._limits.age):
-            by_text = [name for name, pid in living.holders.items() if pid is not None and pid == earliest]
-            transaction = min(by_text or checkpoints[0].alive)
-            return AlarmReason(
-                text="a transaction is open for too long: each poll reads again what was updated since; end it",
-                transaction=transaction,
-                oldest=_holder(transaction, living.holders.get(transaction), checkpoints[0].moment),
-            )
+        if window.checkpoints:
+            first = window.checkpoints[
+                0
+            ]  # its moment is that of the oldest text, if there is one, else that of the list
+            self._since = {name: self._since.get(name, living.at) for name in first.alive}
+            by_text = {
+                name: first.moment for name, pid in living.holders.items() if pid is not None and pid == earliest
+            }
+            since, transaction = min((moment, name) for name, moment in [*self._since.items(), *by_text.items()])
+            if is_older(since, living.at, self._limits.age):
+                return AlarmReason(
+                    text="a transaction is open for too long: each poll reads again what was updated since; end it",
+                    transaction=transaction,
+                    oldest=_holder(transaction, living.holders.get(transaction), since),
+                )
         if not self._remembers_many(window, living):
             return None
         for row in await self._table.fetch(XID_HOLDER, str(snapshot.xmin % XID_SPACE)):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 import structlog
 
-from triggers.base import JsonObject, JsonValue
+from triggers.base import Finding, JsonObject, JsonValue
 from triggers.postgres.table.watched_table import WatchedTable
 
 log = structlog.get_logger()
@@ -19,12 +19,13 @@ log = structlog.get_logger()
 class AlarmReason:
     """A reason for an alarm. `transaction` is the virtual transaction that is waited for, if it is known.
 
-    `oldest` describes it for the watermark, where the memory does not.
+    `oldest` describes it for the watermark, where the memory does not. `rows_wait` says that new rows wait for it.
     """
 
     text: str
     transaction: str | None
     oldest: JsonObject | None = None
+    rows_wait: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,8 @@ class Alarm:
 
     transaction: str | None
     details: Mapping[str, JsonValue]
+    rows_wait: bool
+    finding: Finding
 
 
 class HasWatermark(Protocol):
@@ -40,27 +43,45 @@ class HasWatermark(Protocol):
 
 
 class SlowWriterAlarm:
-    """The alarm of one watcher: it warns once for each transaction that is waited for too long."""
+    """The alarm of one watcher: it warns once for each transaction that is waited for too long, and again when rows wait for it."""
 
-    __slots__ = ("_oldest", "_table", "raised")
+    __slots__ = ("_oldest", "_table", "_told", "raised")
 
     def __init__(self, table: WatchedTable) -> None:
         self.raised: Alarm | None = None
         self._table = table
         self._oldest: JsonObject | None = None
+        self._told: set[bool] = set()
+        """For which values of `rows_wait` there was a warning about the transaction."""
+
+    @property
+    def findings(self) -> Sequence[Finding]:
+        return [] if self.raised is None else [self.raised.finding]
 
     async def judge(self, reason: AlarmReason | None, memory: HasWatermark) -> None:
         """Raise, keep or end the alarm. The memory's watermark goes into the log."""
+        before = self.raised
         if reason is None:
             self.raised = None
             return
         self._oldest = reason.oldest
         transaction = reason.transaction
-        if self.raised is None or self.raised.transaction != transaction:
-            about = await self._table.about(transaction) if transaction is not None else {}
-            self.raised = Alarm(transaction=transaction, details={"reason": reason.text, **about})
-            details = {**memory.watermark(), **self._holder(), **self.raised.details}
-            log.warning("postgres.gap_alarm", table=self._table.options.table, **details)
+        if before is not None and (before.transaction, before.rows_wait) == (transaction, reason.rows_wait):
+            return
+        about = await self._table.about(transaction) if transaction is not None else {}
+        details = {"reason": reason.text, **about}
+        watermark: Mapping[str, Any] = {**memory.watermark(), **self._holder()}
+        self.raised = Alarm(
+            transaction=transaction,
+            details=details,
+            rows_wait=reason.rows_wait,
+            finding=_finding(watermark["oldest"] or {}, details),
+        )
+        if before is None or before.transaction != transaction:
+            self._told = set()
+        if reason.rows_wait not in self._told:
+            self._told.add(reason.rows_wait)
+            log.warning("postgres.gap_alarm", table=self._table.options.table, **watermark, **details)
 
     def watermark(self) -> JsonObject:
         """The members that the alarm adds to the memory's watermark."""
@@ -68,6 +89,13 @@ class SlowWriterAlarm:
 
     def _holder(self) -> JsonObject:
         return {} if self._oldest is None else {"oldest": self._oldest}
+
+
+def _finding(oldest: Mapping[str, Any], details: Mapping[str, Any]) -> Finding:
+    sentence, _ = describe_what_is_open({"oldest": oldest, "alarm": details})
+    pid, name = oldest.get("pid"), details.get("prepared_as")
+    end = f"SELECT pg_terminate_backend({pid})" if name is None else f"ROLLBACK PREPARED '{name}', or COMMIT PREPARED"
+    return Finding.warning("open transactions", sentence, f"{end} ends it" if pid or name else "")
 
 
 def is_older(since: str, now: str, age: timedelta) -> bool:

@@ -93,7 +93,7 @@ class Reader(ABC, Generic[MemoryT]):
         """Return what a person should know, in addition to the findings of `check`."""
         table = self.table
         changes = history_findings(table.history.changes, table.watcher)
-        return [*self.partitions.findings(), *changes, *self.batches.keys.findings]
+        return [*self.partitions.findings(), *changes, *self.batches.keys.findings, *self.progress.alarm.findings]
 
     @abstractmethod
     async def poll(self) -> TriggerBatch:

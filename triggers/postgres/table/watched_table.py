@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 
 import anyio
@@ -22,7 +23,7 @@ from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.server.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.marks import MARK_AND_MARKS, MOVING_MARKS, moved
-from triggers.postgres.server.session import Lane, Server
+from triggers.postgres.server.session import LONGEST, Lane, Server
 
 
 class Altered(Exception):
@@ -66,15 +67,20 @@ class WatchedTable:
         return moved(self.server.marks, row)
 
     async def fetch(
-        self, statement: str, *arguments: object, boot: str | None = None, repeated: bool = False
+        self,
+        statement: str,
+        *arguments: object,
+        boot: str | None = None,
+        repeated: bool = False,
+        longest: timedelta = LONGEST,
     ) -> Sequence[Any]:
         """Return the rows of one snapshot. Raises `SourceChanged` if another server than the one that was checked returned them.
 
         With `boot`, `SourceUnavailable` is raised if the server was restarted since it had that boot id: a list of transactions
-        from an old primary says nothing about the writers on the new one. `repeated` is explained in `Lane.fetch`.
+        from an old primary says nothing about the writers on the new one. `repeated` and `longest` are explained in `Lane.fetch`.
         """
         try:
-            result = await self.session.fetch(statement, *arguments, repeated=repeated)
+            result = await self.session.fetch(statement, *arguments, repeated=repeated, longest=longest)
         except SourceUnavailable as error:
             if sqlstate_of(error) == LOCK_TIMEOUT:
                 raise await busy(self.options, self.client, self.facts.locked_relations) from error

@@ -81,7 +81,14 @@ class ProblemGroup:
     @property
     def sentence(self) -> str:
         """The message with the remedy."""
-        return f"{self.message}; {self.oldest.remedy}" if self.oldest.remedy else self.message
+        return f"{self.message}; {self.remedy}" if self.remedy else self.message
+
+    @property
+    def remedy(self) -> str:
+        """What to do about all members; empty: nobody has to do anything."""
+        if self._are_failed_runs:
+            return f"correct the cause, then run all of them again on the page /{self.page}"
+        return self.oldest.remedy
 
     @property
     def next_try_at(self) -> datetime | None:
@@ -90,10 +97,14 @@ class ProblemGroup:
     @property
     def page(self) -> str:
         """The path of the page that shows its members."""
-        if self.count > 1 and self.oldest.kind == "run_failed":
+        if self._are_failed_runs:
             jobs = {each.dag_id for each in self.members}
             return path("runs", state="failed", job=min(map(str, jobs)) if len(jobs) == 1 else None)
         return page_of(self.oldest.subject)
+
+    @property
+    def _are_failed_runs(self) -> bool:
+        return self.count > 1 and self.oldest.kind == "run_failed"
 
     @property
     def _more(self) -> str:

@@ -11,7 +11,8 @@ from watcher.submit.kubernetes.api import PodApi
 RIGHTS: Final[Mapping[str, Sequence[str]]] = {
     "pods": ("create", "get", "list", "watch", "patch", "delete"),
     "pods/log": ("get",),
-    "secrets": ("create", "get", "list", "patch", "delete", "deletecollection"),
+    "secrets": ("create", "list", "patch", "delete", "deletecollection"),
+    "events": ("list", "watch"),
 }
 """The verbs of the daemon by resource of the core group."""
 _ALL: Final = ("create", "get", "list", "watch", "patch", "delete", "deletecollection")

@@ -1,8 +1,9 @@
-"""Requests to Kubernetes' API for pods and Secrets of one namespace."""
+"""Requests to Kubernetes' API for pods, Secrets and events of one namespace."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
@@ -10,8 +11,10 @@ import httpx
 
 from config.models.pod_template import DRIVER
 
-Kind: TypeAlias = Literal["pods", "secrets"]
+Kind: TypeAlias = Literal["pods", "secrets", "events"]
 _REVIEWS: Final = "authorization.k8s.io/v1"
+_OF_LISTS: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"}
+_OF_ONE: Final = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
 WATCHED_FOR: Final = 300
 """Seconds after which the server ends a watch, which is then begun again."""
 
@@ -38,18 +41,25 @@ class PodApi:
     namespace: str
 
     async def create(self, kind: Kind, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        return await self._call("POST", self._path(kind), json=body)
+        """Create the object, and return it as it was stored; of a Secret the metadata alone."""
+        return await self._call("POST", self._path(kind), json=body, headers=_accept(kind))
 
     async def read(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
         """The object as it is now, by a quorum read; None if there is none of this name."""
         return await self._existing("GET", self._path(kind, name))
 
-    async def list(self, kind: Kind, selector: str) -> Mapping[str, Any]:
-        return await self._call("GET", self._path(kind), params={"labelSelector": selector})
+    async def list(self, kind: Kind, labels: str, fields: str = "") -> Mapping[str, Any]:
+        """The objects that both selectors choose, by a quorum read."""
+        return await self._call("GET", self._path(kind), params={"labelSelector": labels, "fieldSelector": fields})
+
+    async def list_metadata(self, kind: Kind, labels: str) -> Sequence[Mapping[str, Any]]:
+        """The metadata of the objects alone: their contents, such as a Secret's, are not sent."""
+        listed = await self._call("GET", self._path(kind), params={"labelSelector": labels}, headers=_OF_LISTS)
+        return [each["metadata"] for each in listed["items"] or ()]  # of none the server writes null
 
     async def change(self, kind: Kind, name: str, change: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Apply a JSON merge patch; None if there is none of this name. A uid and version in it are preconditions."""
-        headers = {"Content-Type": "application/merge-patch+json"}
+        headers = {"Content-Type": "application/merge-patch+json", **_accept(kind)}
         return await self._existing("PATCH", self._path(kind, name), json=change, headers=headers)
 
     async def delete(self, kind: Kind, name: str, *, uid: str, grace: int | None = None) -> None:
@@ -60,7 +70,7 @@ class PodApi:
         await self._existing("DELETE", self._path(kind, name), json=options)
 
     async def delete_all(self, kind: Kind, selector: str) -> None:
-        await self._call("DELETE", self._path(kind), params={"labelSelector": selector})
+        await self._call("DELETE", self._path(kind), params={"labelSelector": selector}, headers=_OF_LISTS)
 
     async def log(self, pod: str, *, since: str | None, most_bytes: int) -> bytes:
         """The driver's log from the second `since` on, each line behind its timestamp."""
@@ -109,10 +119,11 @@ class PodApi:
             return None
         return str(answer["metadata"]["uid"])
 
-    async def watch(self, kind: Kind, selector: str, version: str) -> AsyncIterator[Mapping[str, Any]]:
+    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncIterator[Mapping[str, Any]]:
         """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""
         where = {
-            "labelSelector": selector,
+            "labelSelector": labels,
+            "fieldSelector": fields,
             "watch": "1",
             "resourceVersion": version,
             "timeoutSeconds": str(WATCHED_FOR),
@@ -123,7 +134,7 @@ class PodApi:
                 await response.aread()
                 raise _refusal(response)
             async for line in response.aiter_lines():
-                event: Mapping[str, Any] = httpx.Response(200, text=line).json()
+                event: Mapping[str, Any] = json.loads(line)
                 if event["type"] == "ERROR":
                     raise WatchExpired(event["object"].get("message", ""))
                 yield event
@@ -145,6 +156,11 @@ class PodApi:
 
     def _path(self, kind: Kind, name: str = "") -> str:
         return f"/api/v1/namespaces/{self.namespace}/{kind}" + (f"/{name}" if name else "")
+
+
+def _accept(kind: Kind) -> Mapping[str, str]:
+    """The headers with which a Secret is not sent back: it is up to a megabyte."""
+    return _OF_ONE if kind == "secrets" else {}
 
 
 def _refusal(response: httpx.Response) -> ApiRefused:

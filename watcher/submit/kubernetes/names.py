@@ -25,10 +25,12 @@ LATE: Final = "asset-watcher/late"
 STOPPED: Final = "asset-watcher/stopped"
 """The annotation that says that the daemon asked the try to end. It is written before the pod is deleted."""
 
+_PREFIX: Final = "aw-"
+
 
 def pod_name(tag: str) -> str:
     """The name of the try's pod. The same tag always gives the same name, so a second pod of a try is refused."""
-    return f"aw-{hashlib.sha256(tag.encode()).hexdigest()[:24]}"
+    return f"{_PREFIX}{hashlib.sha256(tag.encode()).hexdigest()[:24]}"
 
 
 def secret_name(pod: str, token: str) -> str:
@@ -36,8 +38,18 @@ def secret_name(pod: str, token: str) -> str:
     return f"{pod}-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
 
 
+def is_pod_name(name: str) -> bool:
+    """Whether a name could be one of a try's pod. A stranger's may look like it."""
+    return name.startswith(_PREFIX)
+
+
 def labels(tag: str, installation: str) -> dict[str, str]:
     return {"app.kubernetes.io/managed-by": "asset-watcher", INSTALLATION: installation, TRY: pod_name(tag)}
+
+
+def of_try(pod: str, installation: str) -> str:
+    """The selector of everything that belongs to the try whose pod has this name."""
+    return f"{TRY}={pod},{INSTALLATION}={installation}"
 
 
 def drivers_of(installation: str) -> str:

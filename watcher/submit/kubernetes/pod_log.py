@@ -8,12 +8,17 @@ another home, neither loses a line nor has one twice.
 from __future__ import annotations
 
 import json
+import math
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
 _GAP: Final = b"asset-watcher: lines before this one are missing: the node had removed them before they were read\n"
+COPY_EVERY: Final = 2.0
+"""Seconds between two requests for the log of a running driver, as long as it grows."""
+SLOWEST_COPY: Final = 16.0
+"""The longest pause between two requests. Pauses grow while nothing is new: a request costs milliseconds of CPU time."""
 MOST_AT_ONCE: Final = 4_000_000
 """Bytes that are asked for at a time. A node keeps 10 MB of a container's log by default."""
 
@@ -38,6 +43,19 @@ class NewLines:
     content: bytes
     timestamp: str
     lines: int
+
+
+@dataclass
+class CopyPace:
+    """When the log of a running driver is copied next, in seconds of the caller's clock."""
+
+    next_at: float = -math.inf
+    pause: float = COPY_EVERY
+
+    def note(self, now: float, *, is_new: bool) -> None:
+        """Take note of a copy, and of whether it had anything new."""
+        self.pause = COPY_EVERY if is_new else min(2 * self.pause, SLOWEST_COPY)
+        self.next_at = now + self.pause
 
 
 def new_lines(answer: bytes, copied: CopiedUpTo) -> NewLines:

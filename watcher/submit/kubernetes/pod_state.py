@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from config.models.pod_template import DRIVER
 from watcher.submit.base import Status
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT, STOPPED
 
+SILENT_FOR: Final = 120.0
+"""Seconds after its last renewal in which a driver that no node reports may still run: the wrapper ends it after half of them."""
+_NODE_LATE: Final = timedelta(seconds=30)
+"""The time after the end of a deletion's grace in which a node that answers has reported the end."""
+_LOST: Final = (
+    "its node does not answer, and its driver has not renewed its lease with the daemon for so long that it has ended"
+)
 STARTED_TWICE: Final = 76
 """The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
 _OF_WRAPPER: Final = "asset-watcher: "
@@ -32,7 +39,7 @@ def status_of(pod: Mapping[str, Any]) -> Status:
     """Return the try's state.
 
     The try is over only when the kubelet reported that the driver's container has terminated: sidecars and the pod's
-    phase decide nothing, because a controller writes the phase of pods whose node is silent.
+    phase decide nothing, because a controller writes the phase of pods whose node is silent. See `without_node` for those.
     """
     state = _driver(pod).get("state") or {}
     stopped = STOPPED in (pod["metadata"].get("annotations") or {})
@@ -59,10 +66,29 @@ def with_start(status: Status, pod: Mapping[str, Any], now: datetime) -> Status:
         ended = times.get("finishedAt")
         until = now if ended is None else datetime.fromisoformat(ended)
         seconds = max((until - datetime.fromisoformat(started)).total_seconds(), 0.0)
+    return _given_up(replace(status, running_for=seconds), pod)
+
+
+def _given_up(status: Status, pod: Mapping[str, Any]) -> Status:
     late = (pod["metadata"].get("annotations") or {}).get(LATE)
     if late and status.phase == "exited" and status.exit_code != 0:
-        status = replace(status, restarted=False, reason=late)
-    return replace(status, running_for=seconds)
+        return replace(status, restarted=False, reason=late)
+    return status
+
+
+def without_node(status: Status, pod: Mapping[str, Any], now: datetime, silence: float) -> Status:
+    """Return the status as lost if the driver cannot run any more, although its node does not report the end.
+
+    `silence` is the number of seconds since the driver's last renewal, or since the try was submitted. No container that
+    starts later can start the driver: the wrapper asks for the lease first.
+    """
+    if status.phase == "exited" or silence < SILENT_FOR:
+        return status
+    leaves = pod["metadata"].get("deletionTimestamp")
+    is_late = leaves is not None and now - datetime.fromisoformat(leaves) >= _NODE_LATE
+    if not is_late and (status.running_for or 0) < SILENT_FOR:
+        return status
+    return _given_up(replace(status, phase="exited", restarted=not status.stopped, reason=_LOST), pod)
 
 
 def overdue(pod: Mapping[str, Any], status: Status, now: datetime) -> str:

@@ -7,8 +7,9 @@ was frozen before it created the Secret is told by the database, which it asks i
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+import math
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
@@ -21,16 +22,15 @@ from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, 
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start
+from watcher.submit.kubernetes.pod_state import SILENT_FOR, has_started, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.removal import of_this_object, remove
 
-SILENT_FOR: Final = 120.0
-"""Seconds after its last renewal in which a driver without a pod may still run: the wrapper ends it after half of them."""
+QUIET_FOR: Final = 30.0
+"""Seconds without a renewal after which a pod is read, and not looked up in the watch, which may have broken off unnoticed."""
+LOOK_EVERY: Final = 10.0
+"""Seconds between two questions to the database when a driver renewed its lease last."""
 _CHECK_EVERY: Final = 0.5
 _GONE: Final = "the pod is gone without an exit code: it was deleted by force, or together with its node"
-
-
-class MayStillRun(Exception):
-    """The pod is gone, and its container may run on a node that the cluster does not reach. Ask again later."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +43,10 @@ class PodTries:
     """Returns the seconds since the try with this tag was created or last renewed, whichever is later."""
     is_ours: Callable[[str], Awaitable[bool]]
     """Returns whether this home may still start the try with this tag, by the metadata database."""
+    warning: Callable[[str], str] = lambda _uid: ""
+    """Returns what the cluster's events say of the pod with this uid, or ''."""
+    _looked_at: dict[str, float] = field(default_factory=dict)
+    """When the database was asked for the renewals of a pod's driver, by the pod's uid."""
 
     async def submit(
         self, submission: Submission, job: DriverPod, command: DriverCommand, files: Mapping[str, bytes]
@@ -62,13 +66,13 @@ class PodTries:
         return self._handle(pod, submission.tag)
 
     async def attach(self, tag: str, handle: Handle | None) -> Handle | Attachment:
-        """Find the try's pod. Raises `MayStillRun`, and `SubmitError` for a stranger's pod."""
+        """Find the try's pod. One that is gone may still run, and is found until that is over. Raises `SubmitError` for a stranger's."""
         pod = await self._own_pod(tag, handle)
         if pod is not None:
             return self._handle(pod, tag)
         if handle is not None:
             if await self.silence(tag) < SILENT_FOR:
-                raise MayStillRun(_GONE)
+                return handle
             await self._delete_executors(handle)
             return Attachment.RESTARTED
         await self._delete_secrets(names.pod_name(tag))
@@ -79,35 +83,48 @@ class PodTries:
 
     async def poll(self, handle: Handle, seen: Mapping[str, Any] | None = None) -> Status:
         """Return the try's state. `seen` is its pod as a watch has it; its absence there is no proof, so it is read then."""
-        pod = seen if _is_handles(seen, handle) else await self.api.read("pods", handle["pod"])
+        silence = await self._silence_now_and_then(handle)
+        is_known = _is_handles(seen, handle) and silence < QUIET_FOR
+        pod = seen if is_known else await self.api.read("pods", handle["pod"])
         if pod is None or not _is_handles(pod, handle):
             if await self.silence(handle["tag"]) < SILENT_FOR:
                 return Status(phase="running", reason=_GONE)
             status = Status(phase="exited", restarted=True, reason=_GONE)
         else:
-            status = await self._status(pod)
+            status = await self._status(pod, silence)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
             await self._delete_executors(handle)
+            self._looked_at.pop(handle["uid"], None)
         return status
 
-    async def _status(self, pod: Mapping[str, Any]) -> Status:
+    async def _silence_now_and_then(self, handle: Handle) -> float:
+        """The seconds since the last renewal, as far as they are asked for this time; else 0."""
+        now = anyio.current_time()
+        if now < self._looked_at.get(handle["uid"], -math.inf) + LOOK_EVERY:
+            return 0.0
+        self._looked_at[handle["uid"]] = now
+        return await self.silence(handle["tag"])
+
+    async def _status(self, pod: Mapping[str, Any], silence: float) -> Status:
         """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
         now = datetime.now(UTC)
-        status = with_start(status_of(pod), pod, now)
+        status = without_node(with_start(status_of(pod), pod, now), pod, now, silence)
+        if status.phase == "starting" and not status.reason and (warning := self.warning(pod["metadata"]["uid"])):
+            status = replace(status, reason=f"waits for its container: {warning}")
         if sentence := overdue(pod, status, now):
             name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
             late = {"metadata": {"annotations": {names.LATE: sentence}, "uid": uid}}
-            if await _of_this_pod(lambda: self.api.change("pods", name, late)):
-                await _of_this_pod(lambda: self.api.delete("pods", name, uid=uid, grace=1))
+            if await of_this_object(lambda: self.api.change("pods", name, late)):
+                await of_this_object(lambda: self.api.delete("pods", name, uid=uid, grace=1))
         return status
 
     async def cancel(self, handle: Handle, grace: float) -> None:
         """Stop the driver, and wait until its end is known. That it was stopped is written before it can be noticed."""
         stopped = {"annotations": {names.STOPPED: datetime.now(UTC).isoformat()}, "uid": handle["uid"]}
-        if await _of_this_pod(lambda: self.api.change("pods", handle["pod"], {"metadata": stopped})):
+        if await of_this_object(lambda: self.api.change("pods", handle["pod"], {"metadata": stopped})):
             seconds = max(1, round(grace))  # 0 would be a deletion by force, which waits for no container
-            await _of_this_pod(lambda: self.api.delete("pods", handle["pod"], uid=handle["uid"], grace=seconds))
+            await of_this_object(lambda: self.api.delete("pods", handle["pod"], uid=handle["uid"], grace=seconds))
         while (await self.poll(handle)).phase != "exited":  # noqa: ASYNC110  the pod's node reports when it does
             await anyio.sleep(_CHECK_EVERY)
 
@@ -115,7 +132,7 @@ class PodTries:
         """Let the cluster delete all that is left of a try whose end is committed."""
         pod = await self.api.read("pods", names.pod_name(tag))
         if pod is not None and self._is_own(pod, tag) and (handle is None or _is_handles(pod, handle)):
-            await _remove(self.api, pod)
+            await remove(self.api, pod)
         await self._delete_secrets(names.pod_name(tag))
         if handle is not None:
             await self._delete_executors(handle)
@@ -126,8 +143,7 @@ class PodTries:
         except ApiRefused as refusal:
             if refusal.reason != "AlreadyExists":
                 raise _submit_error(refusal) from refusal
-            existing = await self.api.read("secrets", secret["metadata"]["name"])
-            if existing is None or not self._is_own(existing, tag):
+            if secret["metadata"]["name"] not in await self._own_secrets(tag):
                 raise self._taken("Secret", secret["metadata"]["name"]) from refusal
 
     async def _create_pod(self, body: Mapping[str, Any], tag: str) -> Mapping[str, Any]:
@@ -158,20 +174,25 @@ class PodTries:
         """
         if not self._is_own(pod, tag):
             raise self._taken("pod", pod["metadata"]["name"])
-        if has_started(pod) or await self.api.read("secrets", manifest.secret_of(pod)) is not None:
+        if has_started(pod) or manifest.secret_of(pod) in await self._own_secrets(tag):
             return False
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-        await _of_this_pod(lambda: self.api.delete("pods", name, uid=uid))
+        await of_this_object(lambda: self.api.delete("pods", name, uid=uid))
         now = await self.api.read("pods", name)  # from here on no node can get it
         if now is None or now["metadata"]["uid"] != uid:
             return True
         if now["spec"].get("nodeName"):
             return False
-        await _remove(self.api, now)
+        await remove(self.api, now)
         return True
 
     async def _delete_secrets(self, pod: str) -> None:
-        await self.api.delete_all("secrets", f"{names.TRY}={pod},{names.INSTALLATION}={self.place.installation}")
+        await self.api.delete_all("secrets", names.of_try(pod, self.place.installation))
+
+    async def _own_secrets(self, tag: str) -> Collection[str]:
+        """The names of the try's Secrets. They are listed, so that our account needs no right to get any Secret by its name."""
+        listed = await self.api.list_metadata("secrets", names.of_try(names.pod_name(tag), self.place.installation))
+        return {metadata["name"] for metadata in listed if names.is_of_try(metadata, tag, self.place.installation)}
 
     async def _delete_executors(self, handle: Handle) -> None:
         """Delete what Spark left: it deletes executors itself, but not when its driver was killed or its node is gone."""
@@ -180,10 +201,10 @@ class PodTries:
         executors = await self.api.list("pods", names.executors_of(handle["pod"], self.place.installation))
         for executor in executors["items"]:
             name, uid = executor["metadata"]["name"], executor["metadata"]["uid"]
-            await _of_this_pod(partial(self.api.delete, "pods", name, uid=uid))
+            await of_this_object(partial(self.api.delete, "pods", name, uid=uid))
 
-    def _is_own(self, item: Mapping[str, Any], tag: str) -> bool:
-        return names.is_of_try(item["metadata"], tag, self.place.installation)
+    def _is_own(self, pod: Mapping[str, Any], tag: str) -> bool:
+        return names.is_of_try(pod["metadata"], tag, self.place.installation)
 
     def _handle(self, pod: Mapping[str, Any], tag: str) -> Handle:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
@@ -216,34 +237,3 @@ def _submit_error(refusal: ApiRefused) -> Exception:
     if "exceeded quota" in refusal.message:
         return NotYet(f"waits for room in the namespace's quota: {refusal.message}")
     return refusal
-
-
-async def forget_all(api: PodApi, installation: str) -> int:
-    """Remove every pod and Secret of an installation; return the number of drivers. One that runs is stopped."""
-    selector = f"{names.INSTALLATION}={installation}"
-    pods = (await api.list("pods", selector))["items"]
-    for pod in pods:
-        await _remove(api, pod)
-    await api.delete_all("secrets", selector)
-    return sum(not names.is_executor(pod) for pod in pods)
-
-
-async def _remove(api: PodApi, pod: Mapping[str, Any]) -> None:
-    """Take our finalizer off, and delete exactly this pod. Other finalizers stay."""
-    name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
-    others = [each for each in pod["metadata"].get("finalizers", ()) if each != names.FINALIZER]
-    version = pod["metadata"]["resourceVersion"]
-    change = {"metadata": {"finalizers": others or None, "resourceVersion": version, "uid": uid}}
-    await api.change("pods", name, change)
-    await _of_this_pod(lambda: api.delete("pods", name, uid=uid))
-
-
-async def _of_this_pod(request: Callable[[], Awaitable[Any]]) -> bool:
-    """Send a request about a pod; return False if another pod has its name by now."""
-    try:
-        await request()
-    except ApiRefused as refusal:
-        if refusal.code not in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}:
-            raise
-        return False
-    return True

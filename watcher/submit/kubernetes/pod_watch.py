@@ -1,65 +1,69 @@
-"""The drivers' pods of an installation, kept up to date by one list and one watch for all its tries."""
+"""What the cluster last reported of an installation's drivers, and what its events say of pods that wait."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
 
-import anyio
-import httpx
-from anyio.abc import TaskStatus
-
-from watcher.host.loops import keep_going
 from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi, WatchExpired
+from watcher.submit.kubernetes.api import Kind, PodApi
+from watcher.submit.kubernetes.object_watch import ObjectWatch
 
-_PAUSE: Final = 2.0
 
+class PodWatch(ObjectWatch):
+    """The pods by name. One that is missing here may exist: only a read proves that it does not."""
 
-class PodWatch:
-    """What the API server last reported of each pod. A pod that is missing here may exist: only a read proves that it does not."""
+    kind: ClassVar[Kind] = "pods"
 
     def __init__(self, api: PodApi, installation: str) -> None:
-        self._api = api
-        self._selector = names.drivers_of(installation)
+        super().__init__(api, names.drivers_of(installation))
         self._pods: dict[str, Mapping[str, Any]] = {}
 
     def get(self, name: str) -> Mapping[str, Any] | None:
         return self._pods.get(name)
 
-    async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
-        """Watch until cancelled. Reports started after the first list. While it cannot watch, no pod is known."""
-        is_first = True
-        while True:
-            async with keep_going("kubernetes.watch_failed"):
-                version = await self._list()
-                if is_first:
-                    task_status.started()
-                    is_first = False
-                await self._follow(version)
-            self._pods.clear()
-            await anyio.sleep(_PAUSE)
+    def _replace(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        self._pods = {pod["metadata"]["name"]: pod for pod in objects}
 
-    async def _list(self) -> str:
-        listed = await self._api.list("pods", self._selector)
-        self._pods = {pod["metadata"]["name"]: pod for pod in listed["items"]}
-        version: str = listed["metadata"]["resourceVersion"]
-        return version
+    def _put(self, changed: Mapping[str, Any]) -> None:
+        self._pods[changed["metadata"]["name"]] = changed
 
-    async def _follow(self, version: str) -> None:
-        """Apply changes for as long as the server remembers them. A watch that ends in time is begun again where it ended."""
-        while True:
-            try:
-                async for event in self._api.watch("pods", self._selector, version):
-                    pod = event["object"]
-                    version = pod["metadata"]["resourceVersion"]
-                    if event["type"] == "DELETED":
-                        self._pods.pop(pod["metadata"]["name"], None)
-                    else:
-                        self._pods[pod["metadata"]["name"]] = pod
-            except WatchExpired:
-                return
-            except ApiRefused as refusal:
-                if refusal.code != httpx.codes.GONE:
-                    raise
-                return
+    def _drop(self, deleted: Mapping[str, Any]) -> None:
+        self._pods.pop(deleted["metadata"]["name"], None)
+
+
+class EventWatch(ObjectWatch):
+    """The newest warning of each pod whose name is like ours. The cluster removes events after an hour."""
+
+    kind: ClassVar[Kind] = "events"
+    fields: ClassVar[str] = "involvedObject.kind=Pod,type=Warning"
+
+    def __init__(self, api: PodApi) -> None:
+        super().__init__(api)
+        self._warnings: dict[str, Mapping[str, Any]] = {}
+
+    def warning(self, uid: str) -> str:
+        """What was last warned of the pod with this uid; '' for nothing."""
+        event = self._warnings.get(uid)
+        return "" if event is None else str(event.get("message") or event.get("reason") or "")
+
+    def _replace(self, objects: Sequence[Mapping[str, Any]]) -> None:
+        self._warnings = {}
+        for event in sorted(objects, key=_moment):
+            self._put(event)
+
+    def _put(self, changed: Mapping[str, Any]) -> None:
+        if names.is_pod_name(changed["involvedObject"].get("name", "")):
+            self._warnings[changed["involvedObject"].get("uid", "")] = changed
+
+    def _drop(self, deleted: Mapping[str, Any]) -> None:
+        uid = deleted["involvedObject"].get("uid", "")
+        newest = self._warnings.get(uid)
+        if newest is not None and newest["metadata"]["name"] == deleted["metadata"]["name"]:
+            del self._warnings[uid]
+
+
+def _moment(event: Mapping[str, Any]) -> str:
+    """When it happened last. Newer components write one time, older ones the other."""
+    times = (event.get("lastTimestamp"), event.get("eventTime"), event["metadata"].get("creationTimestamp"))
+    return str(next(filter(None, times), ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -37,17 +37,15 @@ from watcher.submit.kubernetes.access import access_findings, driver_findings
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
+from watcher.submit.kubernetes.installation_watch import InstallationWatch
 from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
-from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog
+from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
 from watcher.submit.kubernetes.pod_tries import PodTries
-from watcher.submit.kubernetes.pod_watch import PodWatch
 from watcher.submit.local import shim
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.spark_submit import with_properties
 
-COPY_EVERY: Final = 2.0
-"""Seconds between two requests for the log of a running driver."""
 _CHUNK: Final = 64 * 1024
 _NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
 
@@ -66,19 +64,19 @@ class KubernetesPods(Submitter):
         super().__init__(workspace)
         self._opened: PodTries | None = None
         self._opening = anyio.Lock()
-        self._watch: PodWatch | None = None
-        self._copied_at: dict[str, float] = {}
+        self._watch: InstallationWatch | None = None
+        self._paces: dict[str, CopyPace] = {}
 
     @classmethod
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
         return refusals(spark, cast("KubernetesOptions", options).kubernetes)
 
     async def run(self) -> None:
-        """Watch the installation's pods, so that a poll needs no request. Without it each poll is one."""
+        """Watch the installation's pods, so that a poll needs no request, and their events; remove what tries left behind."""
         if self.workspace.kubernetes is None:
             return
         tries = await self._tries()
-        self._watch = PodWatch(tries.api, tries.place.installation)
+        self._watch = InstallationWatch(tries.api, tries.place.installation, self.workspace.tries)
         try:
             await self._watch.run()
         finally:
@@ -106,7 +104,7 @@ class KubernetesPods(Submitter):
 
     async def poll(self, handle: Handle) -> Status:
         """Return the try's state, with its log copied up to its end once it is over."""
-        seen = None if self._watch is None else self._watch.get(handle["pod"])
+        seen = None if self._watch is None else self._watch.pod(handle["pod"])
         status = await (await self._tries()).poll(handle, seen)
         if status.phase == "exited" or (status.phase == "running" and self._is_due(handle["uid"])):
             await self._copy_log(handle, is_over=status.phase == "exited")
@@ -171,6 +169,7 @@ class KubernetesPods(Submitter):
             place=Place(namespace=settings.namespace, installation=self.workspace.installation),
             silence=records.silence,
             is_ours=records.may_start,
+            warning=lambda uid: "" if self._watch is None else self._watch.warning(uid),
         )
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
@@ -181,15 +180,12 @@ class KubernetesPods(Submitter):
         return CopiedLog(file, end_of_copy(file))
 
     def _is_due(self, uid: str) -> bool:
-        now = anyio.current_time()
-        if now < self._copied_at.get(uid, 0.0):
-            return False
-        self._copied_at[uid] = now + COPY_EVERY
-        return True
+        pace = self._paces.setdefault(uid, CopyPace())
+        return anyio.current_time() >= pace.next_at
 
     async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
         """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
-        api, log, is_whole = (await self._tries()).api, self._log(handle), False
+        api, log, is_whole, is_new = (await self._tries()).api, self._log(handle), False, False
         try:
             while not is_whole:
                 copied = await run_sync(log.read_state)
@@ -198,11 +194,14 @@ class KubernetesPods(Submitter):
                 ending = b"\n" if is_over and is_whole and answer and not answer.endswith(b"\n") else b""
                 if not await run_sync(log.add, answer + ending):
                     break
+                is_new = True
         except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
             if is_over:
                 await run_sync(log.note_lost, str(error))
         if is_over:
-            self._copied_at.pop(handle["uid"], None)
+            self._paces.pop(handle["uid"], None)
+        else:
+            self._paces[handle["uid"]].note(anyio.current_time(), is_new=is_new)
 
 
 class _Unknown(TryRecords):
@@ -213,6 +212,9 @@ class _Unknown(TryRecords):
 
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return False
+
+    async def kept(self) -> Collection[str]:
+        return ()
 
 
 def cluster_of(settings: KubernetesSettings, environment: Mapping[str, str]) -> Cluster:

@@ -1,7 +1,8 @@
 """The first process of a driver's container: `python -I wrapper.py`, with the Secret's files beside it.
 
-Standard library only, beside `shim.py`, which travels with it. It starts the driver once, keeps the try's lease with the
-API, and ends everything when the lease ends: then the daemon may start the try elsewhere, although no node answers.
+Standard library only, beside `shim.py`, which travels with it. It starts the driver once, and only after the API has granted
+the try's lease: a container that a node starts late, when the try is over, starts no driver. It keeps the lease, and ends
+everything when the lease ends: then the daemon may start the try elsewhere, although no node answers.
 
     order.json     {"argv", "environment", "renew_every", "lease"}: what to start, and seconds. `{POD_IP}` in a property of the
                    driver is the pod's address
@@ -38,6 +39,8 @@ FENCED = 75
 MESSAGE = "asset-watcher: "
 _TIMEOUT = 10.0
 _LOOK_EVERY = 1.0
+_ASK_EVERY = 1.0
+_GRANT_CHECK = 0.01
 _REFUSALS = {401, 404, 409}
 
 
@@ -54,12 +57,14 @@ class Lease:
     token: str
     renewed_at: float = field(default_factory=boot_time)
     refusal: str = ""
+    granted: bool = False
+    """Whether the API has answered, so that the driver may start."""
 
     def keep(self, every: float) -> None:
         """Renew for ever, or until the API refuses. For a thread of its own: a request may hang."""
         while not self.refusal:
             self.renew()
-            time.sleep(every)
+            time.sleep(every if self.granted else min(every, _ASK_EVERY))
 
     def renew(self) -> None:
         sent_at = boot_time()
@@ -75,7 +80,7 @@ class Lease:
             return
         except (OSError, ValueError, KeyError):
             return  # no answer of the API: the lease goes on to its end
-        self.renewed_at = sent_at
+        self.renewed_at, self.granted = sent_at, True
 
     def end(self, seconds: float) -> str:
         """Why the driver may not run any longer; '' while it may."""
@@ -101,12 +106,14 @@ def main(work: Path, private: Path, message: Path) -> int:
     os.environ.update(order["environment"], ASSET_JOB_CONTEXT=str(copied))
     lease = Lease(f"{context['api'].rstrip('/')}/execution/tries/renewal", context["token"])
     threading.Thread(target=lease.keep, args=(order["renew_every"],), daemon=True).start()
-    try:
-        first = shim.spawn(arguments(order["argv"], os.environ.get("POD_IP", "127.0.0.1")))
-    except OSError as error:
-        message.write_text(f"{MESSAGE}{order['argv'][0]} could not be started: {error.strerror}", encoding="utf-8")
-        return 127
-    status, ended_because = follow(first, lease, order["lease"])
+    status: int | None = None
+    if not (ended_because := await_grant(lease, order["lease"])):
+        try:
+            first = shim.spawn(arguments(order["argv"], os.environ.get("POD_IP", "127.0.0.1")))
+        except OSError as error:
+            message.write_text(f"{MESSAGE}{order['argv'][0]} could not be started: {error.strerror}", encoding="utf-8")
+            return 127
+        status, ended_because = follow(first, lease, order["lease"])
     shim.kill_descendants()
     copied.unlink()
     if ended_because:
@@ -126,6 +133,15 @@ def arguments(argv: list[str], pod_ip: str) -> list[str]:
     """Return the arguments with the pod's address in Spark's own properties. The job's arguments stay as they are."""
     host = f"[{pod_ip}]" if ":" in pod_ip else pod_ip
     return [word.replace("{POD_IP}", host) if word.startswith("spark.driver.") else word for word in argv]
+
+
+def await_grant(lease: Lease, seconds: float) -> str:
+    """Wait for the API's first answer. Return '' if the driver may start, else why it may not."""
+    while not lease.granted:
+        if because := lease.end(seconds):
+            return because
+        time.sleep(_GRANT_CHECK)
+    return lease.end(seconds)
 
 
 def follow(first: int, lease: Lease, seconds: float) -> tuple[int | None, str]:

@@ -145,7 +145,7 @@ def _problem(group: ProblemGroup, prefix: str) -> ProblemResponse:
         subject=oldest.subject,
         since=oldest.since,
         message=group.message,
-        remedy=oldest.remedy,
+        remedy=group.remedy,
         next_try_at=group.next_try_at,
         count=group.count,
         url=f"{prefix}/{group.page}",

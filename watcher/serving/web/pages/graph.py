@@ -163,10 +163,11 @@ def _ordered(columns: list[list[Cell]], ways: Mapping[Edge, Sequence[Spot]]) -> 
         for left, right in pairwise(way):
             beside[left].append(right)
             beside[right].append(left)
+    row = {_key(cell): float(line) for column in columns for line, cell in enumerate(column)}
     for _ in range(_PASSES):
         for number, cells in enumerate(columns):
-            row = {_key(cell): float(line) for column in columns for line, cell in enumerate(column)}
             columns[number] = sorted(cells, key=partial(_mean, row, beside))
+            row |= {_key(cell): float(line) for line, cell in enumerate(columns[number])}
     return columns
 
 
