@@ -54,7 +54,6 @@ def test_spark_is_told_to_make_executors_that_the_drivers_pod_owns() -> None:
     assert properties["spark.kubernetes.container.image"] == "watcher:1"
     assert properties["spark.kubernetes.executor.podTemplateFile"] == "/asset-watcher/secret/executor.json"
     assert properties["spark.kubernetes.executor.disableConfigMap"] == "true"
-    assert "SPARK_LOCAL_IP" not in argv
 
 
 def test_without_executors_nothing_of_them_is_said() -> None:
