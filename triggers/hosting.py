@@ -1,4 +1,4 @@
-"""What only hosts and the shipped triggers need beyond `triggers.base`: parking, shared polls, undone rewinds, retries.
+"""What only hosts and the shipped triggers need beyond `triggers.base`: parking, shared polls, undone rewinds.
 
 Every trigger has these methods, with defaults that suit a trigger that knows nothing of them. `triggers.base` imports this
 page, and never the reverse. It defines what a stored position and a batch are; here they are type variables.
@@ -10,14 +10,15 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Hashable, Mapping
 from datetime import timedelta
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
 from pydantic import SecretBytes, SecretStr
 from pydantic_core import to_jsonable_python
 
-from triggers.errors import Finding, SourceUnavailable, TriggerError
+from triggers.cleaning import SourceCleaner
+from triggers.errors import Finding, SourceUnavailable
 from triggers.explanations import Explanation, cannot_tell
 from triggers.inventories import Inventory
 
@@ -98,6 +99,13 @@ class HostedTrigger(Generic[WatermarkT, PositionT, BatchT]):
         the source about this one item; the host gives it a few seconds. Raises `TriggerError` if the source does not answer.
         """
         return cannot_tell(item)
+
+    def cleaner(self) -> SourceCleaner | None:
+        """Return what moves or deletes files that were loaded. None: they stay, or this trigger cannot.
+
+        A host asks while the watcher runs, and keeps it no longer than the trigger.
+        """
+        return None
 
     def inventory(self) -> Inventory[PositionT] | None:
         """Return how the whole source is listed, after `check`, changing nothing. None: this trigger cannot do that."""
@@ -236,42 +244,6 @@ async def next_in_time(batches: AsyncGenerator[BatchT, None], limit: timedelta) 
             return await anext(batches, None)
     except TimeoutError as error:
         raise SourceUnavailable(late) from error
-
-
-LONGEST_PAUSE: Final = timedelta(minutes=1)
-"""The longest pause before a listener that fails is started again."""
-
-Listen: TypeAlias = Callable[[Callable[[], None]], Awaitable[None]]
-"""Listens for hints until it raises or has to be called again, and calls its argument whenever listening works."""
-
-
-def backoff(failures: int, random: Callable[[], float], *, longest: timedelta) -> timedelta:
-    """The pause after so many failures in a row: 1 s doubling to `longest`, a quarter of it jitter. `random` draws from [0, 1)."""
-    pause = min(timedelta(seconds=2.0 ** min(failures - 1, 16)), longest)
-    return pause * (0.75 + random() / 4)
-
-
-async def listen_for_ever(listen: Listen, log: Any, event: str) -> None:
-    """Keep calling `listen` until cancelled, with a pause after each failure.
-
-    A lost hint costs an interval and nothing else, so nothing that goes wrong ends the listening. Each failure is logged
-    as `event`, a bug with its traceback.
-    """
-    failures = 0
-
-    def works() -> None:
-        nonlocal failures
-        failures = 0
-
-    while True:
-        try:
-            await listen(works)
-        except Exception as error:
-            failures += 1
-            pause = backoff(failures, random.random, longest=LONGEST_PAUSE).total_seconds()
-            unexpected = not isinstance(error, TriggerError)
-            log.warning(event, error=str(error), retry_in=round(pause, 1), exc_info=unexpected)
-            await anyio.sleep(pause)
 
 
 class ChangingSecrets(ABC):

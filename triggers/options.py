@@ -32,6 +32,10 @@ class BaseOptions(BaseModel):
         """
         return cannot_tell(item)
 
+    def brings_back(self, other: BaseModel) -> bool:  # noqa: ARG002  for those who override it
+        """Whether what this watcher moves would be new to a watcher with these other options, of the same server."""
+        return False
+
 
 _UNITS: Final = {
     "d": timedelta(days=1),

@@ -52,7 +52,7 @@ from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.triggerer.room import build_control, build_triggerer, take_over
+from watcher.triggerer.room import build_cleaning, build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
@@ -218,6 +218,7 @@ class DaemonRooms:
                 on_watermark=self._on_watermark,
             )
             await self._start_part(workers, "triggerer", self._triggerer.run)
+            await self._start_part(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
 
     async def _start_part(self, tasks: TaskGroup, name: str, run: Part, *arguments: object) -> None:
         async def part(*, task_status: TaskStatus[None]) -> None:

@@ -15,6 +15,7 @@ from config.models.jobs import JobConfig
 from config.models.schedules import AssetCondition, Reference, references
 from config.models.settings import AirflowSettings, Settings
 from config.names import did_you_mean
+from config.reading.cleaning_checks import cleaning_faults
 from config.reading.entries import Entries
 from config.reading.partition_checks import disagreeing_parts, partition_faults
 
@@ -35,7 +36,11 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
     yield from disagreeing_parts(entries.assets)
+<<<<<<< HEAD
     yield from _further_asset_faults(entries.assets)
+=======
+    yield from cleaning_faults(entries.assets, entries.connections)
+>>>>>>> main
     for path, name in unknown_neighbours(entries.settings, entries.assets):
         yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
 

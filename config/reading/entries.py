@@ -24,6 +24,7 @@ from config.section import LARGEST_INT, keys
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
 
 _PAUSE_AFTER: Final = "pause_after_failures"
+_CLEAN_SOURCE: Final = "clean_source"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +158,13 @@ class _EntryReader:
         pause_after = self._count(options.pop(_PAUSE_AFTER, None), (*path, _PAUSE_AFTER))
         kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
+            return None
+        if (
+            kind.isolation == "process"
+            and trigger in self._vocabulary.triggers
+            and options.get(_CLEAN_SOURCE) is not None
+        ):
+            self._report.add((*path, _CLEAN_SOURCE), "works in the daemon's own process only; write `isolation: none`")
             return None
         fault = self._connection_fault(connection, kind.connection_type)
         if fault:

@@ -25,6 +25,8 @@ from store.database.schema import (
 )
 from store.references import is_awaited, keys
 
+PAST_RETENTION: Final = "run past its retention"
+"""The reason of events that a run consumed which the clean-up has removed."""
 _q = queued_event.c
 _RECORD: Final = insert(dropped_event).values(dropped_at=database_now())
 
@@ -46,7 +48,7 @@ async def take_off(
 async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> None:
     """Record what runs consumed, before the clean-up removes these runs."""
     r = run_asset_event.c
-    consumed = select(r.dag_id, r.event_id, literal("run past its retention"), database_now())
+    consumed = select(r.dag_id, r.event_id, literal(PAST_RETENTION), database_now())
     consumed = consumed.join(run, (run.c.dag_id == r.dag_id) & (run.c.run_id == r.run_id)).where(run.c.id.in_(ids))
     names = ["dag_id", "event_id", "reason", "dropped_at"]
     await connection.execute(insert(dropped_event).from_select(names, consumed))

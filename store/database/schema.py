@@ -426,6 +426,28 @@ asset_event = _table(
     sqlite_autoincrement=True,
 )
 
+cleaning = _table(  # events whose files are to be moved or deleted once every job has loaded them
+    "cleaning",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(_deleted_with("asset_event", event_id="id", by_database=True),),
+        names={"watcher": Follows()},
+    ),
+    Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("watcher", NAME, nullable=False),
+    Column("owed", Text, nullable=False),  # JSON: the jobs that got the event in the transaction that stored it
+    Column("state", String(16), nullable=False),  # waiting | staying | done
+    Column("reason", String(16)),  # why its files wait or stay
+    Column("due_at", UtcDateTime),  # when its watcher's host looks at it next; null: never
+    Column("passes", Integer, nullable=False, server_default="0"),  # how often all its files were gone through
+    Column("next_file", Integer, nullable=False, server_default="0"),  # the next place in `files`
+    Column("files", Text),  # JSON: the numbers of the files that this pass goes through; null: all
+    Column("staying", Text, nullable=False, server_default="{}"),  # JSON: by number, why a file of this pass stays
+    Column("working", Text),  # JSON: the files in hand, and how far they have come; null: none
+    Column("removed", Integer, nullable=False, server_default="0"),  # how many files were moved or deleted
+    Index("ix_cleaning_watcher_due_at", "watcher", "due_at"),
+)
+
 asset_forward = _table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),

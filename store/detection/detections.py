@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
@@ -14,8 +15,13 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+<<<<<<< HEAD
 from store.database.schema import database_now, watcher, watcher_asset
 from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
+=======
+from store.database.schema import database_now, watcher
+from store.detection import cleanings, commit_statements, events, filters, position_rows, positions, rejections, rewind
+>>>>>>> main
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
@@ -39,6 +45,8 @@ class Detection:
     """Items that are rejected from here on, because they cannot be reported."""
     settled: Sequence[Rejection] = ()
     """Items that are no longer rejected."""
+    cleaned_after: timedelta | None = None
+    """How long the files of its events stay at least before they are moved or deleted. None: they stay."""
     ends_undo: str | None = None
     """Why the last rewind cannot be undone once this is committed; None: it can be, if it could be before."""
 
@@ -175,6 +183,7 @@ async def _commit_sqlite(connection: AsyncConnection, detection: Detection) -> C
     await position_rows.change_rows(connection, held.watcher, detection.position.rows, "sqlite")
     await _change_beside(connection, detection)
     appended = await events.append(connection, detection.events)
+    await _record_cleanings(connection, [detection], [event_id for event_id, _ in appended.rows])
     await _ENTRIES.write(connection, detection.entry, detection.writer)
     if detection.events:
         configured = (await connection.execute(_SEE, {"b_watcher": held.watcher})).scalar_one_or_none()
@@ -198,6 +207,7 @@ async def _commit_postgresql(
     for each in written:
         await _change_beside(connection, each)
     woken = await _queue_and_write(connection, written, moved.event_ids)
+    await _record_cleanings(connection, written, moved.event_ids)
     committed = {each.held.watcher: _committed(each, moved.versions[each.held.watcher], woken) for each in written}
     return [committed.get(each.held.watcher, None if skip_locked else _lost(each.held)) for each in detections]
 
@@ -242,6 +252,15 @@ async def _change_beside(connection: AsyncConnection, detection: Detection) -> N
     await rejections.change(connection, detection.held.watcher, detection.rejected, detection.settled)
     if detection.ends_undo is not None:
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)
+
+
+async def _record_cleanings(
+    connection: AsyncConnection, written: Sequence[Detection], event_ids: Sequence[int]
+) -> None:
+    """Record which jobs got the events whose files are to be moved or deleted, after their queue rows were decided."""
+    for each in written:
+        if each.cleaned_after is not None and each.events:
+            await cleanings.record(connection, each.held.watcher, event_ids, each.cleaned_after)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -70,7 +70,7 @@ async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEv
     if item.in_ranges:
         naming = [*await _naming(connection, item, within), *await _naming(connection, item, HAS_NONE)]
     else:
-        naming = [*await _naming(connection, item, _has_bits(item.name))]
+        naming = [*await _naming(connection, item, has_bits(item.name))]
         if item.number is not None:
             naming += await _naming(connection, item, and_(_IS_LARGE, within))
         if not any(_names_content(event, item.number) for event in naming):
@@ -81,7 +81,8 @@ async def events_naming(connection: AsyncConnection, item: ItemName) -> NamingEv
     return NamingEvents(events=newest[:MOST_EVENTS], has_more=len(newest) > MOST_EVENTS)
 
 
-def _has_bits(name: Any) -> ColumnElement[bool]:
+def has_bits(name: Any) -> ColumnElement[bool]:
+    """Return the condition that an event with few names may name this one."""
     bits, more_bits = bits_of(name)
     more = or_(_e.sketch_more_bits.is_(None), _e.sketch_more_bits.bitwise_and(more_bits) == more_bits)
     return and_(_e.sketch_bits.bitwise_and(bits) == bits, more)

@@ -61,6 +61,8 @@ class WindowAlgorithm(Algorithm):
         """Those of them that the last scan did not list which listed any, among them overwritten ones. None: there was none."""
         self._absent: int | None = None
         """The remembered versions that the last whole scan did not list. None: this is not known."""
+        self._removed: set[int] = set()
+        """The versions that had been removed on purpose when the scan began, without those that it lists all the same."""
         self._continues: bool | None = None
         """Whether a mass was missed before this instance began; it says how many were overwritten."""
         self._is_reselected = False
@@ -68,6 +70,7 @@ class WindowAlgorithm(Algorithm):
 
     def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
         self._remembered, self._is_reselected = len(handled.members), state.reselected is not None
+        self._removed = set(handled.removals.removed)
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
             return begun(state, page.clock, next_horizon=state.horizon)
@@ -91,10 +94,15 @@ class WindowAlgorithm(Algorithm):
         since = state.horizon
         if isinstance(state.baseline, int) and state.next_horizon is not None:
             since = max(since or 0, min(state.baseline, state.next_horizon))
-        return page.versions(since)
+        versions = page.versions(since)
+        if self._removed:
+            versions = [*versions]
+            self._removed.difference_update(version.fingerprint for version in versions)
+        return versions
 
     def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:  # noqa: ARG002 - the interface
         """Drop what is below the horizon. The first scan that lists anything cannot tell what vanished: some were overwritten."""
+        removed = self._drop_removed(handled)
         if state.horizon is not None:
             handled.forget_below(state.horizon)
         if self._continues is None:
@@ -102,7 +110,8 @@ class WindowAlgorithm(Algorithm):
         remembered, before, self._remembered = self._remembered, self._missing, None
         if remembered is None:
             return None
-        self._absent = missing = max(0, remembered - tally.met)
+        remembered -= removed
+        self._absent = missing = max(0, remembered - tally.met - len(handled.removals))  # gone since it began, perhaps
         if tally.met or tally.fresh or self._is_reselected:
             self._missing = missing
             if before is None:
@@ -110,6 +119,13 @@ class WindowAlgorithm(Algorithm):
                 return None
         before = before or 0
         return ScanCount(known=remembered - before, missing=max(0, missing - before), fresh=tally.fresh)
+
+    def _drop_removed(self, handled: HandledVersions) -> int:
+        """Drop what had been removed when the scan began, and was not listed since. Return how many these are."""
+        removed = self._removed & handled.members.keys()
+        self._removed = set()
+        handled.drop(removed)
+        return len(removed)
 
     def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:  # noqa: ARG002 - not known by time
         return self._absent
@@ -153,8 +169,11 @@ class StrictAlgorithm(Algorithm):
         if unmet is None:
             return None
         missing = handled.members.keys() & unmet  # others have another name by now
+        removed = missing & handled.removals.removed
+        handled.drop(removed)
+        missing -= removed | handled.removals.leaving
         handled.miss(missing, began)
-        return ScanCount(known=self._known, missing=len(missing), fresh=tally.fresh)
+        return ScanCount(known=self._known - len(removed), missing=len(missing), fresh=tally.fresh)
 
     def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:
         return handled.count_absent(since)

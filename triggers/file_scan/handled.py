@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from triggers.base import RowChanges
+from triggers.cleaning import RemovalStage
 from triggers.file_scan.versions import SECOND, FileVersion, Moment
 
 _ABSENT: Final = 1 << 62
@@ -38,6 +40,26 @@ def _second(value: int) -> Moment:
     return ((value - _ABSENT) >> _SECONDS_AT) * SECOND
 
 
+@dataclass(kw_only=True, slots=True)
+class Removals:
+    """The versions that the host removes from the source on purpose: that a scan lacks one means nothing."""
+
+    leaving: set[int] = field(default_factory=set)
+    """These are being removed, and may be gone."""
+    removed: set[int] = field(default_factory=set)
+    """These were removed: a whole scan that lacks one of them forgets it."""
+
+    def note(self, names: Collection[int], stage: RemovalStage) -> None:
+        self.leaving.difference_update(names)
+        if stage == "done":
+            self.removed.update(names)
+        elif stage == "begun":
+            self.leaving.update(names)
+
+    def __len__(self) -> int:
+        return len(self.leaving) + len(self.removed)
+
+
 class HandledVersions:
     """The fingerprints of the handled versions, each with the moment at which its version was modified.
 
@@ -55,14 +77,16 @@ class HandledVersions:
         "added",
         "has_quiet_changes",
         "members",
+        "removals",
     )
 
-    def __init__(self, rows: Mapping[int, int], *, forget_after: int = 0) -> None:
+    def __init__(self, rows: Mapping[int, int], *, forget_after: int = 0, removals: Removals | None = None) -> None:
         self.members: dict[int, Moment] = dict(rows)
         """The versions that are there, as far as the watcher knows."""
         self.absent: dict[int, int] = {member: value for member, value in rows.items() if is_absent(value)}
         for member in self.absent:
             del self.members[member]
+        self.removals = Removals() if removals is None else removals
         self._forget_after = forget_after
         self._expires = self._next_expiry()
         self._below: Moment | None = None
@@ -132,6 +156,14 @@ class HandledVersions:
             self.absent[member] = self._inserted[member] = value
             self._expires = min(self._expires, _second(value) + self._forget_after)
             self.has_quiet_changes = True
+
+    def drop(self, members: Collection[int]) -> None:
+        """Forget members that were removed on purpose. Whoever removed them has deleted their rows."""
+        for member in members:
+            del self.members[member]
+            self._inserted.pop(member, None)
+        if self.removals.removed:
+            self.removals.removed &= self.members.keys()
 
     def forget_expired(self, clock: Moment) -> None:
         """Forget the versions that are absent for too long by now."""

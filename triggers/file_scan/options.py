@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from triggers.errors import ConfigurationError
 from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.clean_source import CleanSource
 from triggers.file_scan.matching import Matcher, exclude_each_other, glob_expression
 from triggers.file_scan.partitions import Partition
 from triggers.file_scan.state import Start
@@ -61,6 +62,7 @@ class FileOptions(BaseOptions):
     partition: Partition | None = None
     assets: dict[str, Glob] = Field(default_factory=dict)
     last: tuple[Glob, ...] | None = Field(default=None, min_length=1)
+    clean_source: CleanSource | None = None
 
     @field_validator("match", "regex")
     @classmethod

@@ -28,8 +28,13 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
+<<<<<<< HEAD
 from triggers.event_assets import EventTarget, divided
+=======
+from triggers.file_scan.cleaning import CleanedFiles
+>>>>>>> main
 from triggers.file_scan.copies import CopyRule
+from triggers.file_scan.handled import Removals
 from triggers.file_scan.inventory import ListedFiles
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
@@ -68,6 +73,7 @@ class NewFiles(
     SharedPollTrigger,
     IncrementalTrigger[FileOptionsT, ClientT],
     ListedFiles[FileOptionsT],
+    CleanedFiles[FileOptionsT, ClientT],
     Generic[FileOptionsT, ClientT],
 ):
     """A trigger for new files. Subclasses list the source; this class decides which files are new and what is stored."""
@@ -85,6 +91,7 @@ class NewFiles(
         self._matcher = options.matcher
         self._is_last = None if options.last is None else lambda version: options.tells_last(version.key)
         self._unmatched = Unmatched()
+        self._removals = Removals()
         self._keys = FolderKeys(partition=options.partition)
 
     @abstractmethod
@@ -122,7 +129,7 @@ class NewFiles(
 
     @property
     def findings(self) -> Sequence[Finding]:
-        findings = [*self._unmatched.findings, *self._keys.findings]
+        findings = [*self._unmatched.findings, *self._keys.findings, *self._cleaning]
         if self._scanner is None or (vanished := self._scanner.state.vanished) is None:
             return findings
         forget_after = length_of(self.options.forget_after) if self.options.mode == "strict" else None
@@ -221,6 +228,7 @@ class NewFiles(
             forget_after=length_of(options.forget_after),
             is_last=is_last,
             copy_rule=copy_rule,
+            removals=self._removals,
         )
 
     def batch_of(self, step: Step, *, caught_up: bool, tried: bool = False) -> TriggerBatch:

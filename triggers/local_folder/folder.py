@@ -25,6 +25,9 @@ _ABOVE_COPY_BITS: Final = 64 - CONTENT_AT
 Identity: TypeAlias = Literal["auto", "inode", "path"]
 """Whether inode numbers count: where the file system keeps them, always, or never."""
 
+ASIDE: Final = ".asset-watcher"
+"""The name of folders that are never listed: files lie there for the moment in which they are removed."""
+
 _Entry: TypeAlias = tuple[str, os.DirEntry[str], os.stat_result, int]
 """A file that matches: its key, the entry of its folder, its status, and when it was changed, in nanoseconds."""
 
@@ -186,7 +189,7 @@ def _walk(root: str, matcher: Matcher) -> Iterator[_Entry]:
                     yield key, entry, status, _changed_ns(entry, status)
             elif stat.S_ISDIR(status.st_mode) and (matcher.depth is None or key.count("/") < matcher.depth):
                 inode = (status.st_dev, status.st_ino)
-                if inode not in above:
+                if inode not in above and entry.name != ASIDE:
                     pending.append((entry.path, f"{key}/", above | {inode}))
 
 

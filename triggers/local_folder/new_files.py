@@ -5,26 +5,25 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
 from anyio.to_thread import run_sync
-from pydantic import BaseModel, Field, ValidationInfo, field_validator
+from pydantic import BaseModel
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
 from triggers.file_scan.copies import CopyRule
-from triggers.file_scan.options import FileOptions
 from triggers.file_scan.survey import Survey
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
-from triggers.local_folder.explanation import explain_local_file, named
-from triggers.local_folder.folder import FolderFile, FolderListing, Identity, clock, list_files, walked
+from triggers.local_folder.cleaning import FolderCleaner
+from triggers.local_folder.explanation import explain_local_file
+from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked
+from triggers.local_folder.options import FileNewFilesOptions as FileNewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.local_folder.probes import FolderProbes, RestingFolder
-from triggers.options import Duration
 
 PAGE: Final = 1000
 """Files committed together, at most."""
@@ -32,33 +31,6 @@ PAGE: Final = 1000
 
 ALONE: Final = 600.0
 """Seconds for which a folder that delayed others is polled alone."""
-
-
-class FileNewFilesOptions(FileOptions):
-    """Options of `file.new_files`; `match` and `regex` see the path below `path`."""
-
-    path: str
-    interval: Duration = Field(default=timedelta(seconds=2), gt=timedelta(0))
-    mode: Literal["window", "strict"] = "strict"
-    min_age: Duration = timedelta(seconds=2)
-    identity: Identity = "auto"
-    on_bad_row: Literal["stop", "report"] = "report"
-
-    @field_validator("path")
-    @classmethod
-    def _is_absolute(cls, value: str, info: ValidationInfo) -> str:
-        """Make the path absolute: it names the source, and a relative one starts at the configuration's folder."""
-        if info.context is not None:
-            value = str(info.context.folder / value)
-        if not value.startswith("/"):
-            raise ValueError("path must be absolute, since it names the source whatever the working folder is")
-        return value.rstrip("/") or "/"
-
-    def name_below(self, key: str) -> str:
-        return key.removeprefix(f"{self.path.rstrip('/')}/")
-
-    def name_item(self, item: str) -> Explanation:
-        return named(item, self.path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +67,7 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
     """
 
     Options: ClassVar[type[BaseModel]] = FileNewFilesOptions
+    Cleaner = FolderCleaner
     most_unnamed: ClassVar[int | None] = None
     copy_rule: ClassVar[CopyRule] = CopyRule(
         same="path, size and time of writing", other="inode number or time of change"

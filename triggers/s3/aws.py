@@ -171,9 +171,12 @@ class CredentialSource:
         self._resolved = None
 
     @asynccontextmanager
-    async def client(self, service: str, *, region: str | None, endpoint_url: str | None) -> AsyncGenerator[Any, None]:
+    async def client(
+        self, service: str, *, region: str | None, endpoint_url: str | None, addressing_style: str = "auto"
+    ) -> AsyncGenerator[Any, None]:
         """Open a client of another service with the current keys; close it within `CLIENT_LIFETIME`."""
         keys = await self.current()
+        config = AioConfig(warm_up_loader_caches=True, s3={"addressing_style": addressing_style})
         async with self._session.create_client(
             service,
             region_name=region,
@@ -181,7 +184,7 @@ class CredentialSource:
             aws_access_key_id=keys.access_key,
             aws_secret_access_key=keys.secret_key,
             aws_session_token=keys.token,
-            config=_OFF_THE_LOOP,
+            config=config,
         ) as client:
             yield client
 

@@ -24,6 +24,7 @@ from triggers.s3.probes import ListingProbes
 from triggers.s3.queue import Queues
 from triggers.s3.requests import BucketRequests, Headers
 from triggers.s3.shared import DatedPage, SharedListing
+from triggers.s3.writing import ObjectWriter
 
 MAX_KEYS: Final = 1000
 """The most objects of one page that S3 gives."""
@@ -47,6 +48,7 @@ class S3Client:
         credentials = None if connection.anonymous else CredentialSource(connection)
         self.queues = Queues(credentials, region=connection.region, tasks=tasks)
         self.requests = BucketRequests(connection, http, credentials)
+        self.writer = ObjectWriter(connection=connection, credentials=credentials)
         self.probes = ListingProbes(self._list_soon, tasks)
         self.clocks: defaultdict[str, ServerClock] = defaultdict(ServerClock)
         self._listings: dict[tuple[str, str], SharedListing] = {}

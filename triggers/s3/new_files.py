@@ -10,53 +10,27 @@ from typing import ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel
 
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
 from triggers.file_scan.copies import CopyRule
-from triggers.file_scan.options import FileOptions
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import Moment, ScanPage, length_of
 from triggers.s3.checks import listing_check, uploads_check
+from triggers.s3.cleaning import ObjectCleaner, cleaning_check
 from triggers.s3.clock import ClockReading
-from triggers.s3.explanation import SCHEMES, explain_object, named
+from triggers.s3.explanation import SCHEMES, explain_object
 from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
+from triggers.s3.options import S3NewFilesOptions as S3NewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
 from triggers.s3.queue import Queue, QueueMessage
 from triggers.s3.shared import DatedPage
 from triggers.s3.survey import survey
-
-
-class S3NewFilesOptions(FileOptions):
-    """Options of `s3.new_files`; `match` and `regex` see the key after the prefix."""
-
-    bucket: str = Field(pattern=r"^[A-Za-z0-9._-]{3,255}$")
-    """A bucket's name or an access point's alias."""
-    prefix: str = ""
-    directory_markers: bool = False
-    notifications: str | None = Field(default=None, pattern=r"^https?://[^/@?#]+/[^?#]+$")
-    """The url of an SQS queue in which S3 names new objects; no other watcher may read it."""
-
-    @field_validator("bucket")
-    @classmethod
-    def _lists_in_order(cls, value: str) -> str:
-        if value.endswith(("--x-s3", "--xa-s3")):
-            raise ValueError(
-                "directory buckets do not list in key order, so that new files would be missed; use another bucket"
-            )
-        return value
-
-    def name_below(self, key: str) -> str:
-        return key.removeprefix(self.prefix)
-
-    def name_item(self, item: str) -> Explanation:
-        return named(item, self.bucket, self.prefix)
-
 
 _NO_ETAGS: Final = Finding.warning(
     "etags",
@@ -79,6 +53,7 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
     """Exact iff no object becomes visible later than `lateness` after its LastModified; exact without a bound in `mode: strict`."""
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions
+    Cleaner = ObjectCleaner
     connection_type: ClassVar[str | None] = "s3"
     copy_rule: ClassVar[CopyRule] = CopyRule(
         same="key, size and ETag", other="LastModified", within=length_of(timedelta(hours=1))
@@ -132,6 +107,8 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
             findings += await uploads_check(self.client, options.bucket, self._listed_prefix, options.lateness)
         if options.notifications is not None:
             findings.append(await self.client.queues.check(options.notifications))
+        if options.clean_source is not None:
+            findings.append(await cleaning_check(self.client, options))
         self._warnings = [finding for finding in findings if finding.level in {"info", "warning"}]
         return findings
 

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from triggers.base import Finding
 from triggers.errors import TriggerError
 from triggers.file_scan.versions import Moment
-from triggers.hosting import listen_for_ever
+from triggers.retries import listen_for_ever
 from triggers.s3.aws import CLIENT_LIFETIME, DEFAULT_REGION, CredentialSource, aws_errors
 from triggers.s3.failures import S3Failure, S3Refused
 

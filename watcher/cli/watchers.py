@@ -267,10 +267,12 @@ def _ask(question: str) -> None:
 def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any]) -> str:
     """Return the effects of a rewind as sentences."""
     runs = " and ".join(f"{count:,} of {dag_id}" for dag_id, count in preview["runs"].items() if count)
+    gone = f"Files that come no more, since they were moved or deleted: {preview['cleaned']:,}.\n"
     return (
         f"{name} stands at {_in_json(watermark)} and is to go on from {to}.\n"
         f"Files or rows that come, also those that were seen before: {preview['items']:,}, in so many events: "
         f"{preview['events']:,}. Jobs that are not made for it do their work twice.\n"
+        f"{gone if preview['cleaned'] else ''}"
         f"Runs that follow where nothing else is waited for: {runs or 'none'}.\n"
         f"`watcher rewind {name} --undo` takes it back, until something is emitted that was not emitted before."
     )
@@ -278,7 +280,8 @@ def meaning(name: str, to: str | None, watermark: Any, preview: Mapping[str, Any
 
 def _show_preview(preview: dict[str, Any], show: Show) -> None:
     runs = ", ".join(f"{count} of {dag_id}" for dag_id, count in preview["runs"].items()) or "none"
-    show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], "runs": runs}))
+    gone = {"moved or deleted": preview["cleaned"]} if preview["cleaned"] else {}
+    show(preview, lambda: properties({"items": preview["items"], "events": preview["events"], **gone, "runs": runs}))
     if preview["shown"]:
         show.more(lambda: table(preview["shown"], {**fields(count="count"), **texts(watermark="watermark")}))
 

@@ -38,6 +38,9 @@ class Metrics:
         self.store_writes = self._counter("store_writes", text, "kind")
         self.sign_in_failures = self._counter("sign_in_failures", "Tokens that were refused")
         self.rejected = self._counter("rejected", "Files and rows that were rejected", *WATCHER_LABELS)
+        self.cleaned = self._counter(
+            "cleaned", "Files that were moved or deleted after all jobs had loaded them", *WATCHER_LABELS
+        )
         self._writes_of = cache(self.store_writes.labels)
         self._watchers: collections.defaultdict[Labels, _Counts] = collections.defaultdict(_Counts)
         self.registry.register(_WatcherCounts(self._watchers))
@@ -102,6 +105,11 @@ class Metrics:
         """Count the rejected items of a committed batch. `labels` are watcher and asset."""
         if items:
             self.rejected.labels(*labels).inc(items)
+
+    def count_cleaned(self, labels: tuple[str, str], files: int) -> None:
+        """Count files that were moved or deleted after all jobs had loaded them. `labels` are watcher and asset."""
+        if files:
+            self.cleaned.labels(*labels).inc(files)
 
     def observe_start(self, run: RunRow) -> None:
         """Observe how long a run that has just started was queued."""

@@ -25,6 +25,7 @@ OUR_OWN: Final = frozenset(
             "asset_late",
             "bad_records",
             "blocked_seconds",
+            "cleaned",
             "database_up",
             "errors",
             "event_loop_lag_seconds",

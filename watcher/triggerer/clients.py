@@ -222,6 +222,12 @@ class Hosted:
         shown: Mapping[str, Any] = getattr(self.options, "shown", {})  # a child's options
         return getattr(self.options, "start", shown.get("start")) == "now"
 
+    @property
+    def cleaned_after(self) -> timedelta | None:
+        """How long files stay after all jobs have loaded them. None: for ever."""
+        clean_source = getattr(self.options, "clean_source", None)
+        return None if clean_source is None else clean_source.after
+
 
 @asynccontextmanager
 async def open_trigger(

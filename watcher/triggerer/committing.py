@@ -101,6 +101,7 @@ def _detection(
         events=_events(hosted, held.version + 1, batch.events),
         rejected=as_rejections(batch.rejected),
         settled=as_rejections(batch.settled),
+        cleaned_after=hosted.cleaned_after,
         ends_undo=ends_undo,
     )
 

@@ -8,7 +8,7 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.base import AssetStoreWriterKind, Writer
 from store.catalog import assets
 from store.database import Database
-from store.detection import positions, rewind
+from store.detection import cleanings, positions, rewind
 from store.detection.positions import LoadedPosition
 from store.errors import Conflict, NotFound, no_watcher
 from store.keys import Batching
@@ -59,6 +59,8 @@ class Preview:
     events: int
     shown: Sequence[Mapping[str, Any]]
     runs: Mapping[str, int]
+    cleaned: int = 0
+    """Before a rewind: how many files that were reported since that place were moved or deleted, and come no more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,7 +129,9 @@ class Control:
         """Return what the first poll after a rewind would emit. Changes nothing."""
         async with self._checked(name) as (trigger, loaded, identity):
             position = await rewound(trigger, await _continued(trigger, loaded, identity, to), to)
-            return await self._preview(trigger, _applied(position, loaded))
+            preview = await self._preview(trigger, _applied(position, loaded))
+        async with self.database.reading() as connection:
+            return replace(preview, cleaned=await cleanings.removed_since(connection, name, to))
 
     async def rewind(self, name: str, to: str, actor: str) -> MovedPosition:
         """Move the position. The running watcher continues from there. Raises `Conflict` when it moved meanwhile."""

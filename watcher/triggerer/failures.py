@@ -21,7 +21,7 @@ from store.database import Database
 from store.errors import StoreError
 from store.processes import audit
 from triggers.errors import SourceBusy, SourceChanged, SourceCopied, TriggerError
-from triggers.hosting import backoff
+from triggers.retries import backoff
 from watcher.host.containment import sentence
 from watcher.triggerer.status import WatcherStatus
 

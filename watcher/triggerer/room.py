@@ -11,6 +11,7 @@ from watcher.host.home import Home
 from watcher.host.loops import Hint
 from watcher.host.metadata import patiently
 from watcher.host.room import Host
+from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
@@ -78,6 +79,17 @@ def build_triggerer(
     host.hints.listen("polls", triggerer.poll_now)
     host.hints.listen("configuration", lambda _hash: triggerer.wakeup.set())
     return triggerer
+
+
+def build_cleaning(host: Host, hosted: Callable[[], Mapping[str, Hosted]]) -> SourceCleaning:
+    """Build what moves or deletes the files that all jobs have loaded. `hosted` returns the configured watchers."""
+    return SourceCleaning(
+        database=host.database,
+        owner=host.process.id,
+        health=host.health,
+        metrics=host.metrics,
+        hosted=hosted,
+    )
 
 
 def build_control(

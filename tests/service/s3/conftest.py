@@ -22,8 +22,8 @@ from triggers.s3.connection import S3Connection
 from triggers.s3.listing import S3Client
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
-PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target"}
-"""The headers by which moto tells SQS from S3."""
+PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target", "If-Match"}
+"""The headers by which moto tells SQS from S3, and the condition of a DELETE."""
 
 Answerer: TypeAlias = Callable[[web.Request, bytes], web.Response | None]
 """Given the request and what the server answered: what to answer instead, if anything."""

@@ -52,6 +52,7 @@ def samples() -> list[Sample]:
     metrics.count_writes(AssetStoreWriterKind.TASK, 1, TRACE)
     metrics.count_events(("files", "inbox"), 1, 1, TRACE)
     metrics.count_rejected(("files", "inbox"), 1)
+    metrics.count_cleaned(("files", "inbox"), 1)
     metrics.observe_poll(("files", "inbox"), 0.1)
     metrics.blocked.labels("files").inc(2)
     metrics.loop_lag.observe(0.1)

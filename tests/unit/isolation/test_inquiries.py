@@ -112,7 +112,11 @@ def test_the_class_gives_the_defaults_that_a_uri_implies(folder: Path, inquirer:
         ("trigger: odd.Odd", ".number: is missing; add it"),
         ("trigger: odd.Odd, number: x", ".number: must be a whole number, not text"),
         ("trigger: odd.Odd, numbers: 4, number: 4", ".numbers: is not a key here; did you mean `number`?"),
-        ("trigger: odd.Odd, number: 4, clean_source: true", ".clean_source: is not built"),
+        ("trigger: odd.Odd, number: 4, clean_source: true", ".clean_source: is not a key here"),
+        (
+            "trigger: file.new_files, path: /data, isolation: process, clean_source: {delete: true}",
+            ".clean_source: works in the daemon's own process only; write `isolation: none`",
+        ),
         ("trigger: odd.Odd, number: 4, pause_after_failures: 0", ".pause_after_failures: must be a whole number"),
         ("trigger: odd.Odd, number: 4, isolation: perhaps", ".isolation: must be `process` or `none`"),
         ("trigger: odd.Nothing", ".trigger: `odd.Nothing` is not a subclass of triggers.base.BaseEventTrigger; "),

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from triggers.hosting import backoff
+from triggers.retries import backoff
 
 FIVE_MINUTES = timedelta(minutes=5)
 

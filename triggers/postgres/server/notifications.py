@@ -15,10 +15,10 @@ import anyio
 import structlog
 
 from triggers.errors import Finding, TriggerError
-from triggers.hosting import listen_for_ever
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.server.failures import close_connection, driver_errors
 from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
+from triggers.retries import listen_for_ever
 
 PROBE_EVERY: Final = 20.0
 """Seconds between two statements that find out whether the connection is still alive: a network that is gone reports nothing."""

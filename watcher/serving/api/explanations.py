@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import assets, watcher_assets, watchers
 from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
-from store.detection import item_search
+from store.detection import cleanings, item_search
 from store.detection.item_search import ItemName, NamingEvents
 from store.detection.sketches import microseconds
 from store.errors import InvalidValue, NotFound
@@ -113,6 +113,7 @@ async def _answer(
         begun=await explanations.begun_at(connection, asset_id),
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
+        cleanings=await cleanings.of_events(connection, ids),
     )
     return WatcherAnswer(
         watcher=row,

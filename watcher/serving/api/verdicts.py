@@ -8,11 +8,13 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from store.catalog.watchers import WatcherRow
+from store.detection.cleanings import Cleaning
 from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
 from store.runs.explanations import ConsumedBy, QueueDeletion
 from store.runs.runs import DELETED
 from triggers.explanations import Explanation
+from watcher.triggerer.cleaning.reasons import cleaning_sentences
 
 AnswerState: TypeAlias = Literal[
     "loaded",
@@ -54,6 +56,8 @@ class Evidence:
     """Older events may have been removed."""
     runs_since: datetime
     """Runs that ended earlier may have been removed."""
+    cleanings: Mapping[int, Cleaning] = field(default_factory=dict)
+    """How far the cleaning of these events has come, of those whose files are to be moved or deleted."""
 
     @property
     def has_forgotten_events(self) -> bool:
@@ -123,8 +127,10 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
         parts += [f"its run {run.run_id} of {run.dag_id} failed{_because(run.reason)}" for run in failed]
     if waiting and state != "queued":
         parts.append(f"it waits in the queue of {', '.join(waiting)}")
-    if explanation.state == "missing":
+    is_missing = explanation.state == "missing"
+    if is_missing:
         parts.append("the source does not have it any more")
+    parts += cleaning_sentences(evidence.cleanings.get(event.id), is_missing=is_missing)
     if explanation.state == "unknown":
         parts.append(explanation.sentence)
     facts = {**_losses([run for run in runs if run.state == _SUCCESS])}

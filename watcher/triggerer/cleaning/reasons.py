@@ -1,0 +1,56 @@
+"""Why files stay that were to be moved or deleted, in sentences (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from store.detection.cleanings import Cleaning
+from triggers.errors import Finding
+
+SENTENCES: Final[Mapping[str, str]] = {
+    "no_jobs": "no job was scheduled on the asset when it was reported",
+    "failed": "a run of it failed",
+    "dequeued": "it was taken off a queue",
+    "deleted": "a run of it was deleted",
+    "marked": "a person marked a run of it",
+    "forgotten": "a run of it is past its retention",
+    "queued": "it waits in the queue of a job",
+    "active": "a run of it is not over",
+    "after": "its time has not come",
+    "shared": "another event, or another watcher, needs its files",
+    "exists": "the target has another file of that name",
+    "linked": "a file lies behind a symbolic link",
+    "too_large": "a file is larger than 5 GiB, which one request cannot copy",
+    "denied": "the rights to remove a file are missing",
+    "refused": "a file could not be moved or removed",
+    "gone": "the source lacks its files now",
+}
+"""What is true of an event whose files wait or stay, by reason."""
+_NO_CONCERN: Final = frozenset({"gone", "shared"})
+"""These pass by themselves."""
+
+
+def finding_of(staying: Mapping[str, int], target: str | None) -> Finding | None:
+    """Return what people should know about files that stay; `staying` counts events by reason. None: nothing."""
+    concerns = {reason: count for reason, count in staying.items() if reason not in _NO_CONCERN}
+    if not concerns:
+        return None
+    parts = [f"{count:,} where {SENTENCES.get(reason, reason)}" for reason, count in sorted(concerns.items())]
+    done = "deleted" if target is None else f"moved to {target}"
+    return Finding.info(
+        "clean_source",
+        f"the files of {sum(concerns.values()):,} events are not {done}: {', '.join(parts)}",
+        "clear the runs that failed, or remove the files yourself; `watcher explain FILE` names the reason of each",
+    )
+
+
+def cleaning_sentences(cleaning: Cleaning | None, *, is_missing: bool) -> Sequence[str]:
+    """Say what the cleaning of its event, if there is one, means for one file. `is_missing`: the source lacks the file."""
+    if cleaning is None or (is_missing and not (cleaning.removed or cleaning.in_hand)):
+        return ()
+    if is_missing:
+        return ("`clean_source` has moved or deleted files of this event",)
+    if cleaning.state == "done" or cleaning.reason is None:
+        return ()
+    return (f"`clean_source` leaves files of this event: {SENTENCES.get(cleaning.reason, cleaning.reason)}",)
