@@ -45,11 +45,6 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-<<<<<<< HEAD
-    *_reserved_keys("assets.*.watchers.*", clean_source=None),
-=======
-    *_reserved_keys("assets.*.watchers.*", assets={}),
->>>>>>> main
     ReservedValue(
         path="jobs.*.batch.complete",
         what="a manifest",

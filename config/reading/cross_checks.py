@@ -36,11 +36,8 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
     yield from disagreeing_parts(entries.assets)
-<<<<<<< HEAD
     yield from _further_asset_faults(entries.assets)
-=======
     yield from cleaning_faults(entries.assets, entries.connections)
->>>>>>> main
     for path, name in unknown_neighbours(entries.settings, entries.assets):
         yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
 

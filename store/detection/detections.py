@@ -15,13 +15,8 @@ from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-<<<<<<< HEAD
 from store.database.schema import database_now, watcher, watcher_asset
-from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
-=======
-from store.database.schema import database_now, watcher
 from store.detection import cleanings, commit_statements, events, filters, position_rows, positions, rejections, rewind
->>>>>>> main
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection

@@ -28,11 +28,8 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
-<<<<<<< HEAD
 from triggers.event_assets import EventTarget, divided
-=======
 from triggers.file_scan.cleaning import CleanedFiles
->>>>>>> main
 from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.handled import Removals
 from triggers.file_scan.inventory import ListedFiles
