@@ -381,6 +381,8 @@ FAULTS = {
 
 @pytest.mark.parametrize("fault", FAULTS)
 async def test_a_publication_that_loses_changes_is_refused(dsn: str, admin: asyncpg.Connection, fault: str) -> None:
+    if fault.startswith("SET TABLE") and admin.get_server_version().major < 15:
+        pytest.skip("publications have row filters and lists of columns from PostgreSQL 15 on")
     async with logged(dsn, columns=["id", "note"]) as host:
         assert (await findings_of(host)).keys() <= {"failover"}
         assert (await slot_of(admin)).startswith("watcher_")
