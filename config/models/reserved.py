@@ -36,7 +36,6 @@ def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
 RESERVED: Final[tuple[ReservedKey, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    *_reserved_keys("assets.*.watchers.*", assets={}),
 )
 
 

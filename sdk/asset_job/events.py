@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from asset_job.client import Transport
 from asset_job.errors import AssetJobError
@@ -103,8 +103,8 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
     def changes(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
         """The inserts, updates, deletes and truncates of events of `mode: log`, in the order of their commits.
 
-        With partition keys that is the order of each row's changes. An update that moved its row to another key stands in an event of
-        both keys, and comes once here.
+        With partition keys, or a watcher of several assets, that is the order of each row's changes. A change that stands in several
+        events, such as an update that moved its row to another key, comes once here.
 
         Raises `AssetJobError` for an event that has none, because its rows are not changes.
         """
@@ -116,11 +116,11 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
                     "has them, as in changes('customers')"
                 )
         changes = [(event, change) for event in events for change in event.extra["changes"]]
-        last = {(event.asset, change["lsn"]): event.id for event, change in changes}
+        last = {(_source(event), change["lsn"]): event.id for event, change in changes}
         return [
             change
             for event, change in changes
-            if last[event.asset, change["lsn"]] == event.id or not {"moved_from", "moved_to"} & change.keys()
+            if not is_shared(change) or last[_source(event), change["lsn"]] == event.id
         ]
 
     @property
@@ -138,6 +138,19 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
 
     def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
         return [item for event in self.in_order(asset) for item in event.extra.get(what, ())]
+
+
+def is_shared(change: Mapping[str, Any]) -> bool:
+    """Whether a change may stand in several events: a row moved to another partition key or asset, or all rows were deleted."""
+    return change["op"] == "truncate" or not _MOVES.isdisjoint(change)
+
+
+_MOVES: Final = frozenset({"moved_from", "moved_to", "moved_from_asset", "moved_to_asset"})
+
+
+def _source(event: AssetEvent) -> Any:
+    """What distinguishes the LSNs of one server from those of another."""
+    return event.extra.get("watcher", event.asset)
 
 
 class PastEvents(Sequence[AssetEvent]):

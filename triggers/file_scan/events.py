@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 
 from triggers.base import TriggerEvent
+from triggers.event_assets import EventTarget, divided
 from triggers.file_scan.manifests import size_of, vouching
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.partitions import FolderKeys
@@ -35,12 +36,22 @@ class FileEvents:
 
     def _of(self, step: Step, named: Sequence[FileVersion], *, is_last: bool) -> Iterator[TriggerEvent]:
         options, batch = self._options, self._options.batch
-        for key, versions in self._keys.grouped(named, lambda version: options.name_below(version.key)):
+        placed = ((self._target_of(options.name_below(each.key)), each) for each in named)
+        for target, versions in divided(
+            placed, options.further_assets, self._keys.items, lambda version: options.name_below(version.key)
+        ):
             described = [version.describe() for version in versions]
             sizes = [len(json.dumps(file)) + 2 for file in described]
             if is_last:
                 sizes = [size + size_of(version) for size, version in zip(sizes, versions, strict=True)]
             for part in batch.parts(sizes, batch.max_files):
-                payload = {"files": described[part], **(vouching(versions[part]) if is_last else {})}
-                count = len(described[part])
-                yield TriggerEvent(count=count, watermark=step.watermark, payload=payload, partition_key=key)
+                yield TriggerEvent(
+                    count=len(described[part]),
+                    watermark=step.watermark,
+                    payload={"files": described[part], **(vouching(versions[part]) if is_last else {})},
+                    partition_key=target.key,
+                    asset=target.asset,
+                )
+
+    def _target_of(self, name: str) -> EventTarget:
+        return EventTarget(self._options.asset_of(name), self._keys.key_of(name))

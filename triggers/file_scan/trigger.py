@@ -249,9 +249,10 @@ class NewFiles(
         ]
         events = [*self._events.of(step)]
         if rejected and not tried:
-            [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
+            own = [event for event in events[-1:] if event.asset is None]
+            [last] = own or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
             payload = {**last.payload, "rejected": [item.key for item in rejected]}
-            events = [*events[:-1], replace(last, payload=payload)]
+            events = [*events[: len(events) - len(own)], replace(last, payload=payload)]
         return FilesBatch(
             events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
         )

@@ -34,6 +34,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             definition=configuration.definitions[watcher.name],
             pause_after=watcher.pause_after_failures,
             manifests=watcher.manifests,
+            further_assets={each: asset_ids[each] for each in watcher.further_assets},
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()

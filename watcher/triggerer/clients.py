@@ -215,6 +215,8 @@ class Hosted:
     """The number of failed polls in a row that pause the watcher. None: never."""
     manifests: Sequence[str] = ()
     """Globs of the files whose content jobs wait for."""
+    further_assets: Mapping[str, int] = field(default_factory=dict)
+    """The ids of the assets besides its own that its events may be of, by name, as configured."""
 
     @property
     def starts_now(self) -> bool:

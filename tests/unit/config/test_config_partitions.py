@@ -9,6 +9,7 @@ import pytest
 
 from config.errors import ConfigurationInvalid
 from config.models import Configuration
+from config.models.assets import parts_by_asset
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
@@ -26,8 +27,8 @@ def job(schedule: str, batch: str) -> str:
 
 def test_parts_are_read(load_text: Callable[..., Configuration]) -> None:
     configuration = load_text(job("{all: [orders, returns]}", "{mode: per_partition, by: day}"))
-    assert configuration.assets["orders"].parts == ("day", "region")
-    assert configuration.assets["plain"].parts is None
+    assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
+    assert parts_by_asset(configuration.assets)["plain"] is None
     assert configuration.jobs["load"].batch.by == ("day",)
 
 
@@ -134,7 +135,7 @@ def test_the_watchers_of_an_asset_agree_on_its_parts(
 def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) -> None:
     text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
     configuration = load(write(text), vocabulary(), {})
-    assert configuration.assets["orders"].parts == ("day", "region")
+    assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
 
 
 def test_a_deadline_runs_partitions_that_may_be_incomplete(load_text: Callable[..., Configuration]) -> None:
@@ -190,6 +191,8 @@ def test_a_watcher_reads_the_manifests_that_jobs_wait_for(write: Callable[[str],
     assert manifests(f"{WITH_MANIFESTS}  {other}\n") == both
     alias = WITH_MANIFESTS.replace("schedule: orders", "schedule: {any: [orders, {alias: either}]}")
     assert manifests(alias) == {**one, "alone": ("day=*/*.list",)}
+    further = WITH_MANIFESTS.replace("path: alone,", 'path: alone, assets: {orders: "orders/**"},')
+    assert manifests(further) == {**one, "alone": ("day=*/*.list",)}, "it has events of the job's asset"
     with pytest.raises(ConfigurationInvalid, match="is not a key"):
         load(write(WITH_MANIFESTS.replace("path: in,", "path: in, manifests: [x],")), vocabulary(), {})
 
