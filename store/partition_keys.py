@@ -16,7 +16,8 @@ from typing import Any
 class Completeness:
     """When a partition is complete: an asset has events with all `values` of a `part`, or with `at_least` so many of them.
 
-    Or, with `items`, so many different files or rows have come; with `marker`, a file whose name ends as this glob says.
+    Or, with `items`, so many different files or rows have come; with `marker`, a file whose name ends as this glob says; with
+    `manifest`, such a file and all files that it names.
     """
 
     part: str = ""
@@ -24,11 +25,12 @@ class Completeness:
     at_least: int | None = None
     items: int | None = None
     marker: str | None = None
+    manifest: str | None = None
 
     @property
     def needed_items(self) -> int:
-        """How many of the files or rows that count must have come."""
-        return (self.items or 0) if self.marker is None else 1
+        """How many of the files or rows that count must have come. A marker counts as one, and so do manifests with all files."""
+        return (self.items or 0) if self.marker is None and self.manifest is None else 1
 
     @property
     def needed(self) -> int:
@@ -44,6 +46,7 @@ class Completeness:
             at_least=stored.get("at_least"),
             items=stored.get("items"),
             marker=stored.get("marker"),
+            manifest=stored.get("manifest"),
         )
 
 

@@ -104,13 +104,14 @@ class TriggerEvent:
     """One asset event to be. `payload` is merged into the event's `extra` after `watcher`, `event_id`, `count` and `watermark`.
 
     `count` is the number of items (files, rows) the payload stands for. `watermark` is `{"from": …, "to": …}`.
-    `partition_key` is what all its items have in common: 1 to 250 characters, not blank; None: nothing.
+    `partition_key` is what all items share: 1 to 250 characters, not blank. `asset` is one of `further_assets` of the options.
     """
 
     count: int
     watermark: JsonObject
     payload: JsonObject
     partition_key: str | None = None
+    asset: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,10 +174,9 @@ class BaseConnection(BaseModel, ABC):
 class TriggerContext:
     """What the host tells a trigger about its surroundings.
 
-    `poll_timeout` bounds one batch of one poll. `random` draws jitter from [0, 1). `dry_run`: nothing that is yielded will
-    be committed, so the source must not be told that anything was taken. `is_alone`: no other trigger has the same client.
-    `max_batch_bytes` bounds the events of one batch, as JSON. `has_position`: the watcher continues from a position, which an
-    earlier release may have made. `installation` identifies the metadata database.
+    `poll_timeout` bounds one batch of a poll, `max_batch_bytes` its events as JSON. `random` draws jitter from [0, 1). `dry_run`:
+    nothing that is yielded will be committed, so nothing may be taken from the source. `is_alone`: no other trigger has the client.
+    `has_position`: it goes on from one, perhaps of an earlier release. `installation`: the metadata database. `manifests`: what to read.
     """
 
     watcher: str
@@ -187,6 +187,7 @@ class TriggerContext:
     poll_timeout: timedelta = timedelta(minutes=5)
     random: Callable[[], float] = random.random
     installation: str = ""
+    manifests: Sequence[str] = ()
 
 
 OptionsT = TypeVar("OptionsT", bound=BaseModel)

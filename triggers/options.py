@@ -20,6 +20,11 @@ class BaseOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @property
+    def further_assets(self) -> Sequence[str]:
+        """The names of the assets, besides the watcher's own, that its events may be of."""
+        return ()
+
     def name_item(self, item: str) -> Explanation:
         """Return what the options alone say of an item, as a person wrote it.
 

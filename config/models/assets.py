@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from itertools import chain
 from typing import Annotated, Any, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, Field, SerializeAsAny, WithJsonSchema
@@ -61,6 +62,8 @@ class WatcherConfig(Section):
     """Where the trigger runs: `process` is a process of its own, the default of dotted paths; `none` is the daemon's process."""
     pause_after_failures: int | None = Field(default=None, exclude=True)
     """Number of failed polls in a row after which the watcher is paused until a person resumes it; null never pauses it."""
+    manifests: tuple[str, ...] = Field(default=(), exclude_if=lambda globs: not globs)
+    """Globs of the files that jobs wait for as manifests, so that the trigger reads them. In the YAML they stand at these jobs."""
     options: SerializeAsAny[BaseModel]
     """The trigger's options, validated by its own model. In the YAML they stand beside `trigger`."""
 
@@ -69,6 +72,11 @@ class WatcherConfig(Section):
         """The names of the parts of its events' partition keys; None: it names none."""
         partition = getattr(self.options, "partition", None)
         return tuple(partition) if isinstance(partition, Mapping) else None
+
+    @property
+    def further_assets(self) -> tuple[str, ...]:
+        """The names of the assets, besides its own, that its events may be of."""
+        return tuple(getattr(self.options, "further_assets", ()))
 
 
 class AssetConfig(Section):
@@ -87,12 +95,24 @@ class AssetConfig(Section):
     watchers: Annotated[dict[Name, WatcherConfig], WithJsonSchema({})] = Field(default_factory=dict)
     """Watchers by name, which is unique in the whole configuration: `trigger`, `connection` and the trigger's options."""
 
-    @property
-    def parts(self) -> tuple[str, ...] | None:
-        """The names of the parts of its events' partition keys; None: it names none."""
-        if self.partition is not None:
-            return self.partition
-        return next((parts for watcher in self.watchers.values() if (parts := watcher.parts)), None)
+
+def watchers_by_asset(assets: Mapping[str, AssetConfig | None]) -> Mapping[str, Sequence[WatcherConfig]]:
+    """Return each asset's watchers: its own, then those of other assets that have events of it."""
+    watchers = {name: [] if asset is None else [*asset.watchers.values()] for name, asset in assets.items()}
+    for watcher in chain.from_iterable([*watchers.values()]):
+        for name in watcher.further_assets:
+            if name in watchers:
+                watchers[name] = [*watchers[name], watcher]
+    return watchers
+
+
+def parts_by_asset(assets: Mapping[str, AssetConfig | None]) -> Mapping[str, tuple[str, ...] | None]:
+    """Return the names of the parts of each asset's partition keys; None: it names none."""
+    named = {
+        name: next((parts for watcher in watchers if (parts := watcher.parts)), None)
+        for name, watchers in watchers_by_asset(assets).items()
+    }
+    return named | {name: asset.partition for name, asset in assets.items() if asset and asset.partition is not None}
 
 
 class AliasConfig(Section):

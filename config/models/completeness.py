@@ -1,4 +1,4 @@
-"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n` of the values, `{items: n}` or `{marker: glob}`."""
+"""When a partition is complete: `{region: [us, eu]}`, with `at_least: n`, `{items: n}`, `{marker: glob}` or `{manifest: glob}`."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from pydantic import PlainSerializer, PlainValidator, WithJsonSchema
 
 from config.section import LARGEST_INT
 
-_FORMS: Final = "must be `{part: [value, …]}`, which `at_least: n` may follow, `{items: n}` or `{marker: glob}`"
+_FORMS: Final = (
+    "must be `{part: [value, …]}`, which `at_least: n` may follow, `{items: n}`, `{marker: glob}` or `{manifest: glob}`"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class CompleteConfig:
-    """All `values` of a `part`, or `at_least` so many of them; or so many `items`; or a file that matches `marker`."""
+    """All `values` of a `part`, or `at_least` so many of them; or so many `items`; or a file that matches `marker`.
+
+    Or all files whose names stand in the files that match `manifest`, and one of these.
+    """
 
     part: str = ""
     values: tuple[str, ...] = ()
     at_least: int | None = None
     items: int | None = None
     marker: str | None = None
+    manifest: str | None = None
+
+    @property
+    def glob(self) -> str | None:
+        """What matches the files that watchers report after all else and this waits for; None: it waits for none."""
+        return self.marker or self.manifest
 
 
 def _parse(value: Any) -> CompleteConfig | None:
@@ -32,6 +43,8 @@ def _parse(value: Any) -> CompleteConfig | None:
             return CompleteConfig(items=_number("items", items, LARGEST_INT))
         case {"marker": str(glob), **rest} if not rest and glob.strip():
             return CompleteConfig(marker=glob)
+        case {"manifest": str(glob), **rest} if not rest and glob.strip():
+            return CompleteConfig(manifest=glob)
         case {"items": _} | {"marker": _} | {"manifest": _}:
             raise ValueError(_FORMS)
         case dict():
@@ -64,6 +77,8 @@ def _to_json(complete: CompleteConfig | None) -> Mapping[str, Any] | None:
         return {"items": complete.items}
     if complete.marker is not None:
         return {"marker": complete.marker}
+    if complete.manifest is not None:
+        return {"manifest": complete.manifest}
     more = {} if complete.at_least is None else {"at_least": complete.at_least}
     return {complete.part: list(complete.values), **more}
 
@@ -78,12 +93,15 @@ _SCHEMA: Final[dict[str, Any]] = {
             "required": ["items"],
             "additionalProperties": False,
         },
-        {
-            "type": "object",
-            "properties": {"marker": {"type": "string", "minLength": 1}},
-            "required": ["marker"],
-            "additionalProperties": False,
-        },
+        *(
+            {
+                "type": "object",
+                "properties": {name: {"type": "string", "minLength": 1}},
+                "required": [name],
+                "additionalProperties": False,
+            }
+            for name in ("marker", "manifest")
+        ),
         {
             "type": "object",
             "properties": {"at_least": _AT_LEAST_ONE},

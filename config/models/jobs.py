@@ -36,7 +36,7 @@ class BatchConfig(Section):
     by: PartNames | None = None
     """Parts of partition keys by which `per_partition` groups events. Null: all parts."""
     complete: CompleteField = None
-    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, `{items: n}`, or `{marker: glob}`."""
+    """What a partition needs before its first run: `{part: [value, …]}`, also with `at_least: n`, `{items: n}`, `{marker: glob}`, or `{manifest: glob}`."""
     debounce: Duration = timedelta(0)
     """Wait until no event has come for this long."""
     max_wait: Duration = timedelta(minutes=5)

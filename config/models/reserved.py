@@ -1,4 +1,4 @@
-"""Keys and values that are described but not built, and are refused with the words "is not built".
+"""Keys that are described but not built, and are refused with the words "is not built".
 
 `RESERVED` is the one table of them. Whoever builds a key removes its entry; while the entry stands, no model may know the
 key. A key's default may be written out: it asks for nothing.
@@ -7,7 +7,7 @@ key. A key's default may be written out: it asks for nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,28 +29,13 @@ class ReservedKey:
     default: Any
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReservedValue:
-    """A value that the model of a known key refuses; `what` describes it in words."""
-
-    path: str
-    what: str
-    matches: Callable[[Any], bool]
-
-
 def _reserved_keys(path: str, **defaults: Any) -> Iterator[ReservedKey]:
     return (ReservedKey(path=f"{path}.{name}", default=default) for name, default in defaults.items())
 
 
-RESERVED: Final[tuple[ReservedKey | ReservedValue, ...]] = (
+RESERVED: Final[tuple[ReservedKey, ...]] = (
     *_reserved_keys("settings", openlineage=None),
     *_reserved_keys("settings.api", oidc=None),
-    *_reserved_keys("assets.*.watchers.*", assets={}),
-    ReservedValue(
-        path="jobs.*.batch.complete",
-        what="a manifest",
-        matches=lambda complete: isinstance(complete, dict) and "manifest" in complete,
-    ),
 )
 
 
@@ -63,7 +48,7 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
     for entry in RESERVED:
         inner = _inner(entry.path, path)
         value = _value_at(data, inner)
-        if isinstance(entry, ReservedKey) and inner and value is not _ABSENT and not _is_known(model, inner):
+        if inner and value is not _ABSENT and not _is_known(model, inner):
             if not _is_default(value, entry.default):
                 faults.append((inner, REMOVE))
             data = _without(data, inner)
@@ -73,11 +58,8 @@ def without_reserved(model: type[BaseModel], data: Any, path: KeyPath) -> tuple[
 def not_built(path: KeyPath, document: Any, sentence: str) -> str:
     """`sentence` about what stands at `path` of the `document`, with the reason why it is refused when it is reserved."""
     for entry in RESERVED:
-        if _matches(entry.path.split("."), path) and (value := _value_at(document, path)) is not _ABSENT:
-            if isinstance(entry, ReservedKey):
-                return REMOVE
-            if entry.matches(value):
-                return f"{entry.what} is not built; {sentence}"
+        if _matches(entry.path.split("."), path) and _value_at(document, path) is not _ABSENT:
+            return REMOVE
     return sentence
 
 

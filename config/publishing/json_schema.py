@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, models_json_schema
 from config.models.assets import AliasConfig, AssetConfig
 from config.models.ingest import INGEST, IngestConfig
 from config.models.jobs import JobConfig
-from config.models.reserved import RESERVED, ReservedKey
+from config.models.reserved import RESERVED
 from config.models.settings import Settings
 from config.models.spark import SparkConfig
 from config.models.values import format_duration
@@ -166,11 +166,10 @@ def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseMode
         "jobs.*": [JobConfig],
     }
     for entry in RESERVED:
-        if isinstance(entry, ReservedKey):
-            section = next(name for name in sections if entry.path.startswith(f"{name}."))
-            *inner, key = entry.path.removeprefix(f"{section}.").split(".")
-            for model in sections[section]:
-                definitions.within(model, inner).setdefault(key, _with_outside(_only(entry.default)))
+        section = next(name for name in sections if entry.path.startswith(f"{name}."))
+        *inner, key = entry.path.removeprefix(f"{section}.").split(".")
+        for model in sections[section]:
+            definitions.within(model, inner).setdefault(key, _with_outside(_only(entry.default)))
 
 
 def _only(value: Any) -> Schema:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
+from itertools import chain
 from typing import Any, Final
 
 from config.errors import KeyPath
@@ -35,9 +36,21 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
             for place, sentence in faults:
                 yield ("jobs", name, *place), sentence
     yield from disagreeing_parts(entries.assets)
+    yield from _further_asset_faults(entries.assets)
     yield from cleaning_faults(entries.assets, entries.connections)
     for path, name in unknown_neighbours(entries.settings, entries.assets):
         yield path, f"unknown asset `{name}`; {did_you_mean(name, entries.assets)}"
+
+
+def _further_asset_faults(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
+    """Yield the place of each asset that a watcher's `assets` must not name, and a sentence."""
+    for watcher in chain.from_iterable(asset.watchers.values() for asset in assets.values() if asset is not None):
+        for name in watcher.further_assets:
+            place = ("assets", watcher.asset, "watchers", watcher.name, "assets", name)
+            if name == watcher.asset:
+                yield place, "is the watcher's own asset, which gets what no other asset does; remove it"
+            elif name not in assets:
+                yield place, f"unknown asset `{name}`; {did_you_mean(name, assets)}"
 
 
 def _warm_faults(job: JobConfig, settings: Settings | None) -> Iterator[tuple[KeyPath, str]]:

@@ -17,6 +17,7 @@ from config.names import Scope
 from config.reading.cross_checks import cross_faults, job_cycles
 from config.reading.document import Document
 from config.reading.entries import Entries, as_mapping, read_entries
+from config.reading.partition_checks import with_manifests
 from config.reading.report import Report
 from config.reading.sources import folder_of, stamps
 from config.section import Section
@@ -44,7 +45,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
             settings=entries.settings,
             connections=_complete(entries.connections),
             given_connections=dict(entries.given_connections),
-            assets=_complete(entries.assets),
+            assets=with_manifests(_complete(entries.assets), jobs),
             aliases=_complete(entries.aliases),
             jobs=jobs,
             submitter_options=dict(entries.submitter_options),

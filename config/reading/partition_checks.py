@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
 from config.errors import KeyPath
-from config.models.assets import AssetConfig
+from config.models.assets import AssetConfig, WatcherConfig, parts_by_asset, watchers_by_asset
 from config.models.jobs import JobConfig
 from config.models.schedules import AssetCondition, Condition, needed_together, references
 from config.names import did_you_mean
@@ -14,15 +14,17 @@ from config.names import did_you_mean
 
 def disagreeing_parts(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place of each watcher that names other parts than its asset, and a sentence."""
-    for name, asset in assets.items():
-        for watcher in () if asset is None else asset.watchers.values():
-            if asset is not None and watcher.parts not in {None, asset.parts}:
-                others = ", ".join(asset.parts or ())
+    parts = parts_by_asset(assets)
+    for name, watchers in watchers_by_asset(assets).items():
+        for watcher in watchers:
+            if watcher.parts not in {None, parts[name]}:
+                others = ", ".join(parts[name] or ())
+                which = "the asset" if watcher.asset == name else f"the asset {name}"
                 sentence = (
-                    f"names other parts than the asset, which has {others}: name the same ones in the same order, "
+                    f"names other parts than {which}, which has {others}: name the same ones in the same order, "
                     "because keys of one asset are divided in one way"
                 )
-                yield ("assets", name, "watchers", watcher.name, "partition"), sentence
+                yield ("assets", watcher.asset, "watchers", watcher.name, "partition"), sentence
 
 
 def partition_faults(job: JobConfig, assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
@@ -42,7 +44,8 @@ def _unknown(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> list[tuple[KeyPath, str]]:
     """Return a fault for each part that the job names and no asset of its schedule has."""
-    known = {part for name in _scheduled(condition, assets) if (asset := assets[name]) for part in asset.parts or ()}
+    parts = parts_by_asset(assets)
+    known = {part for name in _scheduled(condition, assets) for part in parts[name] or ()}
     hint = "name parts in `partition` of the asset or its watchers"
     named = [("by", part) for part in job.batch.by or ()]
     named += [("complete", job.batch.complete.part)] if job.batch.complete and job.batch.complete.part else []
@@ -56,20 +59,49 @@ def _unknown(
 def _unmarked(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> Iterator[tuple[KeyPath, str]]:
-    """Yield a fault where the job waits for a marker that might be reported before the files for which it vouches."""
-    marker = None if job.batch.complete is None else job.batch.complete.marker
-    if marker is None:
+    """Yield a fault where the job waits for a file that might be reported before the files for which it vouches."""
+    glob = None if job.batch.complete is None else job.batch.complete.glob
+    of_assets = watchers_by_asset(assets)
+    watchers = [watcher for name in _scheduled(condition, assets) for watcher in of_assets[name]]
+    if glob is None or any(_reports_last(watcher, glob) for watcher in watchers):
         return
-    name = marker.rpartition("/")[2]
-    scheduled = [asset for name in _scheduled(condition, assets) if (asset := assets[name]) is not None]
-    watchers = [watcher for asset in scheduled for watcher in asset.watchers.values()]
-    last = [glob.rpartition("/")[2] for watcher in watchers for glob in getattr(watcher.options, "last", None) or ()]
-    if not any(fnmatchcase(name, glob) for glob in last):
-        hint = f'give a watcher of files `last: ["{marker}"]`, so that it reports markers after all else'
-        yield (
-            ("batch", "complete"),
-            f"waits for a marker, and no `last` of the scheduled assets' watchers has it; {hint}",
-        )
+    kind = "marker" if job.batch.complete is not None and job.batch.complete.marker else "manifest"
+    hint = f'give a watcher of files `last: ["{glob}"]`, so that it reports {kind}s after all else'
+    yield (
+        ("batch", "complete"),
+        f"waits for a {kind}, and no `last` of the scheduled assets' watchers has it; {hint}",
+    )
+
+
+def _reports_last(watcher: WatcherConfig, glob: str) -> bool:
+    """Whether a watcher reports after all else what a job's glob matches, by the end of the names."""
+    name = glob.rpartition("/")[2]
+    # The options of a trigger in a process of its own show what they are only when they are dumped.
+    last = watcher.options.model_dump(mode="json").get("last") or ()
+    return any(fnmatchcase(name, each.rpartition("/")[2]) for each in last)
+
+
+def with_manifests(assets: Mapping[str, AssetConfig], jobs: Mapping[str, JobConfig]) -> dict[str, AssetConfig]:
+    """Return the assets, with the globs of the manifests that each of their watchers has to read."""
+    of_assets, globs = watchers_by_asset(assets), dict[str, set[str]]()
+    for job in jobs.values():
+        glob = None if job.batch.complete is None else job.batch.complete.manifest
+        if glob is not None and job.schedule is not None and job.schedule.condition is not None:
+            for watcher in (each for name in _scheduled(job.schedule.condition, assets) for each in of_assets[name]):
+                if _reports_last(watcher, glob):
+                    globs.setdefault(watcher.name, set()).add(glob)
+    return {name: _reading(asset, globs) for name, asset in assets.items()}
+
+
+def _reading(asset: AssetConfig, globs: Mapping[str, set[str]]) -> AssetConfig:
+    """Return an asset whose watchers read manifests. `globs` are those of each watcher, by its name."""
+    if globs.keys().isdisjoint(asset.watchers):
+        return asset
+    watchers = {
+        name: watcher.model_copy(update={"manifests": tuple(sorted(globs.get(name, ())))})
+        for name, watcher in asset.watchers.items()
+    }
+    return asset.model_copy(update={"watchers": watchers})
 
 
 def _within_one_value(job: JobConfig) -> Iterator[tuple[KeyPath, str]]:
@@ -92,7 +124,8 @@ def _unjoinable(
     job: JobConfig, condition: Condition, assets: Mapping[str, AssetConfig | None]
 ) -> Iterator[tuple[KeyPath, str]]:
     names = dict.fromkeys(each.name for each in needed_together(condition) if isinstance(each, AssetCondition))
-    parts = {name: asset.parts for name in names if (asset := assets.get(name)) is not None}
+    of_assets = parts_by_asset(assets)
+    parts = {name: of_assets[name] for name in names if assets.get(name) is not None}
     if job.batch.by is None:
         if len({*parts.values()}) > 1:
             described = ", ".join(f"{name}: {' and '.join(own or ('none',))}" for name, own in parts.items())

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cached_property
-from typing import Any, overload
+from typing import Any, Final, overload
 
 from asset_job.client import Transport
 from asset_job.errors import AssetJobError
@@ -61,6 +61,11 @@ class AssetEvent:
     source_task_instance: Mapping[str, Any] | None = None
     """The task instance that created a job's event: `dag_id`, `run_id`, `task_id`, `map_index`."""
 
+    @property
+    def data_files(self) -> Sequence[dict[str, Any]]:
+        """The files of a watcher's event, a mapping for each; none if they match the watcher's `last`: those vouch for others."""
+        return () if self.extra.get("last") is True else self.extra.get("files", ())
+
 
 def asset_key(asset: str | Asset, known: Mapping[str, str]) -> str:
     """The name of an asset in `known` (name -> uri) that is given by name, by uri or as an `Asset`; for others that text."""
@@ -81,8 +86,11 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
         return super().__getitem__(self._name(asset))
 
     def files(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
-        """The new files of all events, or of one asset's events, oldest event first: a mapping for each file."""
-        return self._collect("files", asset)
+        """The new files of all events, or of one asset's events, oldest event first: a mapping for each file.
+
+        Markers and manifests (files that match `last` of their watcher) are not among them.
+        """
+        return [file for event in self.in_order(asset) for file in event.data_files]
 
     def ranges(self, asset: str | Asset | None = None) -> list[tuple[int, int]]:
         """The ranges of ids, both ends inclusive, that hold exactly the new rows, oldest event first."""
@@ -95,8 +103,8 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
     def changes(self, asset: str | Asset | None = None) -> list[dict[str, Any]]:
         """The inserts, updates, deletes and truncates of events of `mode: log`, in the order of their commits.
 
-        With partition keys that is the order of each row's changes. An update that moved its row to another key stands in an event of
-        both keys, and comes once here.
+        With partition keys, or a watcher of several assets, that is the order of each row's changes. A change that stands in several
+        events, such as an update that moved its row to another key, comes once here.
 
         Raises `AssetJobError` for an event that has none, because its rows are not changes.
         """
@@ -108,11 +116,11 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
                     "has them, as in changes('customers')"
                 )
         changes = [(event, change) for event in events for change in event.extra["changes"]]
-        last = {(event.asset, change["lsn"]): event.id for event, change in changes}
+        last = {(_source(event), change["lsn"]): event.id for event, change in changes}
         return [
             change
             for event, change in changes
-            if last[event.asset, change["lsn"]] == event.id or not {"moved_from", "moved_to"} & change.keys()
+            if not is_shared(change) or last[_source(event), change["lsn"]] == event.id
         ]
 
     @property
@@ -130,6 +138,19 @@ class TriggeringAssetEvents(dict[str, list[AssetEvent]]):
 
     def _collect(self, what: str, asset: str | Asset | None) -> list[Any]:
         return [item for event in self.in_order(asset) for item in event.extra.get(what, ())]
+
+
+def is_shared(change: Mapping[str, Any]) -> bool:
+    """Whether a change may stand in several events: a row moved to another partition key or asset, or all rows were deleted."""
+    return change["op"] == "truncate" or not _MOVES.isdisjoint(change)
+
+
+_MOVES: Final = frozenset({"moved_from", "moved_to", "moved_from_asset", "moved_to_asset"})
+
+
+def _source(event: AssetEvent) -> Any:
+    """What distinguishes the LSNs of one server from those of another."""
+    return event.extra.get("watcher", event.asset)
 
 
 class PastEvents(Sequence[AssetEvent]):

@@ -27,6 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_assets
 from store.database.paging import PageRequest, ResultPage, all_of, begins, like, one_of, page, shaped
 from store.database.schema import (
     ALIAS_EDGES,
@@ -37,11 +38,9 @@ from store.database.schema import (
     asset_event,
     database_now,
     job,
-    watcher,
 )
 from store.errors import Conflict, no_asset
 from store.keys import AssetId, AssetRef, ClockDeadline, EventId, Role
-from store.values import WATERMARK_SUFFIX
 
 _a, _e = asset.c, asset_event.c
 _IDS: Final[BindParameter[int]] = bindparam("b_ids", expanding=True)
@@ -266,18 +265,12 @@ async def attached(connection: AsyncConnection, asset_ids: Collection[int]) -> S
 
 @cache
 def _attached() -> Select[Any]:
-    w, r, s = watcher.c, asset_alias_asset.c, asset_alias.c
+    w, r, s = watcher_assets.configured().subquery("watched").c, asset_alias_asset.c, asset_alias.c
     nothing = (null().label("id"), null().label("group"))
     watchers = select(w.asset_id, literal("watcher").label("kind"), w.name, *nothing)
     aliases = select(r.asset_id, literal("alias"), s.name, s.id, s.group).join(asset_alias, s.id == r.alias_id)
-    both = union_all(watchers.where(w.asset_id.in_(_IDS), w.active), aliases.where(r.asset_id.in_(_IDS))).subquery()
+    both = union_all(watchers.where(w.asset_id.in_(_IDS)), aliases.where(r.asset_id.in_(_IDS))).subquery()
     return select(both).order_by(both.c.id, both.c.name)
-
-
-async def watermark_keys(connection: AsyncConnection, asset_id: int) -> frozenset[str]:
-    """Return the keys of an asset's entries that only its configured watchers write."""
-    result = await connection.execute(select(watcher.c.name).where(watcher.c.active, watcher.c.asset_id == asset_id))
-    return frozenset(name + WATERMARK_SUFFIX for name in result.scalars())
 
 
 async def ref_of(
@@ -287,12 +280,6 @@ async def ref_of(
     given = {_a.id: asset_id, _a.name: name, _a.uri: uri}
     query = select(*given).where(*(column == value for column, value in given.items() if value is not None))
     return await one_of(connection, query, AssetRef, no_asset(name or uri or asset_id))
-
-
-async def watermark_places(connection: AsyncConnection) -> Sequence[tuple[int, str]]:
-    """Return where the configured watchers' watermark entries are: asset ids and keys."""
-    result = await connection.execute(select(watcher.c.asset_id, watcher.c.name).where(watcher.c.active))
-    return [(row.asset_id, row.name + WATERMARK_SUFFIX) for row in result]
 
 
 async def ids_by_name(connection: AsyncConnection) -> Mapping[str, int]:

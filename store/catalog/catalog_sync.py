@@ -26,7 +26,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour
+from store.catalog import catchups, dropped_events, edges_of_jobs, neighbour, watcher_assets
 from store.catalog.neighbour import DeclaredForward
 from store.database import configuration_lock
 from store.database.schema import (
@@ -67,6 +67,8 @@ class DeclaredWatcher:
     trigger: str
     definition: str | None = None
     """A hash of its definition; None: any process may host it, whatever definition it knows."""
+    further_assets: Collection[str] = ()
+    """The assets besides its own that it has events of."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +226,8 @@ async def _apply_watchers(
     }
     gone = update(watcher).values(state="stopped")
     await _mirror(connection, watcher.c.name, rows, new=insert(watcher), changed=update(watcher), gone=gone)
+    further = {(each.name, asset_ids[name]) for each in declared for name in each.further_assets}
+    await watcher_assets.apply(connection, further)
 
 
 async def _apply_jobs(connection: AsyncConnection, declared: Sequence[DeclaredJob]) -> Collection[str]:

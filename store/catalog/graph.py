@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 from sqlalchemy import ColumnElement, Select, String, case, cast, exists, func, literal, select, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_assets
 from store.database.paging import all_of
 from store.database.schema import (
     ALIAS_EDGES,
@@ -155,8 +156,9 @@ def _pair(source: tuple[str, Any], target: tuple[str, Any], role: str) -> Select
 
 @cache
 def _edges() -> Select[Any]:
-    w, r = watcher.c, asset_alias_asset.c
-    parts = [_pair(("watcher", w.name), ("asset", w.asset_id), "watches").where(w.active)]
+    r = asset_alias_asset.c
+    watched = watcher_assets.configured().subquery("watched").c
+    parts = [_pair(("watcher", watched.name), ("asset", watched.asset_id), "watches")]
     parts.append(_pair(("asset", r.asset_id), ("alias", r.alias_id), "stands for"))
     tables: tuple[tuple[Kind, str, Mapping[Any, Any]], ...] = (
         ("asset", "asset_id", ASSET_EDGES),

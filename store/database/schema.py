@@ -183,6 +183,18 @@ watcher = _table(
     Column("next_try_at", UtcDateTime),  # when its host retries after a failure
 )
 
+watcher_asset = _table(  # the assets besides its own that a watcher has events of
+    "watcher_asset",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(_BY_CONFIGURATION,),
+        names={**_ASSET_ID, "watcher": NameRule.AS_WRITTEN},
+    ),
+    Column("watcher", ForeignKey("watcher.name"), primary_key=True),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, index=True),
+    Column("active", Boolean, nullable=False, server_default=true()),  # false: earlier events may be of it
+)
+
 watcher_position = _table(
     "watcher_position",
     Lifecycle(

@@ -11,11 +11,11 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Final, TypeAlias
 
-from sqlalchemy import bindparam, update
+from sqlalchemy import bindparam, select, update
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import database_now, watcher
+from store.database.schema import database_now, watcher, watcher_asset
 from store.detection import cleanings, commit_statements, events, filters, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
 from store.detection.positions import HeldPosition, NewPosition
@@ -49,6 +49,11 @@ class Detection:
     def key(self) -> str:
         """The key of the watermark's entry."""
         return self.held.watcher + WATERMARK_SUFFIX
+
+    @property
+    def event_assets(self) -> frozenset[int]:
+        """The assets of its events."""
+        return frozenset(event.asset_id for event in self.events)
 
     @property
     def size(self) -> int:
@@ -122,15 +127,17 @@ def _lost(held: HeldPosition) -> PositionLost:
 
 
 def _refuse_moved(detection: Detection, asset_id: int | None) -> None:
-    """Raise `StoreError` if the applied configuration has this watcher under another asset.
-
-    That asset's jobs would never see these events.
-    """
+    """Raise `StoreError` if the applied configuration has this watcher under another asset."""
     if asset_id not in {None, detection.asset_id}:
-        raise StoreError(
-            f"the configuration that was applied has {detection.held.watcher} under another asset than this process; "
-            "give each process the same file, and `watcher reload`"
-        )
+        raise _moved(detection)
+
+
+def _moved(detection: Detection) -> StoreError:
+    """Return the error that other assets are configured for a watcher: their jobs would never see these events."""
+    return StoreError(
+        f"the configuration that was applied has {detection.held.watcher} under another asset than this process, or with other"
+        " `assets`; give each process the same file, and `watcher reload`"
+    )
 
 
 LONGEST_WRITING: Final = 0.05
@@ -140,6 +147,9 @@ _SEE: Final = (
     .where(watcher.c.name == bindparam("b_watcher"))
     .values(last_event_at=database_now())
     .returning(watcher.c.asset_id)
+)
+_FURTHER: Final = select(watcher_asset.c.asset_id).where(
+    watcher_asset.c.watcher == bindparam("b_watcher"), watcher_asset.c.active
 )
 _ENTRIES: Final = AttributedEntries("sqlite")
 
@@ -223,13 +233,17 @@ async def _advance_and_store(
 def _committed(detection: Detection, version: int, woken: _Woken) -> Committed:
     """What a detection came to. Raises `StoreError` if its watcher was applied under another asset."""
     _refuse_moved(detection, woken.asset_ids.get(detection.held.watcher))
-    dag_ids = woken.dag_ids.get(detection.asset_id, frozenset()) if detection.events else frozenset()
+    dag_ids = frozenset().union(*(woken.dag_ids.get(asset_id, ()) for asset_id in detection.event_assets))
     held = replace(detection.held, version=version)
     return Committed(held=held, dag_ids=dag_ids, fills_outbox=woken.outbox)
 
 
 async def _change_beside(connection: AsyncConnection, detection: Detection) -> None:
-    """Change what only few detections change in addition to their positions."""
+    """Change and check what only few detections do in addition to moving their positions."""
+    if further := detection.event_assets - {detection.asset_id}:
+        configured = (await connection.execute(_FURTHER, {"b_watcher": detection.held.watcher})).scalars()
+        if not further <= {*configured}:
+            raise _moved(detection)
     await rejections.change(connection, detection.held.watcher, detection.rejected, detection.settled)
     if detection.ends_undo is not None:
         await rewind.end_undo(connection, detection.held.watcher, detection.ends_undo)

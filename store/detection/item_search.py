@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -27,14 +27,14 @@ _IS_LARGE: Final = and_(_e.sketch_high.is_not(None), _e.sketch_bits.is_(None))
 
 @dataclass(frozen=True, kw_only=True)
 class ItemName:
-    """How the events of a watcher name an item, as its trigger says.
+    """How the events of a watcher, which are of these assets, name an item, as its trigger says.
 
     `number` is the id of an item that events name within ranges, or the time in microseconds at which the content was
     written that a file has now; None: it is not known.
     """
 
     watcher: str
-    asset_id: int
+    asset_ids: Collection[int]
     name: Any
     in_ranges: bool = False
     number: int | None = None
@@ -45,6 +45,7 @@ class NamingEvent:
     """An event that names an item. `content` is what it says of a file; `is_rejected`: it names the item as rejected only."""
 
     id: int
+    asset_id: int
     timestamp: datetime
     content: Mapping[str, Any] | None
     is_rejected: bool
@@ -99,14 +100,16 @@ async def _naming(connection: AsyncConnection, item: ItemName, candidate: Column
     Their ids are read first, from the index alone: in one statement the planner, which cannot know how few they are, reads
     the whole table.
     """
-    condition = and_(_e.asset_id == item.asset_id, candidate)
+    condition = and_(_e.asset_id.in_(item.asset_ids), candidate)
     ids = (await connection.execute(select(_e.id).where(condition).limit(_MOST_CANDIDATES + 1))).scalars().all()
     if len(ids) > _MOST_CANDIDATES:
         mine = condition, _e.source_watcher == item.watcher, _has_in_text(connection.dialect.name, item)
         ids = (await connection.execute(select(_e.id).where(*mine))).scalars().all()
     naming: list[NamingEvent] = []
     for some in chunks(sorted(ids, reverse=True)):
-        query = select(_e.id, _e.timestamp, _e.extra).where(_e.id.in_(some), _e.source_watcher == item.watcher)
+        query = select(_e.id, _e.asset_id, _e.timestamp, _e.extra).where(
+            _e.id.in_(some), _e.source_watcher == item.watcher
+        )
         if not item.in_ranges:
             query = query.where(_has_in_text(connection.dialect.name, item))
         rows = (await connection.execute(query.order_by(_e.id.desc()))).all()
@@ -143,4 +146,6 @@ def _event_naming(row: Any, item: ItemName) -> NamingEvent | None:
         is_named = content is not None or any(name in extra.get(member, ()) for member in ("keys", "deleted"))
     if not is_named and name not in extra.get("rejected", ()):
         return None
-    return NamingEvent(id=row.id, timestamp=row.timestamp, content=content, is_rejected=not is_named)
+    return NamingEvent(
+        id=row.id, asset_id=row.asset_id, timestamp=row.timestamp, content=content, is_rejected=not is_named
+    )

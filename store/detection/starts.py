@@ -77,10 +77,10 @@ async def watermarks_after(
 
 
 async def first_event_at(
-    connection: AsyncConnection, asset_id: int, watchers: Collection[str], since: datetime | None
+    connection: AsyncConnection, asset_ids: Collection[int], watchers: Collection[str], since: datetime | None
 ) -> datetime | None:
     """Return when a watcher's first event after a moment was stored, of those that are kept. None: there is none."""
     e = asset_event.c
-    query = select(func.min(e.timestamp)).where(e.asset_id == asset_id, e.source_watcher.in_(watchers))
+    query = select(func.min(e.timestamp)).where(e.asset_id.in_(asset_ids), e.source_watcher.in_(watchers))
     moment: datetime | None = await connection.scalar(query if since is None else query.where(e.timestamp > since))
     return moment

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import assets, dropped_events
+from store.catalog import assets, dropped_events, watcher_assets
 from store.database import Database, configuration_lock
 from store.database.lifecycle import Horizon, Swept, delete_whole, retained
 from store.database.paging import now_of
@@ -255,7 +255,7 @@ class _OrphanedEntries(Sweep):
             return Removed(rows=0)
         refs = select(func.count()).select_from(asset_store).where(asset_store.c.asset_id == asset_id)
         references = (await connection.execute(refs.where(asset_store.c.is_ref))).scalar_one()
-        kept = await assets.watermark_keys(connection, asset_id)
+        kept = await watcher_assets.watermark_keys(connection, asset_id)
         orphaned = await assets.ref_of(connection, asset_id)
         rows = await AttributedEntries(dialect).clear(connection, orphaned, writer=None, protected=kept, limit=limit)
         return Removed(rows=rows, references=min(references, rows))

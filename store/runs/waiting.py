@@ -15,6 +15,7 @@ from typing import Any, Final
 from sqlalchemy import Select, and_, func, literal, select, union
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_assets
 from store.database.paging import all_of
 from store.database.schema import (
     asset,
@@ -91,16 +92,18 @@ async def jobs_scheduled_on(connection: AsyncConnection, asset_id: int) -> Seque
     return await all_of(connection, query.order_by(job.c.dag_id), JobRow)
 
 
-async def ids_by_asset(connection: AsyncConnection, asset_ids: Collection[int]) -> Mapping[int, Sequence[str]]:
-    """Return, by asset, the configured jobs that wait for its events, as `jobs_scheduled_on` does for one."""
+async def ids_by_watcher(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """Return, by watcher, the configured jobs that wait for events of its assets, as `jobs_scheduled_on` does for one asset."""
+    w = watcher_assets.configured().subquery("watched").c
     s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    direct = select(s.asset_id, s.dag_id).where(s.asset_id.in_(asset_ids))
-    through: Select[Any] = select(r.asset_id, a.dag_id).join(job_schedule_alias, a.alias_id == r.alias_id)
-    both = union(direct, through.where(r.asset_id.in_(asset_ids))).subquery()
-    query = select(both.c.asset_id, both.c.dag_id).join(job, job.c.dag_id == both.c.dag_id).where(job.c.active)
-    jobs: dict[int, list[str]] = defaultdict(list)
+    mine = w.name.in_(watchers)
+    direct = select(w.name, s.dag_id).join(job_schedule_asset, s.asset_id == w.asset_id).where(mine)
+    associated = select(w.name, a.dag_id).join(asset_alias_asset, r.asset_id == w.asset_id).where(mine)
+    both = union(direct, associated.join(job_schedule_alias, a.alias_id == r.alias_id)).subquery()
+    query = select(both.c.name, both.c.dag_id).join(job, job.c.dag_id == both.c.dag_id).where(job.c.active)
+    jobs: dict[str, list[str]] = defaultdict(list)
     for row in await connection.execute(query.order_by(both.c.dag_id)):
-        jobs[row.asset_id].append(row.dag_id)
+        jobs[row.name].append(row.dag_id)
     return jobs
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, ParamSpec, Protocol, TypeVar
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog.assets import watermark_keys
+from store.catalog.watcher_assets import watermark_keys
 from store.database.paging import PageRequest, ResultPage
 from store.errors import BackendFailed, Conflict, InvalidValue, NotFound, StoreError
 from store.keys import AssetRef

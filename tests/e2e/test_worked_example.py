@@ -31,10 +31,10 @@ def block(language: str) -> str:
     return str(text)
 
 
-def steps() -> list[tuple[str, str]]:
-    """What is done and what follows, in each step."""
-    rows = re.findall(r"^\| [0-9]+ \| (.+?) \| (.+) \|$", SECTION.replace(r"\|", "\0"), re.MULTILINE)
-    return [(done.replace("\0", "|"), follows.replace("\0", "|")) for done, follows in rows]
+def steps() -> list[tuple[str, str, str]]:
+    """The number of each step, what is done in it and what follows."""
+    rows = re.findall(r"^\| ([0-9]+) \| (.+?) \| (.+) \|$", SECTION.replace(r"\|", "\0"), re.MULTILINE)
+    return [(number, done.replace("\0", "|"), follows.replace("\0", "|")) for number, done, follows in rows]
 
 
 @dataclass
@@ -52,19 +52,28 @@ class Example:
             times = words.replace("2026-11-20T00:00:00Z", "2000-01-01T00:00:00Z")
             await self.daemon.said(*shlex.split(times.replace("2026-11-27T00:00:00Z", "2200-01-01T00:00:00Z"))[1:])
             return
+        if names := re.fullmatch(r", which names `([^`]+)` and `([^`]+)`, comes", rest):
+            self.put(words, "\n".join(names.groups()))
+            return
+        if another := re.fullmatch(r" and `([^`]+)` come", rest):
+            self.put(another[1], "")
+            rest = " comes"
         assert rest in {" comes", " is replaced"}
-        file = self.folder / words
-        file.parent.mkdir(parents=True, exist_ok=True)
-        assert file.exists() == (rest == " is replaced")
+        assert (self.folder / words).exists() == (rest == " is replaced")
         self.size += 1
-        new = file.with_name(".new")
-        new.write_text("x" * self.size)
+        self.put(words, "x" * self.size)
+
+    def put(self, name: str, text: str) -> None:
+        file = self.folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        new = self.folder.with_name(".new")
+        new.write_text(text)
         new.rename(file)
 
     async def follows(self, what: str) -> None:
         """Wait until exactly that has followed: a partition that waits, or runs and what they print."""
-        if waits := re.match(r"`([^`]+)` waits for ([^:]+)", what):
-            await self._until(self._waiting, waits[1], waits[2])
+        if waits := re.match(r"`([^`]+)` waits for (.+?)(?:: each day .*)?$", what):
+            await self._until(self._waiting, waits[1], waits[2].replace("/data/sales", str(self.folder)))
         runs = [part.removeprefix("run: ") for part in what.split("; ") if part.startswith("run: ")]
         assert waits or runs, what
         before = dict(self.printed)
@@ -99,22 +108,32 @@ class Example:
                 await anyio.sleep(0.1)
 
 
+BY_MANIFEST: Final = "10"
+"""The first step of the job that waits for manifests."""
+
+
 async def test_each_step_has_what_the_page_says(tmp_path: Path) -> None:
     folder, port = tmp_path / "sales", free_port()
     folder.mkdir()
     text = block("yaml").replace("file:///data/sales/", f"file://{folder}/")
     spark = f"spark: {{env: {{SPARK_HOME: {stand_in_spark(tmp_path)}}}, "
-    (tmp_path / "watchers.yaml").write_text(text.replace("spark: {", spark))
+    text = text.replace("spark: {", spark)
+    configuration = tmp_path / "watchers.yaml"
+    configuration.write_text(text)
     (tmp_path / "load_day.py").write_text(block("python"))
     settings = {"WATCHER_SETTINGS__API__PORT": str(port), "WATCHER_SETTINGS__API__AUTH": "none"}
     url = f"http://127.0.0.1:{port}"
     async with (
-        running_daemon(tmp_path / "watchers.yaml", url, {**os.environ, **settings, "WATCHER_URL": url}) as daemon,
+        running_daemon(configuration, url, {**os.environ, **settings, "WATCHER_URL": url}) as daemon,
         httpx.AsyncClient(base_url=daemon.url) as client,
     ):
         example = Example(folder, daemon, client)
         assert len(steps()) == len(re.findall(r"^\| [0-9]", SECTION, re.MULTILINE)) > 5
-        for done, follows in steps():
+        for number, done, follows in steps():
+            if number == BY_MANIFEST:
+                changed = text.replace('{marker: "**/_SUCCESS"}', '{manifest: "*.manifest"}')
+                configuration.write_text(changed.replace('last: ["**/_SUCCESS"]', 'last: ["**/*.manifest"]'))
+                await daemon.said("reload")
             await example.do(done)
             await example.follows(follows)
         assert await daemon.stop() == 0

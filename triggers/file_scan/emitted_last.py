@@ -1,19 +1,16 @@
 """Versions that vouch for others, such as `_SUCCESS`, and are emitted after all else (pure).
 
 They wait until a whole scan has followed the one that first listed them: then all that was there before them is emitted. They
-are not recorded until then, so that a crash only begins their waiting anew.
+are not recorded until then, so that a crash only begins their waiting anew. One that cannot be read then waits for the next scan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
 from triggers.file_scan.versions import FileVersion
-
-MOST_AT_ONCE: Final = 1_000
-"""The most versions of one batch."""
 
 
 class EmittedLast:
@@ -45,12 +42,15 @@ class EmittedLast:
         """Note that the scan has listed a version."""
         self._listed[version.fingerprint] = version
 
-    def take(self) -> Sequence[FileVersion]:
-        """Return some of the versions that need not wait any longer, after the end of a scan."""
-        ready = [version for name, version in self._listed.items() if name in self._before][:MOST_AT_ONCE]
-        for version in ready:
+    @property
+    def ready(self) -> Sequence[FileVersion]:
+        """The versions that need not wait any longer, after the end of a scan."""
+        return [version for name, version in self._listed.items() if name in self._before]
+
+    def take(self, versions: Iterable[FileVersion]) -> None:
+        """Note that these versions wait no longer."""
+        for version in versions:
             del self._listed[version.fingerprint]
-        return ready
 
 
 NOTHING_LAST: Final = EmittedLast(None)

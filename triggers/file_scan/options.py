@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self, TypeAlias, TypeVar
@@ -59,6 +60,7 @@ class FileOptions(BaseOptions):
     on_bad_row: Literal["stop", "report"] = "stop"
     on_copied: Literal["stop", "report"] = "stop"
     partition: Partition | None = None
+    assets: dict[str, Glob] = Field(default_factory=dict)
     last: tuple[Glob, ...] | None = Field(default=None, min_length=1)
     clean_source: CleanSource | None = None
 
@@ -96,6 +98,14 @@ class FileOptions(BaseOptions):
         """Whether a file is reported after all others, by its key."""
         name = self.name_below(key)
         return any(expression.search(name) for expression in map(_glob, self.last or ()))
+
+    @property
+    def further_assets(self) -> Sequence[str]:
+        return tuple(self.assets)
+
+    def asset_of(self, name: str) -> str | None:
+        """Return the asset of a file, by its name below the watched place. None: the watcher's own."""
+        return next((asset for asset, glob in self.assets.items() if _glob(glob).search(name)), None)
 
     @property
     def matcher(self) -> Matcher:

@@ -7,9 +7,9 @@ by itself, and joined by `|` in this order.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Final, TypeAlias, TypeVar
+from typing import Annotated, Final, TypeAlias
 
 from pydantic import AfterValidator
 
@@ -17,7 +17,6 @@ from triggers.base import Finding
 from triggers.partition_keys import LONGEST, KeyedItems, is_key, key_of_parts
 
 _PLACEHOLDER: Final = re.compile(r"\{(\w*)\}")
-ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True)
@@ -74,28 +73,23 @@ Partition: TypeAlias = Annotated[str | dict[str, str], AfterValidator(_checked)]
 class FolderKeys:
     """Gives files their partition keys, and remembers those that have none since the watcher's start."""
 
-    __slots__ = ("_items", "_partition", "_templates")
+    __slots__ = ("_partition", "_templates", "items")
 
     def __init__(self, partition: str | Mapping[str, str] | None) -> None:
         self._partition = partition
         texts = [partition] if isinstance(partition, str) else [*(partition or {}).values()]
         self._templates = [FolderTemplate(text) for text in texts]
-        self._items = KeyedItems(
-            what="file",
-            remedy="correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
-            f"{LONGEST} characters",
+        remedy = (
+            "correct `partition`, which is matched against whole names of folders, or the folders; a key has at most "
+            f"{LONGEST} characters"
         )
-
-    def grouped(
-        self, items: Iterable[ItemT], name_of: Callable[[ItemT], str]
-    ) -> Sequence[tuple[str | None, Sequence[ItemT]]]:
-        """The items by their keys: in order of the keys, null last, and those of one key in the order given."""
-        if self._partition is None:
-            return [(None, [*items])]
-        return self._items.divided(items, lambda item: self.key_of(name_of(item)), name_of)
+        self.items = None if partition is None else KeyedItems(what="file", remedy=remedy)
+        """What divides files by their keys. None: no partition is configured."""
 
     def key_of(self, name: str) -> str | None:
         """The key of a file by its name below the watched place; None if its folders give none that is valid."""
+        if self._partition is None:
+            return None
         folders = name.split("/")[:-1]
         each = [template.values(folders) for template in self._templates]
         if isinstance(self._partition, str):
@@ -107,4 +101,4 @@ class FolderKeys:
     @property
     def findings(self) -> Sequence[Finding]:
         """A warning if some files had no key."""
-        return self._items.findings
+        return () if self.items is None else self.items.findings

@@ -13,7 +13,7 @@ from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
 from triggers.file_scan.algorithms import Algorithm
-from triggers.file_scan.copies import MOST_AT_ONCE, MOST_WAITING, Copies, CopyRule, ManyCopies
+from triggers.file_scan.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
 from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
 from triggers.file_scan.handled import HandledVersions, Removals
 from triggers.file_scan.masses import Tally, vanished_after
@@ -51,17 +51,17 @@ class Scanner:
 
     __slots__ = (
         "_algorithm",
-        "_copies",
         "_handled",
         "_holds_back",
         "_is_resumed",
-        "_last",
         "_min_age",
         "_state",
         "_stops",
         "_tally",
         "_written",
         "_written_at",
+        "copies",
+        "last",
     )
 
     def __init__(
@@ -89,9 +89,11 @@ class Scanner:
         self._state = ScanState.starting(start) if stored is None else ScanState.from_json(stored.state)
         rows = {} if stored is None else stored.rows
         self._handled = HandledVersions(rows, forget_after=forget_after, removals=removals)
-        self._copies = Copies(self._handled, copy_rule)
+        self.copies = Copies(self._handled, copy_rule)
+        """The copies that wait for the end of the scan."""
         self._min_age = min_age
-        self._last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
+        self.last = NOTHING_LAST if is_last is None else EmittedLast(is_last)
+        """The versions that wait for all else."""
         self._tally = Tally()
         self._written_at = now
         self._written = None if stored is None else self._state
@@ -113,10 +115,10 @@ class Scanner:
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.reached(self._min_age))}
         versions, unnamed = self._new_versions(page)
         is_over = unnamed is not None or (page.last is None and not self._is_resumed)
-        copied = self._copies.many(self._state.copied_since) if is_over else None
+        copied = self.copies.many(self._state.copied_since) if is_over else None
         if copied is None and unnamed is not None:
             self._state = self._state.behind(versions)
-            versions = [*versions, *self._copies.take(MOST_WAITING)]
+            versions = [*versions, *self.copies.take(MOST_WAITING)]
         else:
             must_write |= self._pass(page, copied, now)
         position = self._position(now) if versions or must_write else None
@@ -125,9 +127,9 @@ class Scanner:
     def _begin(self, page: ScanPage) -> None:
         self._holds_back = self._is_resumed = False
         state = self._algorithm.begin(self._state, page, self._handled)
-        self._last.begin()
-        self._copies.begin()
-        self._state = replace(state, records_all=self._last.is_used or self._copies.is_used)
+        self.last.begin()
+        self.copies.begin()
+        self._state = replace(state, records_all=self.last.is_used or self.copies.is_used)
 
     def _new_versions(self, page: ScanPage) -> tuple[Sequence[FileVersion], FileVersion | None]:
         """The new versions of a page up to the first one at which the scan must stop, and that one."""
@@ -152,19 +154,15 @@ class Scanner:
         self._end()
         return is_unfinished or (is_due and self._has_quiet_changes)
 
-    def emit_last(self, now: float) -> Step | None:
-        """Return a step with some of the versions that wait for the end of a scan, if one has just ended; None: none is left."""
-        if self._state.began is not None:
-            return None
-        ready = self._copies.take(MOST_AT_ONCE)
-        if not ready:
-            ready = self._last.take()
-            for version in ready:
-                self._handled.add(version.fingerprint, version.modified)
-        return self.emitted_again(ready, now) if ready else None
+    def emit_last(self, versions: Sequence[FileVersion], now: float) -> Step:
+        """Return a step that emits some of `last.ready`, after the end of a scan. The others wait for the next one."""
+        self.last.take(versions)
+        for version in versions:
+            self._handled.add(version.fingerprint, version.modified)
+        return self.emitted_again(versions, now)
 
     def emitted_again(self, versions: Sequence[FileVersion], now: float) -> Step:
-        """Return a step that emits these versions at the position as it is, which counts them as handled."""
+        """Return a step that emits these versions at the position as it is, which counts them as handled, such as `copies`."""
         watermark = {"from": text_of(self._state.up_to), "to": text_of(self._state.up_to)}
         return Step(versions=versions, watermark=watermark, position=self._position(now))
 
@@ -208,10 +206,10 @@ class Scanner:
         """
         state = self._state
         horizon = state.horizon if state.next_horizon is None else state.next_horizon
-        some = (version for version in versions if not self._last.selects(version))
+        some = (version for version in versions if not self.last.selects(version))
         recent = (version for version in some if horizon is None or version.modified >= horizon)
         before = replace(self._tally)
-        at_once = self._copies.without(recent, is_scanning=state.began is not None)
+        at_once = self.copies.without(recent, is_scanning=state.began is not None)
         new = [version for version in at_once if self._is_new(version, clock)]
         self._tally.note_hints(before)
         watermark = {"from": text_of(state.up_to), "to": text_of(state.up_to)}
@@ -240,9 +238,9 @@ class Scanner:
         """Whether the version waits: it is too young, all else comes before it, or it is a copy."""
         if self._min_age and version.modified > clock - self._min_age:
             return True
-        if version.fault is None and self._last.selects(version):
-            self._last.wait(version)
-        elif (self._stops and version.fault is not None) or not self._copies.hold(version):
+        if version.fault is None and self.last.selects(version):
+            self.last.wait(version)
+        elif (self._stops and version.fault is not None) or not self.copies.hold(version):
             return False
         self._state = self._state.ending_at(version.modified)
         return True
@@ -262,7 +260,7 @@ class Scanner:
             elif is_met_again:
                 self._handled.rename(former, name, version.modified)
             return True
-        if self._state.adopts and self._copies.adopt(version):
+        if self._state.adopts and self.copies.adopt(version):
             self._tally.met += 1
             return True
         is_passed = self._state.is_passed(version)
@@ -272,7 +270,7 @@ class Scanner:
 
     def _end(self) -> None:
         state, began = self._state, self._state.began or 0
-        is_left = self._is_resumed and self._copies.leave()  # a whole scan can tell how many they are
+        is_left = self._is_resumed and self.copies.leave()  # a whole scan can tell how many they are
         ended = ScanState(
             horizon=state.next_horizon,
             up_to=state.reached(self._min_age),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,9 +28,11 @@ from triggers.base import (
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
 from triggers.file_scan.cleaning import CleanedFiles
-from triggers.file_scan.copies import CopyRule
+from triggers.file_scan.copies import MOST_AT_ONCE, CopyRule
+from triggers.file_scan.events import FileEvents
 from triggers.file_scan.handled import Removals
 from triggers.file_scan.inventory import ListedFiles
+from triggers.file_scan.manifest_reader import ManifestReader
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
 from triggers.file_scan.reselection import Look, continued, is_reselection, reselected
@@ -89,6 +90,12 @@ class NewFiles(
         self._unmatched = Unmatched()
         self._removals = Removals()
         self._keys = FolderKeys(partition=options.partition)
+        self._events = FileEvents(options, self._keys, self._is_last)
+        self._manifests = ManifestReader(context.manifests, self.content_of)
+
+    @abstractmethod
+    async def content_of(self, version: FileVersion, most: int) -> bytes | None:
+        """Return the content of a listed version, see `manifest_reader.ContentOf`."""
 
     @abstractmethod
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -151,8 +158,11 @@ class NewFiles(
                     raise SourceCopied(step.copied.sentence(self.context.watcher))
                 if step.stopped_at is not None:
                     raise UnnamedFile(step.stopped_at)
-        while (step_of_last := scanner.emit_last(anyio.current_time())) is not None:
-            yield self.batch_of(step_of_last, caught_up=True)
+        while copies := scanner.copies.take(MOST_AT_ONCE):
+            yield self.batch_of(scanner.emitted_again(copies, anyio.current_time()), caught_up=True)
+        async with aclosing(self._manifests.parts(scanner.last.ready)) as parts:
+            async for part in parts:
+                yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
@@ -162,6 +172,7 @@ class NewFiles(
         async with aclosing(self.pages(None)) as pages:
             async for page in pages:
                 versions += [version for version in page.versions(None) if tried.keys() & names_of(version)]
+        versions = [read for version in versions if (read := await self._manifests.read(version)) is not None]
         batch = self.batch_of(scanner.emitted_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])
@@ -236,25 +247,15 @@ class NewFiles(
             for version in step.versions
             if version.fault is not None
         ]
-        events = [*self._events(step)]
+        events = [*self._events.of(step)]
         if rejected and not tried:
-            [last] = events[-1:] or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
+            own = [event for event in events[-1:] if event.asset is None]
+            [last] = own or [TriggerEvent(count=0, watermark=step.watermark, payload={"files": []})]
             payload = {**last.payload, "rejected": [item.key for item in rejected]}
-            events = [*events[:-1], replace(last, payload=payload)]
+            events = [*events[: len(events) - len(own)], replace(last, payload=payload)]
         return FilesBatch(
             events=events, position=step.position, caught_up=caught_up, rejected=rejected, versions=step.versions
         )
-
-    def _events(self, step: Step) -> Iterator[TriggerEvent]:
-        batch = self.options.batch
-        for key, versions in self._keys.grouped(
-            (each for each in step.versions if each.fault is None), lambda version: self.options.name_below(version.key)
-        ):
-            described = [version.describe() for version in versions]
-            sizes = [len(json.dumps(file)) + 2 for file in described]
-            for files in (described[part] for part in batch.parts(sizes, batch.max_files)):
-                payload = {"files": files}
-                yield TriggerEvent(count=len(files), watermark=step.watermark, payload=payload, partition_key=key)
 
 
 def names_of(version: FileVersion) -> set[str]:

@@ -18,8 +18,9 @@ from triggers.explanations import Explanation
 from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.survey import Survey
 from triggers.file_scan.trigger import NewFiles, QuietPoll
-from triggers.file_scan.versions import NOT_SELECTED, Moment, ScanPage
+from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage
 from triggers.local_folder.cleaning import FolderCleaner
+from triggers.local_folder.content import content_of
 from triggers.local_folder.explanation import explain_local_file
 from triggers.local_folder.folder import FolderFile, FolderListing, clock, list_files, walked
 from triggers.local_folder.options import FileNewFilesOptions as FileNewFilesOptions  # noqa: PLC0414  it belongs here
@@ -128,6 +129,10 @@ class FileNewFiles(NewFiles[FileNewFilesOptions, FolderProbes | None]):
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
         return await explain_local_file(self.options, self.options.path, item, position, self.options.identity)
+
+    async def content_of(self, version: FileVersion, most: int) -> bytes | None:
+        assert isinstance(version, FolderFile)  # noqa: S101 - `pages` lists no others
+        return await run_sync(content_of, version, most, abandon_on_cancel=True)
 
     async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         began, self._digest = clock(), None

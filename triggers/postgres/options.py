@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
-from pydantic import BeforeValidator, Field, field_validator, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, field_validator, model_validator
 
 from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
+from triggers.event_assets import EventTarget
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import BatchOptions, Bytes, Duration, parse_time
+from triggers.partition_keys import LONGEST, key_of_parts
 from triggers.postgres.sql import TableName, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
@@ -85,6 +88,33 @@ class GapAlarm(BaseOptions):
     age: Duration = timedelta(minutes=10)
 
 
+_COLUMN: Final = "column"
+
+
+def _values_of(written: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (written,) if isinstance(written, str) else written
+
+
+def _check_assets(assets: dict[str, str | tuple[str, ...]]) -> dict[str, str | tuple[str, ...]]:
+    column = assets.get(_COLUMN)
+    if not isinstance(column, str) or len(assets) == 1:
+        raise ValueError(
+            "name a column, and for each asset one of its values or a list, as in {column: kind, orders: order}"
+        )
+    quoted(column)
+    values = [value for name, written in assets.items() if name != _COLUMN for value in _values_of(written)]
+    if twice := next((value for value in values if values.count(value) > 1), None):
+        raise ValueError(f"has the value {twice!r} twice; a row goes to one asset: name it once")
+    return assets
+
+
+_Value: TypeAlias = Annotated[str, Field(max_length=LONGEST)]
+AssetsByValue: TypeAlias = Annotated[
+    dict[str, _Value | Annotated[tuple[_Value, ...], Field(min_length=1)]], AfterValidator(_check_assets)
+]
+"""The column that decides about a row's asset, as `column`, and the values of each asset's rows."""
+
+
 class NewRowsOptions(BaseOptions):
     table: str
     mode: Literal["id", "updated_at", "log"] = "id"
@@ -93,6 +123,7 @@ class NewRowsOptions(BaseOptions):
     witness: str | None = Field(default=None, min_length=1)
     columns: tuple[str, ...] = ()
     partition: dict[Annotated[str, Field(min_length=1, max_length=250)], str] | None = Field(default=None, min_length=1)
+    assets: AssetsByValue | None = None
     where: str | None = Field(default=None, min_length=1)
     soft_delete: str | None = None
     interval: Duration = Field(default=timedelta(seconds=1), gt=timedelta(0))
@@ -193,16 +224,34 @@ class NewRowsOptions(BaseOptions):
         return self.publication or f"asset_watcher_{hashlib.sha256(self.table.encode()).hexdigest()[:12]}"
 
     @property
-    def partition_columns(self) -> Sequence[str]:
-        """The columns of the parts of partition keys."""
-        return [] if self.partition is None else [*self.partition.values()]
+    def dividing_columns(self) -> Sequence[str]:
+        """The columns whose values decide which event a row is in: that of `assets` first, then those of the partition key."""
+        of_asset = [] if self.assets is None else [str(self.assets[_COLUMN])]
+        return of_asset if self.partition is None else [*of_asset, *self.partition.values()]
+
+    @property
+    def further_assets(self) -> Sequence[str]:
+        return [] if self.assets is None else [name for name in self.assets if name != _COLUMN]
+
+    def target_of(self, values: Sequence[str | None]) -> EventTarget:
+        """Return the asset and the partition key of a row, by the values of the dividing columns."""
+        if self.assets is None:
+            return EventTarget(None, key_of_parts(values))
+        value, *parts = values or [None]
+        return EventTarget(self._asset_of.get(value), key_of_parts(parts))
+
+    @cached_property
+    def _asset_of(self) -> Mapping[str | None, str]:
+        """The assets by the values of their rows."""
+        assets = self.assets or {}
+        return {value: name for name in self.further_assets for value in _values_of(assets[name])}
 
     @property
     def named_columns(self) -> Sequence[str]:
         """All columns that the table has to have."""
         cursor = () if self.mode == "log" else (self.column,)
         soft_delete = () if self.soft_delete is None else (self.soft_delete,)
-        return [*cursor, *self.columns, *self.partition_columns, *soft_delete]
+        return [*cursor, *self.columns, *self.dividing_columns, *soft_delete]
 
     @property
     def source(self) -> TableName:

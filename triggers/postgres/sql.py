@@ -105,17 +105,16 @@ def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:
     return f"(SELECT row_to_json(item)::text FROM (SELECT {items}) item)"  # noqa: S608  # names are quoted
 
 
-def parts_as_texts(rows: str, partition: Mapping[str, str | None] | None) -> str:
-    """Return an expression for the values of the parts of a row's partition key, as PostgreSQL writes them; null without parts.
+def parts_as_texts(rows: str, columns: Sequence[str | None]) -> str:
+    """Return an expression for the values of the columns that decide which event a row is in, as PostgreSQL writes them.
 
-    `rows` is the table, or its name in the statement. A part without a column is null. Longer values than a key may have are cut: they make no key.
+    It is null without columns. `rows` is the table, or its name in the statement. A value without a column is null. Longer
+    values than a key may have are cut: they make no key.
     """
-    if partition is None:
+    if not columns:
         return "NULL::text[]"
     most = LONGEST + 1
-    parts = (
-        "NULL::text" if name is None else f"left({rows}.{quoted(name)}::text, {most})" for name in partition.values()
-    )
+    parts = ("NULL::text" if name is None else f"left({rows}.{quoted(name)}::text, {most})" for name in columns)
     return f"ARRAY[{', '.join(parts)}]"
 
 

@@ -77,6 +77,11 @@ REMEDIES: Final = {
     "SignatureDoesNotMatch": "correct the connection's secret_access_key",
     "SlowDown": "it is tried again; poll less often if this stays",
 }
+REMEDIES_OF_READING: Final = {
+    "AccessDenied": "grant s3:GetObject on the bucket's manifests to the connection's identity",
+    "HTTP 403": "check the connection's credentials and that they allow s3:GetObject on the bucket's manifests",
+}
+"""What to do where an object cannot be read, if that is another thing than for listings."""
 _REMEDY_OF_STATUS: Final = {
     401: "check the connection's credentials",
     403: "check the connection's credentials and that they allow s3:ListBucket",

@@ -130,12 +130,16 @@ class S3Client:
             log.warning("s3.look_up_refused", bucket=bucket, keys=len(refusals), error=str(refusals[0]))
         return pages
 
+    async def read(self, bucket: str, key: str, most: int) -> tuple[Headers, bytes]:
+        """Return what `BucketRequests.read` returns. Throttling and passing faults are retried with backoff."""
+        return await _retrying(self.requests.read, bucket, key, most)
+
     async def lifecycle(self, bucket: str) -> bytes:
         """Return the document of GetBucketLifecycleConfiguration. Raises `S3Refused`, also where there is none, or `SourceUnavailable`."""
         return (await self.requests.get(bucket, {"lifecycle": ""}, b"<LifecycleConfiguration"))[1]
 
     def _date(self, headers: Headers) -> Moment:
-        date = _moment(headers.get("Date"))
+        date = moment_of_date(headers.get("Date"))
         if date is None:
             raise S3Failure(
                 code="NoDate",
@@ -157,7 +161,8 @@ class S3Client:
             ).error()
 
 
-def _moment(date: str | None) -> Moment | None:
+def moment_of_date(date: str | None) -> Moment | None:
+    """Return the moment of a Date or Last-Modified header; None for any other text."""
     try:
         return None if date is None else moment_of(parsedate_to_datetime(date))
     except ValueError:

@@ -18,13 +18,14 @@ from triggers.explanations import Explanation
 from triggers.file_scan.copies import CopyRule
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
-from triggers.file_scan.versions import Moment, ScanPage, length_of
+from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of
 from triggers.s3.checks import listing_check, uploads_check
 from triggers.s3.cleaning import ObjectCleaner, cleaning_check
 from triggers.s3.clock import ClockReading
+from triggers.s3.content import content_of
 from triggers.s3.explanation import SCHEMES, explain_object
 from triggers.s3.listing import S3Client
-from triggers.s3.objects import FingerprintCache, S3Page, Selection
+from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
 from triggers.s3.options import S3NewFilesOptions as S3NewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
@@ -123,6 +124,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     async def explain(self, item: str, position: StoredPosition | None) -> Explanation:
         return await explain_object(self.client, self._selection, self.options, item, position)
+
+    async def content_of(self, version: FileVersion, most: int) -> bytes | None:
+        assert isinstance(version, S3Object)  # noqa: S101 - `pages` lists no others
+        return await content_of(self.client, version, most)
 
     async def events(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         url, batches = self.options.notifications, super().events(position)
@@ -224,18 +229,10 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
         """Yield at most one batch; its messages are deleted once it is committed."""
         if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
             return
-        batch = await self._look_up(self._named_keys(messages, since=scanner.up_to), scanner)
+        batch = await self._look_up(_named_keys(messages, self._selection, since=scanner.up_to), scanner)
         if batch is not None:
             yield batch
         await self._queue.done(messages)
-
-    def _named_keys(self, messages: Sequence[QueueMessage], *, since: Moment | None) -> Collection[str]:
-        """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
-
-        A scan that began after a message was sent has listed what the message names, however long the queue has become.
-        """
-        recent = (message for message in messages if since is None or message.sent >= since)
-        return {key for message in recent for key in message.keys if self._selection.may_want(key)}
 
     async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)
@@ -248,3 +245,12 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
 
     def _page(self, listed: ListedPage, reading: ClockReading) -> S3Page:
         return S3Page(listed=listed, reading=reading, selection=self._selection, cache=self._cache)
+
+
+def _named_keys(messages: Sequence[QueueMessage], selection: Selection, *, since: Moment | None) -> Collection[str]:
+    """Return the keys in messages sent at or after `since`, as far as the watcher may select them.
+
+    A scan that began after a message was sent has listed what the message names, however long the queue has become.
+    """
+    recent = (message for message in messages if since is None or message.sent >= since)
+    return {key for message in recent for key in message.keys if selection.may_want(key)}

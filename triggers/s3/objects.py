@@ -52,19 +52,19 @@ class Selection:
             return NOT_SELECTED
         if not self.matcher(name[len(self.prefix) :]):
             return NOT_SELECTED
-        content = fingerprint(b"%b\0%b\0%b" % (size, _bare(etag), encoded))
+        content = fingerprint(b"%b\0%b\0%b" % (size, bare_etag(etag), encoded))
         return copy_of(content, _time_bits(modified_at(modified)))
 
 
 class S3Object:
     """One version of one object. Its fields are read only when it is emitted, since a first scan makes very many."""
 
-    __slots__ = ("_bucket", "_row", "_url_encoded", "fingerprint", "modified")
+    __slots__ = ("_row", "_url_encoded", "bucket", "fingerprint", "modified")
 
     def __init__(self, row: Row, fingerprint: int, *, bucket: str, url_encoded: bool) -> None:
         self.fingerprint = fingerprint
         self.modified = modified_at(row[1])
-        self._bucket = bucket
+        self.bucket = bucket
         self._row = row
         self._url_encoded = url_encoded
 
@@ -72,7 +72,7 @@ class S3Object:
     def aliases(self) -> Sequence[int]:
         """Return the fingerprint of format 2. The size took the place of an ETag that is missing."""
         key, modified, etag, size = self._row
-        named = (usual_timestamp(modified), _bare(etag) or size, key_bytes(key, url_encoded=self._url_encoded))
+        named = (usual_timestamp(modified), bare_etag(etag) or size, key_bytes(key, url_encoded=self._url_encoded))
         return (fingerprint(b"%b\0%b\0%b" % named),)
 
     @property
@@ -84,16 +84,21 @@ class S3Object:
         return int(self._row[3])
 
     @property
+    def etag(self) -> bytes:
+        """The ETag without its quotes; b'' if the server lists none."""
+        return bare_etag(self._row[2])
+
+    @property
     def fault(self) -> str | None:
         return key_fault(self._row[0], url_encoded=self._url_encoded)
 
     def describe(self) -> JsonObject:
-        key, _, etag, size = self._row
+        key, _, _, size = self._row
         return {
-            "bucket": self._bucket,
+            "bucket": self.bucket,
             "key": decoded_key(key, url_encoded=self._url_encoded),
             "size": int(size),
-            "etag": _bare(etag).decode(),
+            "etag": self.etag.decode(),
             "last_modified": format_moment(self.modified),
         }
 
@@ -206,6 +211,6 @@ def _time_bits(modified: Moment) -> int:
     return seconds + fraction // 1000 * 7919
 
 
-def _bare(etag: bytes) -> bytes:
+def bare_etag(etag: bytes) -> bytes:
     """The ETag without its quotes: AWS writes `&quot;`, servers in Go `&#34;`, others leave them bare."""
     return etag[6:-6] if etag.startswith(b"&quot;") else html.unescape(etag.decode()).strip('"').encode()

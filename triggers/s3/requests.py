@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Final, TypeAlias
 from urllib.parse import quote, urlencode
@@ -17,7 +17,7 @@ from botocore.awsrequest import AWSRequest
 from yarl import URL
 
 from triggers.s3.aws import BucketAddresses, CredentialSource, S3Settings
-from triggers.s3.failures import S3Failure, failure_of, region_hint
+from triggers.s3.failures import REMEDIES_OF_READING, S3Failure, failure_of, region_hint
 
 Headers: TypeAlias = Mapping[str, str]
 
@@ -63,28 +63,53 @@ class BucketRequests:
         `is_repeated`: the same request will be sent again soon. Raises `S3Refused` or `SourceUnavailable`.
         """
         for _ in range(2):
-            status, headers, body = await self._get(bucket, query, is_repeated=is_repeated)
+            status, headers, body = await self._get(bucket, "", query, is_repeated=is_repeated)
             if status == HTTPStatus.OK and document in body:
                 return headers, body
-            hint = region_hint(header=headers.get("x-amz-bucket-region"), body=body)
-            if hint is None or hint == self._regions.get(bucket):
+            if not self._knows_better(bucket, headers, body):
                 break
-            self._regions[bucket] = hint
-            self._forget(bucket)
+        raise self._failure(bucket, status, body).error()
+
+    async def read(self, bucket: str, key: str, most: int) -> tuple[Headers, bytes]:
+        """Return the headers and the content of an object, or `most` + 1 bytes of a larger one.
+
+        Raises `S3Refused`, with the code `NoSuchKey` if there is none, or `SourceUnavailable`.
+        """
+        for _ in range(2):
+            status, headers, body = await self._get(bucket, key, {}, most=most)
+            if status == HTTPStatus.OK:
+                return headers, body
+            if not self._knows_better(bucket, headers, body):
+                break
+        failure = self._failure(bucket, status, body)
+        raise replace(failure, remedy=REMEDIES_OF_READING.get(failure.code, failure.remedy)).error()
+
+    def _knows_better(self, bucket: str, headers: Headers, body: bytes) -> bool:
+        """Whether the response names another region of the bucket than the one that was asked, to retry there."""
+        hint = region_hint(header=headers.get("x-amz-bucket-region"), body=body)
+        if hint is None or hint == self._regions.get(bucket):
+            return False
+        self._regions[bucket] = hint
+        self._forget(bucket)
+        return True
+
+    def _failure(self, bucket: str, status: int, body: bytes) -> S3Failure:
         failure = failure_of(status=status, body=body, bucket=bucket, endpoint=self._endpoint)
         self._forget(bucket)
         if failure.code == "ExpiredToken" and self._credentials is not None:
             self._credentials.forget()
-        raise failure.error()
+        return failure
 
-    async def _get(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> tuple[int, Headers, bytes]:
+    async def _get(
+        self, bucket: str, key: str, query: Mapping[str, str], *, is_repeated: bool = False, most: int | None = None
+    ) -> tuple[int, Headers, bytes]:
         async with self._limits[bucket]:
-            signed = await self._signed(bucket, query, is_repeated=is_repeated)
+            signed = await self._signed(bucket, key, query, is_repeated=is_repeated)
             try:
                 async with self._http.get(
                     signed.url, headers=signed.headers, proxy=signed.proxy, allow_redirects=False
                 ) as response:
-                    return response.status, response.headers, await response.read()
+                    return response.status, response.headers, await _body(response, most)
             except (aiohttp.ClientError, TimeoutError) as error:
                 raise self._unreachable(error).error() from error
 
@@ -95,16 +120,19 @@ class BucketRequests:
         message = f"{self._endpoint} could not be reached ({str(error) or 'no response in time'})"
         return S3Failure(code=type(error).__name__, message=message, remedy=remedy, passing=passing)
 
-    async def _signed(self, bucket: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
-        key = (bucket, *query.items())
-        if is_repeated and (known := self._repeated.get(key)) is not None and known.is_fresh:
+    async def _signed(self, bucket: str, key: str, query: Mapping[str, str], *, is_repeated: bool) -> _Signed:
+        request = (bucket, *query.items())
+        if is_repeated and (known := self._repeated.get(request)) is not None and known.is_fresh:
             return known
         address = await self.addresses.address_of(bucket, self._regions.get(bucket))
-        url, at = f"{address.url}?{_encoded(query)}", time.time()
+        url, at = (
+            f"{address.url}?{_encoded(query)}" if query else f"{address.url.rstrip('/')}/{quote(key)}",
+            time.time(),
+        )
         headers = await self._headers(url, address.region)
         signed = _Signed(url=URL(url, encoded=True), headers=headers, proxy=address.proxy, at=at)
         if is_repeated:
-            self._repeated[key] = signed
+            self._repeated[request] = signed
         return signed
 
     async def _headers(self, url: str, region: str) -> Headers:
@@ -118,6 +146,18 @@ class BucketRequests:
     def _forget(self, bucket: str) -> None:
         """Sign the bucket's requests anew: the signature may be what the server refuses."""
         self._repeated = {key: signed for key, signed in self._repeated.items() if key[0] != bucket}
+
+
+async def _body(response: aiohttp.ClientResponse, most: int | None) -> bytes:
+    """Return the body of a response, or `most` + 1 bytes of a larger one; None: all of it."""
+    if most is None:
+        return await response.read()
+    content = bytearray()
+    async for chunk in response.content.iter_chunked(2**16):
+        content += chunk
+        if len(content) > most:
+            break
+    return bytes(content[: most + 1])
 
 
 def _encoded(query: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from pydantic import BaseModel
 
 from config.models import INGEST, Configuration, JobConfig
+from config.models.assets import parts_by_asset
 from config.models.deadlines import DeadlineConfig, ExpectByConfig
 from config.models.schedules import AliasCondition, AssetCondition, Reference, condition_to_json, references
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
@@ -33,6 +34,7 @@ def declared(configuration: Configuration) -> Declared:
     """The part of the configuration that the database mirrors."""
     airflow = configuration.settings.airflow
     forwards = {} if airflow is None else airflow.forwards
+    parts = parts_by_asset(configuration.assets)
     return Declared(
         hash=configuration.hash,
         assets=[
@@ -43,7 +45,7 @@ def declared(configuration: Configuration) -> Declared:
                 extra=json.dumps(asset.extra),
                 expect_by=_expect_by(asset.expect_by),
                 expect_every_seconds=None if asset.expect_every is None else int(asset.expect_every.total_seconds()),
-                partition_parts=None if asset.parts is None else json.dumps(asset.parts),
+                partition_parts=None if (own := parts[name]) is None else json.dumps(own),
             )
             for name, asset in configuration.assets.items()
         ],
@@ -53,6 +55,7 @@ def declared(configuration: Configuration) -> Declared:
                 asset=name,
                 trigger=watcher.trigger,
                 definition=configuration.definitions[watcher.name],
+                further_assets=watcher.further_assets,
             )
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()

@@ -33,6 +33,8 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             divides=watcher.trigger in TRIGGERS,
             definition=configuration.definitions[watcher.name],
             pause_after=watcher.pause_after_failures,
+            manifests=watcher.manifests,
+            further_assets={each: asset_ids[each] for each in watcher.further_assets},
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()

@@ -16,7 +16,7 @@ from store.runs.kept_events import KeptQueue
 from store.runs.partition_groups import GroupRest, KeyedEvent
 from store.runs.queues import JobQueue
 from watcher.scheduling import planning
-from watcher.scheduling.item_counts import ItemCounts
+from watcher.scheduling.item_counts import ItemCount, ItemCounts
 from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partitions import (
     DueGroup,
@@ -118,13 +118,18 @@ async def groups_of_now(
 ) -> GroupsOfNow:
     """Return the groups with what is known of them, but for their unfinished runs."""
     closed: AbstractSet[str | None] = frozenset()
-    items: Mapping[str | None, int] = {}
+    counted: Mapping[str | None, ItemCount] = {}
     if batching.complete is not None:
         closed = await partition_groups.closed(connection, dag_id, {group.key for group in groups})
     if batching.complete is not None and batching.complete.needed_items:
         open_ = [each for each in groups if each.key not in closed]
-        items = await counts.of(connection, dag_id, open_, waits, batching.complete.marker)
-    return GroupsOfNow(groups=groups, closed=closed, items=items)
+        counted = await counts.of(connection, dag_id, open_, waits, batching.complete)
+    return GroupsOfNow(
+        groups=groups,
+        closed=closed,
+        items={key: count.number for key, count in counted.items()},
+        lacking={key: count.lacks for key, count in counted.items() if count.lacks},
+    )
 
 
 def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:

@@ -70,13 +70,14 @@ class GroupsOfNow:
     """The groups of a job that wait, and what is known of them by their keys.
 
     `unfinished` have a run that is queued or running, `closed` have had a run and stay complete, `items` are the numbers of
-    different files or rows of the others that count.
+    different files or rows of the others that count, and `lacking` says what lacks where that is more than a number.
     """
 
     groups: Sequence[PartitionGroup]
     unfinished: AbstractSet[str | None] = frozenset()
     closed: AbstractSet[str | None] = frozenset()
     items: Mapping[str | None, int] = field(default_factory=dict)
+    lacking: Mapping[str | None, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,9 +69,12 @@ def _lacks(group: PartitionGroup, known: GroupsOfNow, waits: Waits, batching: Ba
     if not is_met(waits.condition, come, waits.aliases):
         return lacking(waits.condition, come, waits.aliases, lambda key: missing_values(key, group.rows, complete))
     missing = (0 if complete is None else complete.needed_items) - known.items.get(group.key, 0)
-    if complete is not None and complete.marker is not None:
-        return f"a file that matches `{complete.marker}`" if missing > 0 else ""
-    return f"{missing:,} more files or rows" if missing > 0 else ""
+    if complete is None or missing <= 0:
+        return ""
+    if (lacks := known.lacking.get(group.key)) is not None:
+        return lacks
+    glob = complete.marker or complete.manifest
+    return f"{missing:,} more files or rows" if glob is None else f"a file that matches `{glob}`"
 
 
 def lacking(

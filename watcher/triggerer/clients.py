@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -213,6 +213,10 @@ class Hosted:
     """The hash by which processes compare their definitions of the watcher."""
     pause_after: int | None = None
     """The number of failed polls in a row that pause the watcher. None: never."""
+    manifests: Sequence[str] = ()
+    """Globs of the files whose content jobs wait for."""
+    further_assets: Mapping[str, int] = field(default_factory=dict)
+    """The ids of the assets besides its own that its events may be of, by name, as configured."""
 
     @property
     def starts_now(self) -> bool:
@@ -239,6 +243,7 @@ async def open_trigger(
         has_position=has_position,
         max_batch_bytes=hosted.limits.max_bytes,
         installation=clients.installation,
+        manifests=hosted.manifests,
     )
     if isinstance(hosted.trigger, ForeignTrigger):
         async with hosted.trigger.open(clients.children, context) as isolated:

@@ -7,6 +7,8 @@ import json
 import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 import structlog
@@ -79,7 +81,9 @@ class Committer:
             self.on_outbox()
         newest = detection.events[-1].trace_id if events else None
         self.metrics.count_writes(AssetStoreWriterKind.WATCHER, 1, newest)
-        self.metrics.count_events((hosted.name, hosted.asset), events, items, newest)
+        for asset, given in groupby(batch.events, key=attrgetter("asset")):
+            counts = [event.count for event in given]
+            self.metrics.count_events((hosted.name, asset or hosted.asset), len(counts), sum(counts), newest)
         for item in batch.rejected:
             self.log.warning("watcher.rejected", write_id=write_id, **vars(item))
         self.metrics.count_rejected((hosted.name, hosted.asset), len(batch.rejected))
@@ -168,7 +172,7 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
     }
     sketch = sketch_of(event.payload) if hosted.divides else LIMITLESS
     return NewEvent(
-        asset_id=hosted.asset_id,
+        asset_id=_asset_id(hosted, event.asset),
         extra=to_json(extra),
         trace_id=secrets.token_hex(16),
         event_id=event_id,
@@ -179,6 +183,17 @@ def _event(hosted: Hosted, version: int, index: int, event: TriggerEvent) -> New
         sketch_bits=sketch.bits,
         sketch_more_bits=sketch.more_bits,
     )
+
+
+def _asset_id(hosted: Hosted, asset: str | None) -> int:
+    if asset is None:
+        return hosted.asset_id
+    if asset not in hosted.further_assets:
+        raise ConfigurationError(
+            f"the trigger yielded an event of the asset {asset!r}, which is not among the `further_assets` of its options;"
+            " correct the trigger, or the watcher's `assets`"
+        )
+    return hosted.further_assets[asset]
 
 
 async def identity_of(trigger: BaseEventTrigger[Any, Any], loaded: LoadedPosition | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import uuid
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -239,23 +240,32 @@ class Control:
 
     async def _preview(self, trigger: BaseEventTrigger[Any, Any], position: StoredPosition | None) -> Preview:
         shown: list[TriggerEvent] = []
-        events = items = 0
+        items = 0
+        events = Counter[str | None]()
         async with aclosing(one_poll(trigger, position)) as batches:
             async for batch in batches:
-                events += len(batch.events)
+                events.update(event.asset for event in batch.events)
                 items += sum(event.count for event in batch.events)
                 shown += batch.events[: MOST_SHOWN - len(shown)]
                 await checkpoint()  # other tasks get their turn also beside a trigger that never waits
-        as_json = [{"count": event.count, "watermark": event.watermark, **event.payload} for event in shown]
-        return Preview(
-            items=items, events=events, shown=as_json, runs=await self._runs(trigger.context.watcher, events)
-        )
+        runs = await self._runs(self.hosted[trigger.context.watcher], events)
+        return Preview(items=items, events=events.total(), shown=[_as_json(event) for event in shown], runs=runs)
 
-    async def _runs(self, name: str, events: int) -> Mapping[str, int]:
-        """Return the number of runs that so many events make for each job scheduled on the asset, if its condition is met."""
+    async def _runs(self, hosted: Hosted, events: Mapping[str | None, int]) -> Mapping[str, int]:
+        """Return the number of runs that events of these assets make for each job scheduled on them, if its condition is met."""
+        batches: dict[str, Batching] = {}
+        given = Counter[str]()
         async with self.database.reading() as connection:
-            scheduled = await jobs.scheduled_on(connection, self.hosted[name].asset_id)
-        return {job.dag_id: _expected(job.definition.batch, events) for job in scheduled}
+            for asset, asset_id in ((None, hosted.asset_id), *hosted.further_assets.items()):
+                for job in await jobs.scheduled_on(connection, asset_id):
+                    batches[job.dag_id] = job.definition.batch
+                    given[job.dag_id] += events.get(asset, 0)
+        return {dag_id: _expected(batch, given[dag_id]) for dag_id, batch in sorted(batches.items())}
+
+
+def _as_json(event: TriggerEvent) -> Mapping[str, Any]:
+    of_other = {} if event.asset is None else {"asset": event.asset}
+    return {"count": event.count, "watermark": event.watermark, **of_other, **event.payload}
 
 
 def _expected(batch: Batching, events: int) -> int:

@@ -13,7 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
-from store.catalog import assets
+from store.catalog import assets, watcher_assets
 from store.database import Database
 from store.errors import BackendFailed, NotFound
 from store.state.attributed import AttributedEntries
@@ -48,7 +48,7 @@ class WatermarkCopies:
             async with keep_going("watermark.copying_failed"):
                 if not known:
                     async with self._database.reading() as connection:
-                        self._dirty.update(dict.fromkeys(await assets.watermark_places(connection)))
+                        self._dirty.update(dict.fromkeys(await watcher_assets.watermark_places(connection)))
                     known = True
                 await self.flush()
             await self._wakeup.wait(RETRY_AFTER)

@@ -132,7 +132,7 @@ def ingest_inputs(events: Mapping[str, Sequence[AssetEvent]], input_format: str 
     inputs: list[IngestInput] = []
     for of_asset in events.values():
         by_format: dict[str, list[Mapping[str, Any]]] = {}
-        for file in (file for event in of_asset for file in event.extra.get("files", ())):
+        for file in (file for event in of_asset for file in event.data_files):
             by_format.setdefault(_format(file, input_format), []).append(file)
         inputs += [IngestInput(items=files, format=name) for name, files in by_format.items()]
         by_table: dict[str, list[AssetEvent]] = {}

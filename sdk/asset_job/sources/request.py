@@ -180,7 +180,7 @@ def items_of(given: Any, events: Iterable[AssetEvent], table: str | None = None)
 
 
 def _items_of_events(events: Sequence[AssetEvent], table: str | None) -> Items:
-    files = [file for event in events for file in event.extra.get("files", ())]
+    files = [file for event in events for file in event.data_files]
     row_events = [event for event in events if "ranges" in event.extra or "keys" in event.extra]
     if files and row_events:
         raise AssetJobError("these events name both files and rows: read one asset's events at a time")

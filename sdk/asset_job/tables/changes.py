@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from asset_job.errors import NoRetry
+from asset_job.events import is_shared
 
 Mark: TypeAlias = "tuple[int, int]"
 """The place of a change in the order of commits: the id of its event, and its LSN, or 0 for a row that was read.
@@ -89,7 +90,7 @@ def _written(
         return new
     earlier, unchanged = of_keys.get(key_text(before)), frozenset(change.get("unchanged") or ())
     if earlier is None:
-        shared = lsn_of(change) if {"moved_from", "moved_to"} & change.keys() else None
+        shared = lsn_of(change) if is_shared(change) else None
         return replace(new, base=before, inherited=unchanged, shared=shared)
     known = {**(earlier.row or {}), **row}
     inherited = (earlier.inherited | unchanged) - known.keys()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,15 @@ async def explained_world(
     database: Database, triggers: Mapping[str, Configured], scheduled: set[str], logs: Path, **connections: BaseModel
 ) -> AsyncIterator[ExplainedWorld]:
     """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
+    options = {name: trigger.Options.model_validate(given) for name, (trigger, given) in triggers.items()}
+    further = {name: tuple(getattr(each, "further_assets", ())) for name, each in options.items()}
     configured = declared(
-        assets={name: f"x://{name}" for name in triggers},
+        assets={name: f"x://{name}" for name in (*triggers, *chain.from_iterable(further.values()))},
         watchers={name: name for name in triggers},
         jobs={"load": sorted(scheduled)},
     )
-    ids = (await apply(database, configured)).asset_ids
+    watchers = [replace(each, further_assets=further[each.name]) for each in configured.watchers]
+    ids = (await apply(database, replace(configured, watchers=watchers))).asset_ids
     await beat(database, OWNER)
     hosted = {
         name: Hosted(
@@ -104,10 +108,11 @@ async def explained_world(
             asset=name,
             asset_id=ids[name],
             trigger=trigger,
-            options=trigger.Options.model_validate(options),
+            options=options[name],
             connection=trigger.connection_type,
+            further_assets={each: ids[each] for each in further[name]},
         )
-        for name, (trigger, options) in triggers.items()
+        for name, (trigger, _) in triggers.items()
     }
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))

@@ -144,6 +144,48 @@ async def test_what_a_partition_lacks_is_listed_shown_and_a_problem(api: Api) ->
     ]
 
 
+async def test_which_files_of_a_manifest_lack_is_listed_until_they_have_come_or_a_person_runs_it(api: Api) -> None:
+    (load, report) = CONFIGURED.jobs
+    batch = Batching(mode="per_partition", complete=Completeness(manifest="*.list"))
+    definition = replace(load.definition, schedule="landing", batch=batch, deadline=timedelta(0))
+    async with api.database.transaction() as connection:
+        new = replace(CONFIGURED, jobs=[replace(load, definition=definition), report])
+        await catalog_sync.apply(connection, new, api.database.dialect)
+
+    async def of_files(key: str, *names: str, **more: Any) -> None:
+        extra = {"files": [{"bucket": "b", "key": f"{key}/{name}"} for name in names], **more}
+        await posted(api, EVENTS, asset_id=api.asset_ids["landing"], partition_key=key, extra=extra)
+
+    async def lacking() -> dict[str, str]:
+        partitions = (await api.get("/api/v2/dags/load_orders/queue"))["partitions"]
+        return {each["partition_key"]: each["lacks"] for each in partitions}
+
+    names = [f"{number}.csv" for number in range(7)]
+    await of_files("2026", *names[:1])
+    await of_files("2027", "m.list")
+    assert await scheduled(api) == []
+    assert (await lacking())["2026"] == "a file that matches `*.list`"
+    assert "write it again" in (await lacking())["2027"]
+    await of_files("2026", "m.list", last=True, manifests={"s3://b/2026/m.list": names})
+    assert await scheduled(api) == []
+    first = "`1.csv`, `2.csv`, `3.csv`, `4.csv`, `5.csv` and 1 more"
+    assert (await lacking())["2026"] == f"6 of the 7 files that `s3://b/2026/m.list` names: {first}"
+    problems = await api.get("/api/v2/problems")
+    [problem] = [each for each in problems if each["kind"] == "waiting_too_long"]
+    assert "6 of the 7 files" in problem["message"]
+    await of_files("2026", *names)
+    [(run_id, key)] = await scheduled(api)
+    claim = await finished(api, run_id)
+    assert (key, claim["partition_complete"], claim["late"]) == ("2026", True, False)
+
+    await posted(api, "/api/v2/dags/load_orders/queue", action="run", partition="2027")
+    await finished(api, (await scheduled(api))[-1][0])
+    await of_files("2027", "m.list", last=True, manifests={"s3://b/2027/m.list": ["never.csv"]})
+    [*_, (late_run, _)] = await scheduled(api)
+    claim = await finished(api, late_run)
+    assert (claim["partition_key"], claim["late"]) == ("2027", True), "nothing waits for what it names"
+
+
 async def test_an_incomplete_partition_is_run_once_when_its_deadline_is_over(api: Api) -> None:
     (load, report) = CONFIGURED.jobs
     batch = Batching(mode="per_partition", complete=Completeness(items=3), run_after=timedelta(hours=2))

@@ -44,13 +44,14 @@ def configured(
     names: Mapping[str, Mapping[str, Any]],
     server: ForkServer | None = None,
     connections: Mapping[str, Any] | None = None,
+    jobs: Mapping[str, Any] | None = None,
     **triggerer: Any,
 ) -> Configuration:
     """Return a configuration with one asset and one watcher for each name, with these keys. `triggerer` are settings."""
     watchers_of = {name: {"uri": f"x-test://{name}", "watchers": {name: dict(keys)}} for name, keys in names.items()}
     settings = {"plugins_dir": str(PLUGINS), "home": str(folder / "home"), "triggerer": triggerer}
     file = folder / "watchers.yaml"
-    document = {"version": 1, "settings": settings, "connections": connections, "assets": watchers_of}
+    document = {"version": 1, "settings": settings, "connections": connections, "assets": watchers_of, "jobs": jobs}
     file.write_text(json.dumps(document))
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  the vocabulary's plug-ins are those of the file
 

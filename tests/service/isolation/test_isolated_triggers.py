@@ -17,7 +17,7 @@ import pytest
 from sqlalchemy import select
 
 from store.database import Database
-from store.database.schema import watcher_position
+from store.database.schema import asset_event, watcher_position
 from store.errors import Conflict
 from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase
@@ -139,6 +139,23 @@ async def test_a_built_in_trigger_may_run_in_a_process_of_its_own(
             Conflict, match=r"not all of them were emitted before it, and an undo would emit those again"
         ):
             await host.control.undo("w", "maria")
+
+
+async def test_a_trigger_in_a_process_of_its_own_reads_the_manifests_that_jobs_wait_for(
+    database: Database, server: ForkServer, tmp_path: Path
+) -> None:
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    (inbox / "all.list").write_text("a.csv")
+    keys = {"trigger": "file.new_files", "path": str(inbox), "start": "all", "min_age": "0s", "interval": "10ms"}
+    batch = {"mode": "per_partition", "complete": {"manifest": "*.list"}}
+    job = {"schedule": "w", "batch": batch, "spark": {"application": "load.py"}}
+    watchers = {"w": {**keys, "last": ["*.list"], "isolation": "process"}}
+    async with hosting(database, configured(tmp_path, watchers, server, jobs={"load": job}), server) as host:
+        await host.counted("w", 1)
+    async with database.reading() as connection:
+        [extra] = (await connection.scalars(select(asset_event.c.extra))).all()
+    assert json.loads(extra)["manifests"] == {f"{inbox}/all.list": ["a.csv"]}
 
 
 async def test_what_a_trigger_prints_and_logs_is_in_its_watchers_log_and_limited(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from email.utils import formatdate
@@ -24,6 +24,8 @@ from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
 
 PASSED_ON = {"Authorization", "Content-Type", "X-Amz-Target", "If-Match"}
 """The headers by which moto tells SQS from S3, and the condition of a DELETE."""
+SHOWN = {"date", "etag", "last-modified"}
+"""The headers of responses that go through."""
 
 Answerer: TypeAlias = Callable[[web.Request, bytes], web.Response | None]
 """Given the request and what the server answered: what to answer instead, if anything."""
@@ -70,7 +72,8 @@ def _application(state: Front, http: aiohttp.ClientSession, behind: S3Server) ->
         headers = {name: value for name, value in request.headers.items() if name in PASSED_ON}
         async with http.request(request.method, url, data=await request.read(), headers=headers) as answer:
             body = await answer.read()
-            passed = web.Response(status=answer.status, body=body, headers={"Date": answer.headers["Date"]})
+            shown = {name: value for name, value in answer.headers.items() if name.lower() in SHOWN}
+            passed = web.Response(status=answer.status, body=body, headers=shown)
         changed = state.script.pop(0)(request, body) if state.script else None
         return passed if changed is None else changed
 
@@ -122,11 +125,14 @@ def new_files(
     dry_run: bool = False,
     is_alone: bool = True,
     poll_timeout: timedelta = timedelta(minutes=5),
+    manifests: Sequence[str] = (),
     **options: Any,
 ) -> S3NewFiles:
     """Make a trigger. `is_alone`: it polls by itself even if nothing changes."""
     wanted = S3NewFilesOptions.model_validate({"bucket": bucket, "interval": "1ms", **options})
-    context = TriggerContext(watcher="w", dry_run=dry_run, is_alone=is_alone, poll_timeout=poll_timeout)
+    context = TriggerContext(
+        watcher="w", dry_run=dry_run, is_alone=is_alone, poll_timeout=poll_timeout, manifests=manifests
+    )
     return S3NewFiles(wanted, client, context)
 
 

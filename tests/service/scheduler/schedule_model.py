@@ -62,17 +62,25 @@ PATIENCE = 2
 """The ages after which an incomplete partition is run as it is, where the job says so."""
 MARKS = 1
 """The number of what an event says that names a marker."""
+NAMES = 4
+"""The number of what an event says that names a manifest."""
+FILES = ("f0", "f1", "f2")
+MANIFESTS = ("m0", "m1")
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelComplete:
-    """A partition is complete with so many (`needed`) of the values of a part, with so many `items`, or with an event that `MARKS`."""
+    """A partition is complete with so many (`needed`) of the values of a part, with so many `items`, or with an event that `MARKS`.
+
+    With `named`, it is with an event that `NAMES` files, and all files that these events name.
+    """
 
     part: str = ""
     values: tuple[str, ...] = ()
     needed: int = 0
     items: int | None = None
     marked: bool = False
+    named: bool = False
 
 
 COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
@@ -83,6 +91,8 @@ COMPLETE: tuple[tuple[tuple[str, ...] | None, ModelComplete | None], ...] = (
     (("day",), ModelComplete(items=2)),
     (None, ModelComplete(items=3)),
     (("day",), ModelComplete(marked=True)),
+    (("day",), ModelComplete(named=True)),
+    (None, ModelComplete(named=True)),
 )
 """How partitions are grouped, and when they are complete."""
 
@@ -129,11 +139,16 @@ def names(condition: Any) -> Iterator[tuple[str, str, int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelEvent:
-    """An event: its asset, the number of what it says, and its partition key."""
+    """An event: its asset, the number of what it says, its partition key, and the file that it names.
+
+    `names` are the files that a manifest names; None: its watcher did not read it.
+    """
 
     asset: str
     says: int
     key: str | None
+    file: str | None = None
+    names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -475,9 +490,19 @@ class ScheduleModel:
         if key in job.closed:
             return (pieces(events, now.max_events) if awaited else []), (True, True)
         is_whole = self.is_complete(now.schedule, now.complete, job, events)
-        counted = [each for each in awaited if not now.complete.marked or self.events[each].says == MARKS]
-        needed = 1 if now.complete.marked else now.complete.items or 0
-        return ([tuple(events)] if is_whole and len(counted) >= needed else []), (True, False)
+        return ([tuple(events)] if is_whole and self.have_come(now.complete, awaited) else []), (True, False)
+
+    def have_come(self, complete: ModelComplete, awaited: list[int]) -> bool:
+        """Whether these events bring what a partition needs beside its condition."""
+        of_events = [self.events[each] for each in awaited]
+        if complete.marked:
+            return any(event.says == MARKS for event in of_events)
+        if complete.named:
+            newest = {event.file: event.names for event in of_events if event.says == NAMES}
+            came = {event.file for event in of_events}
+            return bool(newest) and all(names is not None and {*names} <= came for names in newest.values())
+        items = {(self.events[each].asset, self.events[each].file or each) for each in awaited}
+        return len(items) >= (complete.items or 0)
 
     def is_complete(self, condition: Any, complete: ModelComplete, job: JobState, events: list[int]) -> bool:
         match condition:
@@ -546,6 +571,15 @@ def random_configuration(random: Random, jobs: Collection[str] = JOBS) -> dict[s
     return {dag_id: random_job(random) for dag_id in jobs if random.random() < 0.9}
 
 
+def random_event(random: Random, says: int | None = None) -> ModelEvent:
+    says, key = random.randrange(len(EVENTS)) if says is None else says, random.choice((None, *DIVIDED))
+    file = random.choice(MANIFESTS) if says == NAMES else None if says == MARKS else random.choice((None, *FILES))
+    names = None
+    if says == NAMES and random.random() < 0.9:
+        names = tuple(random.sample(FILES, random.choice((0, 1, 1, 2))))
+    return ModelEvent(asset=random.choice(ASSETS), says=says, key=key, file=file, names=names)
+
+
 def random_history(random: Random, most: int = 30) -> Iterator[Action]:
     """Yield a history of up to so many actions that ends with everything due."""
     configuration = random_configuration(random, JOBS[:3])
@@ -574,8 +608,7 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
         kind = random.choices(kinds, (36, 20, 15, 4, 6, 12, 6, 2, 2, 3, 2, 10, 8, 5, 2, 8, 3, 3))[0]
         match kind:
             case "event":
-                key = random.choice((None, *DIVIDED))
-                yield kind, ModelEvent(asset=random.choice(ASSETS), says=random.randrange(len(EVENTS)), key=key)
+                yield kind, random_event(random)
             case "resolve":
                 yield kind, random.choice(ASSETS)
             case "reload":

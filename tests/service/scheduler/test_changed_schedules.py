@@ -39,13 +39,16 @@ from tests.service.scheduler.schedule_model import (
     EVENTS,
     EVENTS_AT_ONCE,
     MARKS,
+    NAMES,
     PARTS,
     PATIENCE,
     Action,
     ModelComplete,
+    ModelEvent,
     ModelJob,
     ScheduleModel,
     names,
+    random_event,
     random_history,
 )
 from tests.service.scheduler.settings import (
@@ -66,6 +69,7 @@ from watcher.scheduling import (
     partitions,
     planning,
 )
+from watcher.scheduling.compared_items import DistinctItems, NamedFiles
 from watcher.scheduling.partition_memory import JudgedPartitions
 from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.partitions import DueGroup
@@ -107,8 +111,25 @@ def stored_complete(complete: ModelComplete) -> dict[str, Any]:
         return {"items": complete.items}
     if complete.marked:
         return {"marker": "**/_SUCCESS"}
+    if complete.named:
+        return {"manifest": "*.manifest"}
     at_least = None if complete.needed == len(complete.values) else complete.needed
     return {"part": complete.part, "values": complete.values, "at_least": at_least}
+
+
+def extra_of(event: ModelEvent, number: int) -> str:
+    """Return what the database keeps of the event with this number."""
+    extra = json.loads(EVENTS[event.says])
+    if event.says == MARKS:
+        extra["files"] = [{"key": f"{number}/_SUCCESS"}]
+    elif event.says == NAMES:
+        extra["files"] = [{"bucket": "lake", "key": f"in/{event.file}.manifest", "etag": str(number)}]
+        if event.names is not None:
+            names = [name if number % 2 else f"s3://lake/in/{name}" for name in event.names]
+            extra["manifests"] = {f"s3://lake/in/{event.file}.manifest": names}
+    elif event.file is not None:
+        extra["files"] = [{"bucket": "lake", "key": f"in/{event.file}", "etag": str(number)}]
+    return json.dumps(extra)
 
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
@@ -134,9 +155,7 @@ async def _play(
 ) -> None:
     match kind:
         case "event":
-            extra = EVENTS[what.says]
-            if what.says == MARKS:
-                extra = f'{extra[:-1]}, "files": [{{"key": "{len(model.events)}/_SUCCESS"}}]}}'
+            extra = extra_of(what, len(model.events))
             [event_id] = await tell(database, ids[what.asset], extra=extra, key=what.key)
             await processes.arrived(event_id)
             model.add_event(event_id, what)
@@ -532,7 +551,30 @@ def dividing_complete_groups(patch: pytest.MonkeyPatch) -> None:
 
 def taking_any_file_for_a_marker(patch: pytest.MonkeyPatch) -> None:
     """Plant: every event counts, whether it names a marker or not."""
-    patch.setattr(item_counts, "_matcher", lambda _: None)
+    patch.setattr(item_counts, "comparing", lambda _: DistinctItems)
+
+
+def taking_a_manifest_for_its_files(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest completes a partition, whatever has come of what it names."""
+    patch.setattr(NamedFiles, "_missing", lambda *_: "")
+
+
+def believing_the_first_version_of_a_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: a manifest that was written again counts as it was first."""
+    add = NamedFiles.add
+
+    def add_first(self: NamedFiles, *event: Any) -> None:
+        before = dict(self.manifests)
+        add(self, *event)
+        self.manifests |= before
+
+    patch.setattr(NamedFiles, "add", add_first)
+
+
+def looking_for_one_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Plant: one whole manifest is enough, whatever lacks of the others."""
+    count = property(lambda items: int(any(not items._missing(each) for each in items.manifests)))
+    patch.setattr(NamedFiles, "count", count)
 
 
 def deciding_before_the_row_is_visible(patch: pytest.MonkeyPatch) -> None:
@@ -613,6 +655,36 @@ def partitioned_history(number: int) -> list[Action]:
     ]
 
 
+def history_of_manifests(number: int) -> list[Action]:
+    """Return a history of partitions in which every job waits for manifests, and many come."""
+    random = Random(f"{SEED}/manifests/{number}")
+    history: list[Action] = []
+    for kind, what in partitioned_history(number):
+        if kind == "event":
+            event = random_event(random, says=NAMES if random.random() < 0.4 else None)
+            key = random.choice(("1|x", "1|y", "2|x"))
+            history.append((kind, replace(event, asset=random.choice("aab"), key=key)))
+        elif kind == "reload":
+            jobs = {dag_id: _waiting_for_manifests(each, random) for dag_id, each in what.items()}
+            history.append((kind, jobs))
+        else:
+            history.append((kind, what))
+    return history
+
+
+def _waiting_for_manifests(job: ModelJob, random: Random) -> ModelJob:
+    schedule = random.choice(("a", {"any": ["a", "b"]}, {"all": ["a", "b"]}))
+    by = random.choice((None, ("day",), ("day",)))
+    return replace(job, schedule=schedule, by=by, complete=ModelComplete(named=True))
+
+
+MANIFEST_PLANTS = (
+    taking_a_manifest_for_its_files,
+    believing_the_first_version_of_a_manifest,
+    looking_for_one_manifest,
+)
+
+
 def _tiny_transactions(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(planning, "MOST_EVENTS", 3)
     patch.setattr(planning, "MOST_RUNS", 2)
@@ -642,6 +714,32 @@ async def test_the_model_finds_what_is_wrong_with_partitions(
         await emptied(database)
         try:
             await play(database, partitioned_history(number))
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
+@on_both
+async def test_histories_of_manifests_agree_with_the_model(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    _tiny_transactions(monkeypatch)
+    for number in range(HISTORIES):
+        await emptied(database)
+        try:
+            await play(database, history_of_manifests(number))
+        except AssertionError as error:
+            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {history_of_manifests(number)}")
+            raise
+
+
+@pytest.mark.parametrize("plant", MANIFEST_PLANTS, ids=lambda plant: str(plant.__name__))
+async def test_the_model_finds_what_is_wrong_with_manifests(
+    database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, history_of_manifests(number))
         except (AssertionError, IntegrityError):
             return
     pytest.fail(f"not found within {FOUND_WITHIN} histories")

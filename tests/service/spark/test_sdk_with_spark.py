@@ -125,3 +125,36 @@ def test_the_first_job_runs_locally_as_documented(first_job: Path) -> None:
 
 def test_the_documented_test_of_the_first_job_passes(first_job: Path) -> None:
     assert "1 passed" in output(first_job, "python -m pytest -q -p no:cacheprovider --rootdir=.")
+
+
+@pytest.mark.parametrize(
+    ("key", "complete", "late"), [("2026-11-20|eu", True, False), ("2026-11-20|eu", False, True), (None, None, False)]
+)
+async def test_a_program_reads_the_partition_of_its_run(
+    daemon: ExecutionServer,
+    new_try: Callable[..., Submission],
+    tmp_path: Path,
+    key: str | None,
+    complete: bool | None,
+    late: bool,
+) -> None:
+    daemon.claim = {
+        "asked": {"partition_key": key, "partition_complete": complete, "late": late},
+        "triggering_asset_events": {
+            "inbox": [{**event(1, "inbox", "2026-11-20T09:00:00Z", files=[]), "partition_key": key}]
+        },
+    }
+    program = """
+from asset_job import run
+
+with run() as r:
+    (event,) = r.triggering_asset_events["inbox"]
+    rows = r.spark.range(3).count()
+    print((r.partition_key, r.partition_complete, r.late, event.partition_key, rows))
+"""
+    submitter = SparkSubmit(workspace(tmp_path / "home", dict(os.environ)))
+    handle = await submitter.submit(new_try(program, context=daemon.context()))
+    status = await ended(submitter, handle)
+    log = await log_of(submitter, handle)
+    assert (status.exit_code, status.reason) == (0, ""), log
+    assert log.splitlines()[-1] == str((key, complete, late, key, 3))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection import detections, positions, rewind
-from store.detection.detections import Detection
+from store.detection.detections import Committed, Detection
 from store.detection.events import NewEvent
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, NewPosition
@@ -106,6 +106,46 @@ async def test_a_detection_writes_all_its_parts(database: Database, found: Detec
     assert stored["watcher"][0]["last_event_at"] is not None
 
 
+async def test_events_of_several_assets_are_stored_by_one_commit_and_queued_for_the_jobs_of_each(
+    database: Database, found: Detection, asset_id: int
+) -> None:
+    b = await with_further_asset(database)
+    of_b = new_event(b, event_id="e3", source_watcher="files")
+    async with database.transaction() as session:
+        [answer] = await detections.commit(session, [replace(found, events=[*found.events, of_b])])
+    assert isinstance(answer, Committed)
+    assert answer.dag_ids == {"one", "of_b"}
+    stored = await everything(database)
+    assert [(row["event_id"], row["asset_id"]) for row in stored["asset_event"]] == [
+        ("e1", asset_id),
+        ("e2", asset_id),
+        ("e3", b),
+    ]
+    assert [row["dag_id"] for row in stored["queued_event"]] == ["of_b", "one", "one"]
+    assert [row["asset_id"] for row in stored["asset_store"]] == [asset_id], "one watermark, on the watcher's own asset"
+
+
+async def test_an_event_of_an_asset_that_the_applied_configuration_does_not_name_is_refused(
+    database: Database, found: Detection
+) -> None:
+    b = await with_further_asset(database)
+    await with_further_asset(database, further=())
+    before = await everything(database)
+    with pytest.raises(StoreError, match="or with other `assets`"):
+        await commit(database, replace(found, events=[*found.events, new_event(b, source_watcher="files")]))
+    assert await everything(database) == before
+    await commit(database, found)
+
+
+async def with_further_asset(database: Database, further: Collection[str] = ("b",)) -> int:
+    """Apply a configuration in which the watcher has events of these assets as well, and return the id of `b`."""
+    assets = {"a": "test://a", "b": "test://b"}
+    wanted = declared(assets=assets, watchers={"files": "a"}, jobs={"one": ["a"], "of_b": ["b"]})
+    [watcher] = wanted.watchers
+    applied = await apply(database, replace(wanted, watchers=[replace(watcher, further_assets=further)]))
+    return applied.asset_ids["b"]
+
+
 async def test_a_detection_of_a_process_that_knows_the_watcher_under_another_asset_writes_nothing(
     database: Database, found: Detection
 ) -> None:
@@ -169,8 +209,10 @@ async def test_a_lost_position_writes_nothing(database: Database, found: Detecti
 
 async def test_a_detection_on_an_asset_that_is_not_there_leaves_nothing(database: Database, found: Detection) -> None:
     before = await everything(database)
+    missing = found.asset_id + 1
+    events = [replace(each, asset_id=missing) for each in found.events]
     with pytest.raises((NotFound, IntegrityError)):
-        await commit(database, replace(found, asset_id=found.asset_id + 1))
+        await commit(database, replace(found, asset_id=missing, events=events))
     assert await everything(database) == before
 
 

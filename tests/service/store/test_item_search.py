@@ -59,7 +59,7 @@ async def store(
 
 async def found(database: Database, asset_id: int, name: Any, place: int | None = None) -> list[int]:
     number = None if place is None else microseconds(time_of(place))
-    item = ItemName(watcher="files", asset_id=asset_id, name=name, number=number)
+    item = ItemName(watcher="files", asset_ids=[asset_id], name=name, number=number)
     async with database.reading() as connection:
         return [event.id for event in (await item_search.events_naming(connection, item)).events]
 

@@ -55,7 +55,7 @@ WRITER = Writer(
 )
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 END = BEGIN + timedelta(days=1)
-ITEM = ItemName(watcher="files", asset_id=0, name="a.csv", number=5)
+ITEM = ItemName(watcher="files", asset_ids=[0], name="a.csv", number=5)
 TASK = TaskScope(dag_id="load", run_id="r", task_id="load")
 
 Hot = Callable[[AsyncConnection, World], Awaitable[Any]]
@@ -124,9 +124,11 @@ HOT: dict[str, Hot] = {
     "jobs_of_a_span": lambda session, _: run_spans.jobs_in(session, BEGIN, END, limit=50),
     "runs_of_a_span": lambda session, _: run_spans.groups_in(session, {"load"}, BEGIN, END, apart=240),
     "before_a_span": lambda session, _: run_spans.is_anything_before(session, BEGIN),
-    "events_naming_a_file": lambda session, w: item_search.events_naming(session, replace(ITEM, asset_id=w.asset_id)),
+    "events_naming_a_file": lambda session, w: item_search.events_naming(
+        session, replace(ITEM, asset_ids=[w.asset_id])
+    ),
     "events_naming_a_row": lambda session, w: item_search.events_naming(
-        session, replace(ITEM, asset_id=w.asset_id, in_ranges=True, name=7, number=7)
+        session, replace(ITEM, asset_ids=[w.asset_id], in_ranges=True, name=7, number=7)
     ),
     "clear_task": lambda session, w: w.backend.aclear(TASK, all_map_indices=True, session=AsyncSession(session)),
 }

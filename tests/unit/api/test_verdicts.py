@@ -45,7 +45,9 @@ def watcher(**values: Any) -> WatcherRow:
 
 def event(number: int = 7, etag: str = "2", **values: Any) -> NamingEvent:
     content = {"key": "a", "etag": etag}
-    return NamingEvent(id=number, timestamp=NOON, content=content, is_rejected=values.get("is_rejected", False))
+    return NamingEvent(
+        asset_id=1, id=number, timestamp=NOON, content=content, is_rejected=values.get("is_rejected", False)
+    )
 
 
 def run(state: str, number: int = 7, dag_id: str = "load", bad: int | None = None) -> ConsumedBy:
@@ -90,7 +92,7 @@ def said(state: Any = "reported", **values: Any) -> Explanation:
 GONE = Explanation(state="missing", sentence="the source does not have it", name="a")
 ROW = Explanation(state="waiting", sentence="the next poll reports it", name=5)
 LOCKED = Explanation(state="waiting", sentence="pid 7 locks it", name=5, facts={"reason": "lock"})
-ROW_EVENT = NamingEvent(id=7, timestamp=NOON, content=None, is_rejected=False)
+ROW_EVENT = NamingEvent(asset_id=1, id=7, timestamp=NOON, content=None, is_rejected=False)
 REJECTED = RejectedRow(
     key='"a"', version="1", column_name=None, code="", reason="no UTF-8", rejected_at=NOON + MINUTE, retry_at=None
 )

@@ -9,6 +9,7 @@ import pytest
 
 from config.errors import ConfigurationInvalid
 from config.models import Configuration
+from config.models.assets import parts_by_asset
 from config.reading.loader import load
 from watcher.configuration.vocabulary import vocabulary
 
@@ -26,8 +27,8 @@ def job(schedule: str, batch: str) -> str:
 
 def test_parts_are_read(load_text: Callable[..., Configuration]) -> None:
     configuration = load_text(job("{all: [orders, returns]}", "{mode: per_partition, by: day}"))
-    assert configuration.assets["orders"].parts == ("day", "region")
-    assert configuration.assets["plain"].parts is None
+    assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
+    assert parts_by_asset(configuration.assets)["plain"] is None
     assert configuration.jobs["load"].batch.by == ("day",)
 
 
@@ -83,6 +84,13 @@ def test_what_goes_together(load_text: Callable[..., Configuration], schedule: s
             "no `last` of the scheduled assets' watchers has it",
         ),
         ("plain", "{mode: per_partition, complete: {marker: ''}}", "must be `{part: [value, …]}`"),
+        ("plain", "{mode: per_partition, complete: {manifest: ' '}}", "must be `{part: [value, …]}`"),
+        ("plain", "{mode: per_partition, complete: {manifest: x, items: 2}}", "must be `{part: [value, …]}`"),
+        (
+            "orders",
+            "{mode: per_partition, complete: {manifest: '*.list'}}",
+            "waits for a manifest, and no `last` of the scheduled assets' watchers has it",
+        ),
         ("orders", "{mode: per_partition, by: day, complete: {items: 0}}", "`items` must be a whole number from 1"),
         ("orders", "{mode: per_partition, by: day, complete: {items: 1, at_least: 1}}", "must be `{part: [value, …]}`"),
         ("orders", "{mode: per_partition, by: day, complete: all}", "must be `{part: [value, …]}`"),
@@ -127,7 +135,7 @@ def test_the_watchers_of_an_asset_agree_on_its_parts(
 def test_an_asset_has_the_parts_of_its_watchers(write: Callable[[str], Path]) -> None:
     text = WATCHED.format(own="", one='{day: "dt={}", region: "r={}"}', two='"dt={dt}"')
     configuration = load(write(text), vocabulary(), {})
-    assert configuration.assets["orders"].parts == ("day", "region")
+    assert parts_by_asset(configuration.assets)["orders"] == ("day", "region")
 
 
 def test_a_deadline_runs_partitions_that_may_be_incomplete(load_text: Callable[..., Configuration]) -> None:
@@ -154,3 +162,45 @@ jobs: {load: {schedule: {any: [plain, orders]}, batch: {mode: per_partition, com
     with pytest.raises(ConfigurationInvalid, match="has it; give a watcher"):
         load(write(text.replace("last: [_SUCCESS]", "last: ['**/_DONE']")), vocabulary(), {})
     load(write(text.replace("last: [_SUCCESS]", "last: ['**/_*']")), vocabulary(), {})
+
+
+WITH_MANIFESTS = """
+assets:
+  orders:
+    watchers:
+      files: {trigger: file.new_files, path: in, last: ["**/*.list", _DONE]}
+      others: {trigger: file.new_files, path: out}
+      apart: {trigger: file.new_files, path: apart, last: ["all.*"], isolation: process}
+  plain:
+    watchers: {alone: {trigger: file.new_files, path: alone, last: ["*.list"]}}
+aliases: {either: }
+jobs:
+  load: {schedule: orders, batch: {mode: per_partition, complete: {manifest: "day=*/*.list"}}, spark: {application: load.py}}
+"""
+
+
+def test_a_watcher_reads_the_manifests_that_jobs_wait_for(write: Callable[[str], Path]) -> None:
+    def manifests(text: str) -> dict[str, tuple[str, ...]]:
+        return {name: watcher.manifests for name, watcher in load(write(text), vocabulary(), {}).watchers.items()}
+
+    other = "other: {schedule: [orders, plain], batch: {mode: per_partition, complete: {manifest: all.list}}, spark: {application: load.py}}"
+    nobody: tuple[str, ...] = ()
+    one = {"files": ("day=*/*.list",), "others": nobody, "apart": nobody, "alone": nobody}
+    assert manifests(WITH_MANIFESTS) == one
+    both = {"files": ("all.list", "day=*/*.list"), "others": nobody, "apart": ("all.list",), "alone": ("all.list",)}
+    assert manifests(f"{WITH_MANIFESTS}  {other}\n") == both
+    alias = WITH_MANIFESTS.replace("schedule: orders", "schedule: {any: [orders, {alias: either}]}")
+    assert manifests(alias) == {**one, "alone": ("day=*/*.list",)}
+    further = WITH_MANIFESTS.replace("path: alone,", 'path: alone, assets: {orders: "orders/**"},')
+    assert manifests(further) == {**one, "alone": ("day=*/*.list",)}, "it has events of the job's asset"
+    with pytest.raises(ConfigurationInvalid, match="is not a key"):
+        load(write(WITH_MANIFESTS.replace("path: in,", "path: in, manifests: [x],")), vocabulary(), {})
+
+
+def test_a_job_that_waits_for_a_manifest_changes_what_its_watchers_are(write: Callable[[str], Path]) -> None:
+    def definitions(text: str) -> dict[str, str]:
+        return load(write(text), vocabulary(), {}).definitions
+
+    marker = WITH_MANIFESTS.replace('{manifest: "day=*/*.list"}', "{marker: _DONE}")
+    before, after = definitions(marker), definitions(WITH_MANIFESTS)
+    assert {name for name in before if before[name] != after[name]} == {"files"}

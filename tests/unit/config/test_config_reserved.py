@@ -13,14 +13,14 @@ from pydantic import BaseModel
 
 from config.errors import ConfigurationInvalid
 from config.models import IngestConfig, JobConfig
-from config.models.reserved import RESERVED, ReservedKey
+from config.models.reserved import RESERVED
 from config.models.settings import Settings
 from config.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.section import keys, models_at
 from watcher.configuration.vocabulary import vocabulary
 
-KEYS = {entry.path: entry.default for entry in RESERVED if isinstance(entry, ReservedKey)}
+KEYS = {entry.path: entry.default for entry in RESERVED}
 OTHERS: Mapping[str, Any] = {"assets.*.watchers.*.assets": {"landing": "orders/**"}}
 
 
@@ -93,15 +93,6 @@ def test_anything_else_is_refused_with_line_and_path(
     assert f'"{path.rpartition(".")[2]}"' in json.dumps(document, indent=1).splitlines()[int(line) - 1]
     assert len(place.split(".")) == len(path.split("."))
     assert sentence == "is not built; remove it"
-    assert not validator.is_valid(document)
-
-
-@pytest.mark.parametrize("complete", [{"manifest": "*.manifest"}])
-def test_a_reserved_value_of_a_key_that_is_known(
-    loaded: Callable[..., list[str]], validator: Draft202012Validator, complete: Any
-) -> None:
-    document = written("jobs.*.batch.complete", complete)
-    assert "a manifest is not built; must be `{part: [value, …]}`" in loaded(document)[0]
     assert not validator.is_valid(document)
 
 

@@ -13,6 +13,7 @@ from ruamel.yaml import YAML
 from triggers.postgres.catalog import checks
 from triggers.postgres.new_rows import NewRows
 from triggers.postgres.options import NewRowsOptions
+from triggers.postgres.reading import alarms
 from triggers.postgres.table import examination
 
 
@@ -37,7 +38,7 @@ def keys(options: type[BaseModel]) -> set[str]:
 
 
 def test_every_check_is_explained(page: str) -> None:
-    code = inspect.getsource(checks) + inspect.getsource(examination)
+    code = "".join(map(inspect.getsource, (checks, examination, alarms)))
     names = set(re.findall(r"(?:Finding\.(?:ok|warning|error)\(|_try\(table,)\s*\"([^\"]+)\"", code))
     assert table(page, "check") == names
 

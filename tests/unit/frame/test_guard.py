@@ -66,9 +66,7 @@ def test_a_package_on_pythonpath_is_refused(tmp_path: Path, name: str) -> None:
 def test_the_installed_command_does_not_look_into_the_working_folder(tmp_path: Path) -> None:
     pytest.importorskip("watcher.cli")
     put_module(tmp_path, "config")
-    done = start(
-        AS_CONSOLE_SCRIPT, folder=tmp_path, path=[ROOT, ROOT / "sdk"]
-    )  # also where another folder is installed
+    done = start(AS_CONSOLE_SCRIPT, folder=tmp_path, path=[ROOT, ROOT / "sdk"])
     assert (done.returncode, done.stderr) == (0, "")
     assert "Usage" in done.stdout
     assert not (tmp_path / "executed").exists()

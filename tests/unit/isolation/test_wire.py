@@ -154,7 +154,7 @@ def test_an_answer_that_is_not_a_batch_is_a_broken_frame(answer: Any) -> None:
 
 
 def test_the_host_itself_checks_the_size_of_a_batch() -> None:
-    event = [1, {}, {}, None]
+    event = [1, {}, {}, None, None]
     with pytest.raises(BrokenFrame, match="larger than its limits"):
         Parts(limits=BatchLimits(max_events=2)).add({"events": [event] * 3}, 30)
     with pytest.raises(BrokenFrame, match="larger than its limits"):

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from store.keys import Batching
 from store.partition_keys import Completeness, QueuedKey, divided, group_of, joined
 from watcher.scheduling import item_counts
-from watcher.scheduling.completeness import DistinctItems, missing_values
+from watcher.scheduling.compared_items import DistinctItems, NamedFiles
+from watcher.scheduling.completeness import missing_values
 from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions, grouped
 from watcher.scheduling.planning import Waits
 
@@ -191,13 +192,77 @@ def test_a_marker_completes_a_partition() -> None:
 @pytest.mark.parametrize("glob", ["**/_SUCCESS", "_SUCCESS", "day=*/_SUCCESS", "in/day=1/_S*"])
 @pytest.mark.parametrize("file", [{"bucket": "b", "key": "in/day=1/_SUCCESS"}, {"path": "/in/day=1/_SUCCESS"}])
 def test_a_marker_is_a_file_whose_name_ends_as_the_glob_says(glob: str, file: Mapping[str, str]) -> None:
-    items = DistinctItems(item_counts._matcher(glob))
+    items = item_counts.comparing(Completeness(marker=glob))()
     items.add(
         "a", 1, '{"files": [{"key": "in/day=1/part"}, {"key": "in/day=1/x_SUCCESS"}], "keys": ["in/day=1/_SUCCESS"]}'
     )
     assert items.count == 0
     items.add("a", 2, json.dumps({"files": [file]}))
     assert items.count == 1
+
+
+def with_manifests(*events: Mapping[str, Any]) -> NamedFiles:
+    """Compare what events have, for a job that waits for `*.list`."""
+    items = item_counts.comparing(Completeness(manifest="*.list"))()
+    assert isinstance(items, NamedFiles)
+    for number, event in enumerate(events):
+        items.add("a", number, json.dumps(event))
+    return items
+
+
+def files(*keys: str) -> Mapping[str, Any]:
+    return {"files": [{"bucket": "b", "key": f"in/{key}"} for key in keys]}
+
+
+def manifest(name: str, *names: str) -> Mapping[str, Any]:
+    return {**files(name), "last": True, "manifests": {f"s3://b/in/{name}": names}}
+
+
+@pytest.mark.parametrize(
+    ("events", "lacks"),
+    [
+        ([files("a", "b")], None),
+        ([files("a", "b"), manifest("m.list", "a", "s3://b/in/b")], ""),
+        ([manifest("m.list")], ""),
+        (
+            [files("a", "x.list"), manifest("m.list", "a", "x.list")],
+            "the names in `s3://b/in/x.list`, which its watcher",
+        ),
+        ([files("m.list")], "the names in `s3://b/in/m.list`, which its watcher did not read"),
+        ([files("m.list"), manifest("m.list")], ""),
+        ([manifest("m.list"), files("m.list")], "the names in `s3://b/in/m.list`"),
+        ([manifest("m.list", "a", "b")], "2 of the 2 files that `s3://b/in/m.list` names: `a`, `b`"),
+        ([manifest("m.list", "a", "b"), files("b")], "1 of the 2 files that `s3://b/in/m.list` names: `a`"),
+        ([manifest("m.list", "a", "b"), files("b"), manifest("m.list", "b")], ""),
+        ([manifest("m.list", "b"), files("b"), manifest("m.list", "a", "b")], "1 of the 2 files"),
+        ([manifest("m.list"), manifest("n.list", "a")], "1 of the 1 files that `s3://b/in/n.list` names: `a`"),
+        ([manifest("m.list", "c"), manifest("n.list", "a")], "names: `c` and 1 of the 1 files that"),
+        (
+            [manifest("m.list", *"abcdefgh")],
+            "8 of the 8 files that `s3://b/in/m.list` names: `a`, `b`, `c`, `d`, `e` and 3 more",
+        ),
+        ([manifest("m.txt", "a")], None),
+        ([manifest("m.list", "/data/a"), {"files": [{"path": "/conf/../data/a"}]}], ""),
+        ([{"files": 3, "manifests": 4}], None),
+        (
+            [{"files": [{"bucket": "b", "key": "m.list"}], "manifests": {"s3://b/m.list": "a"}}],
+            "the names in `s3://b/m.list`",
+        ),
+    ],
+)
+def test_a_partition_is_whole_once_all_files_have_come_that_its_manifests_name(
+    events: Sequence[Mapping[str, Any]], lacks: str | None
+) -> None:
+    items = with_manifests(*events)
+    assert items.count == (lacks == "")
+    assert (lacks or "") in items.lacks
+    assert bool(items.lacks) == bool(lacks)
+
+
+def test_many_incomplete_manifests_are_counted() -> None:
+    items = with_manifests(*(manifest(f"{number}.list", "a") for number in range(8)))
+    assert items.lacks.endswith("names: `a` and 3 more manifests")
+    assert items.lacks.count("1 of the 1 files") == 5
 
 
 @pytest.mark.parametrize(

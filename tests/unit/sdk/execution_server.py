@@ -328,9 +328,10 @@ class ExecutionServer(Wire):
     async def _tell_what_was_asked(self) -> None:
         asked = {"conf": {}, **self.claim.get("asked", {})}
         conf, key = json.dumps(asked.pop("conf")), asked.pop("partition_key", None)
+        flags = {name: asked.pop(name) for name in ("partition_complete", "late") if name in asked}
         times = {name: datetime.fromisoformat(text) for name, text in asked.items()}
         async with self.api.database.transaction() as connection:
-            await connection.execute(update(run).values(conf=conf, partition_key=key, **times))
+            await connection.execute(update(run).values(conf=conf, partition_key=key, **flags, **times))
 
     async def _tell_events(self) -> None:
         assert self.current is not None
@@ -346,6 +347,7 @@ class ExecutionServer(Wire):
                     "timestamp": datetime.fromisoformat(one["timestamp"]),
                     "trace_id": "t",
                     "source_watcher": one["source_watcher"],
+                    "partition_key": one.get("partition_key"),
                     **({} if one["id"] in taken else {"id": one["id"]}),
                 }
                 made = await connection.execute(insert(asset_event).values(row).returning(asset_event.c.id))

@@ -81,6 +81,8 @@ def test_each_format_and_each_table_is_a_separate_input():
     assert [source.format for source in ingest_inputs(of_run, "text")] == ["text", "text", None]
     assert [len(source.items) for source in ingest_inputs(events(("pg", keys), ("pg", rows)), None)] == [1, 1]
     assert ingest_inputs(events(("job", {"row_count": 3})), None) == []
+    marked = events(("s3", {"files": [a]}), ("s3", {"files": [{"key": "_SUCCESS"}], "last": True}))
+    assert [source.items for source in ingest_inputs(marked, None)] == [[a]], "a marker is no data"
     with pytest.raises(AssetJobError, match=r"name the format of x.dat by spark.options.input_format"):
         ingest_inputs(events(("s3", {"files": [{"key": "x.dat"}]})), None)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from asset_job import AssetJobError, Fenced, Forbidden, run
+from asset_job.sources.request import items_of
 from tests.unit.sdk.execution_server import ExecutionServer
 from watcher.submit.sdk_archive import sdk_archive
 
@@ -39,6 +40,17 @@ def test_missing_members_of_an_event_are_filled_in(tmp_path: Path) -> None:
         assert r.triggering_asset_events["landing"][0].timestamp <= r.now()
         assert [one.id for one in r.inlet_events["landing"]] == [1, 2, 3]
         assert (r.dag_id, r.task_id, r.map_index) == ("load_orders", "job", -1)
+
+
+def test_markers_and_manifests_are_not_among_the_files_to_read(tmp_path: Path) -> None:
+    data, marker = {"extra": {"files": [{"path": "/a.csv"}]}}, {"extra": {"files": [{"path": "/_DONE"}], "last": True}}
+    (tmp_path / "events.json").write_text(json.dumps({"landing": [data, marker]}))
+    with run(local=tmp_path) as r:
+        of_run = r.triggering_asset_events
+        assert of_run.files() == [{"path": "/a.csv"}]
+        assert [event.extra["files"][0]["path"] for event in of_run["landing"]] == ["/a.csv", "/_DONE"]
+        assert [file.path for file in items_of(of_run, ())] == ["/a.csv"]
+        assert items_of(of_run["landing"][1:], ()) == []
 
 
 def test_without_any_file_there_are_no_events_and_every_asset_is_an_outlet(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A table whose source has partition keys is merged by runs of one key each: against a dict."""
+"""A table whose source has partition keys, or several assets, is merged by runs of one of them each: against a dict."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
+import pytest
+
 from asset_job.errors import TargetFailed
 from asset_job.events import TriggeringAssetEvents
 from asset_job.tables.changes import net_changes
@@ -15,28 +17,36 @@ from tests.unit.sdk.test_merge_plans import Target
 from triggers.partition_keys import KeyedItems
 from triggers.postgres.log.codec import DecodedChange
 from triggers.postgres.log.events import bytes_of, events_of
-from triggers.postgres.log.keyed_changes import KeyedChange, keys_of_change, parts_in_order
+from triggers.postgres.log.keyed_changes import KeyedChange, parts_in_order, targets_of_change
 from triggers.postgres.options import NewRowsOptions
 
-OPTIONS = NewRowsOptions.model_validate({"table": "public.t", "mode": "log", "partition": {"k": "k"}})
+BY_KEY = NewRowsOptions.model_validate({"table": "public.t", "mode": "log", "partition": {"k": "a"}})
+BY_ASSET = NewRowsOptions.model_validate(
+    {"table": "public.t", "mode": "log", "assets": {"column": "a", "of_y": "y", "of_x": "x"}}
+)
 Row = dict[str, Any]
 
 
 @dataclass
 class PartitionedSource:
-    """A table with the columns id, a and big, whose `a` is its partition key; the server sends the row before a change, or not."""
+    """A table with the columns id, a and big, whose `a` divides its rows; the server sends the row before a change, or not."""
 
     random: Random
     sends_old: bool
+    options: NewRowsOptions = BY_KEY
     rows: dict[int, Row] = field(default_factory=dict)
     changes: list[KeyedChange] = field(default_factory=list)
 
     def do(self) -> None:
         random, rows = self.random, self.rows
         key, other, value = random.randint(1, 4), random.randint(1, 4), random.choice("xyz")
-        op = random.choices(["insert", "update", "rename", "delete"], [5, 6, 3, 3])[0]
+        truncates = self.options is BY_ASSET  # an event of each asset has it, and of the keys only one
+        op = random.choices(["insert", "update", "rename", "delete", "truncate"], [5, 6, 3, 3, truncates])[0]
         member: dict[str, Any] = {"op": op, "key": key, "lsn": f"0/{len(self.changes) + 1:X}"}
-        if op == "insert" and key not in rows:
+        if op == "truncate":
+            rows.clear()
+            self._add({**member, "key": None}, DecodedChange())
+        elif op == "insert" and key not in rows:
             rows[key] = {"id": key, "a": value, "big": random.randint(0, 99)}
             self._add({**member, "row": dict(rows[key])}, DecodedChange(parts=[value]))
         elif op == "delete" and key in rows:
@@ -54,8 +64,8 @@ class PartitionedSource:
             self._add(member, DecodedChange(parts=[value], old_parts=moved))
 
     def _add(self, member: Row, decoded: DecodedChange) -> None:
-        keys = keys_of_change(decoded)
-        self.changes.append(KeyedChange(member=member, size=bytes_of(member), keys=keys))
+        targets = targets_of_change(member["op"], decoded, self.options)
+        self.changes.append(KeyedChange(member=member, size=bytes_of(member), targets=targets))
 
     def events(self) -> Iterator[Row]:
         """Events as a run gets them, with ids as the store gives them."""
@@ -63,20 +73,25 @@ class PartitionedSource:
         while at < len(self.changes):
             portion = self.changes[at : at + self.random.randint(1, 8)]
             at += len(portion)
-            for part in parts_in_order(portion):
-                for event in events_of(portion[part], KeyedItems(what="change", remedy=""), OPTIONS, {}):
+            for part in parts_in_order(portion, self.options.further_assets):
+                for event in events_of(portion[part], KeyedItems(what="change", remedy=""), self.options, {}):
                     number += 1
-                    yield {"id": number, "partition_key": event.partition_key, "extra": event.payload}
+                    extra = {"watcher": "w", **event.payload}
+                    asset = event.asset or "t"
+                    yield {"id": number, "partition_key": event.partition_key, "extra": extra, "asset": asset}
 
 
 def sent(events: Sequence[Row]) -> TriggeringAssetEvents:
-    asset = {"id": 1, "name": "t", "uri": "x-test:t"}
-    stamp = "2026-11-20T00:00:00Z"
-    return TriggeringAssetEvents({"t": [{**event, "asset": asset, "timestamp": stamp} for event in events]})
+    by_asset: dict[str, list[Row]] = {}
+    for event in events:
+        name = event.get("asset", "t")
+        asset = {"id": 1, "name": name, "uri": f"x-test:{name}"}
+        by_asset.setdefault(name, []).append({**event, "asset": asset, "timestamp": "2026-11-20T00:00:00Z"})
+    return TriggeringAssetEvents(by_asset)
 
 
-def source_of(seed: int, *, sends_old: bool) -> PartitionedSource:
-    source = PartitionedSource(Random(seed), sends_old)
+def source_of(seed: int, *, sends_old: bool, options: NewRowsOptions = BY_KEY) -> PartitionedSource:
+    source = PartitionedSource(Random(seed), sends_old, options)
     while len(source.changes) < 14:
         source.do()
     return source
@@ -98,22 +113,27 @@ class MergedByRuns(Target):
         return net_changes(changes, ["id"], self.ids)
 
 
-def test_one_run_of_all_events_gives_exactly_the_table() -> None:
+@pytest.mark.parametrize("options", [BY_KEY, BY_ASSET], ids=["keys", "assets"])
+def test_one_run_of_all_events_gives_exactly_the_table(options: NewRowsOptions) -> None:
     for seed in range(800):
         for sends_old in (True, False):
-            source, target = source_of(seed, sends_old=sends_old), MergedByRuns()
-            target.take(1, [*source.events()])
+            source, target = source_of(seed, sends_old=sends_old, options=options), MergedByRuns()
+            events = [*source.events()]
+            target.take(1, events)
             assert target.by_id() == source.rows, (seed, sends_old)
+            lsns = [change["lsn"] for change in sent(events).changes()]
+            assert len(lsns) == len({*lsns}), "each change once"
 
 
-def test_a_run_for_each_key_gives_exactly_the_table_in_any_order() -> None:
+@pytest.mark.parametrize("options", [BY_KEY, BY_ASSET], ids=["keys", "assets"])
+def test_a_run_for_each_key_or_asset_gives_exactly_the_table_in_any_order(options: NewRowsOptions) -> None:
     """With the whole row before each change nothing is refused."""
     for seed in range(800):
-        source = source_of(seed, sends_old=True)
-        by_key: dict[str | None, list[Row]] = {}
+        source = source_of(seed, sends_old=True, options=options)
+        of_each: dict[tuple[str | None, str], list[Row]] = {}
         for event in source.events():
-            by_key.setdefault(event["partition_key"], []).append(event)
-        runs = list(by_key.values())
+            of_each.setdefault((event["partition_key"], event["asset"]), []).append(event)
+        runs = list(of_each.values())
         source.random.shuffle(runs)
         target = MergedByRuns()
         for run, events in enumerate(runs):

@@ -267,9 +267,12 @@ class Bucket:
         return sorted(version.key for version in [*step.versions, *self._last()])
 
     def _last(self) -> Iterator[Any]:
-        while (step := self.scanner.emit_last(self.now)) is not None:
-            self._commit(step)
-            yield from step.versions
+        while copies := self.scanner.copies.take(7):
+            self._commit(self.scanner.emitted_again(copies, self.now))
+            yield from copies
+        if ready := self.scanner.last.ready:
+            self._commit(self.scanner.emit_last(ready, self.now))
+            yield from ready
 
     def _commit(self, step: Step) -> None:
         if step.position is not None:

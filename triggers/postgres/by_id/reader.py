@@ -182,7 +182,7 @@ def _without_condition(table: WatchedTable) -> RowsById:
     options = table.options
     row = row_as_json(options.columns, table.facts.types) if options.columns else None
     drawn = table.facts.drawn(options)
-    parts = None if options.partition is None else parts_as_texts(options.source.sql, options.partition)
+    parts = parts_as_texts(options.source.sql, options.dividing_columns) if options.dividing_columns else None
     return RowsById(table=options.source, column=options.column, where=None, row=row, parts=parts, drawn=drawn)
 
 

@@ -40,7 +40,7 @@ class IdSelection:
     def _counting(self, where: str | None) -> RowsById:
         """Return the statements that read rows that count."""
         options = self._table.options
-        parts = None if options.partition is None else parts_as_texts(options.source.sql, options.partition)
+        parts = parts_as_texts(options.source.sql, options.dividing_columns) if options.dividing_columns else None
         return replace(self.statements(where, self.row), parts=parts, witness=self._table.facts.witness)
 
     def only(self, ids: Sequence[int], where: str | None, row: str | None) -> RowsById:

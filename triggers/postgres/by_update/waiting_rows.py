@@ -237,7 +237,7 @@ def statements(
         row=row_as_json(columns, facts.types),
         size=size or size_of(columns, facts.columns),
         deleted=_is_deleted(table),
-        parts=parts_as_texts(options.source.sql, options.partition),
+        parts=parts_as_texts(options.source.sql, options.dividing_columns),
         time_zone=options.time_zone,
         fingerprint=facts.witness.fingerprint(f"{options.source.sql}.xmin"),
     )

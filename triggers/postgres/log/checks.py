@@ -70,18 +70,19 @@ def judge_identities(
 
 
 def _partition(options: NewRowsOptions, identities: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Warn of parts of partition keys that the row before a change does not have."""
+    """Warn of columns of partition keys or of `assets` that the row before a change does not have."""
     lacking = {
         row["name"]: missing
         for row in identities
-        if row["identity"] != "f" and (missing := {*options.partition_columns} - {*row["columns"]})
+        if row["identity"] != "f" and (missing := {*options.dividing_columns} - {*row["columns"]})
     }
     if lacking:
         columns = ", ".join(sorted({*chain.from_iterable(lacking.values())}))
+        named = "partition key" if options.assets is None else "partition key, or goes to the watcher's own asset"
         yield Finding.warning(
             "partition",
-            f"the replica identity of {', '.join(lacking)} does not have {columns}: a deletion has an incomplete partition key,"
-            " and a row that moves to another key is reported under its new one alone",
+            f"the replica identity of {', '.join(lacking)} does not have {columns}: a deletion has an incomplete {named},"
+            " and a row that moves to another is reported under its new one alone",
             "; ".join(f"ALTER TABLE {name} REPLICA IDENTITY FULL" for name in lacking),
         )
 
@@ -118,7 +119,7 @@ def _faults(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, 
     if published["filter"] is not None:
         message = f"the publication {name} has a row filter for {table}: changes of other rows would be lost"
         yield message, f"SET TABLE {options.source.sql}"
-    needed = [*facts.primary_key, *options.columns, *options.partition_columns]
+    needed = [*facts.primary_key, *options.columns, *options.dividing_columns]
     if published["columns"] and (hidden := [each for each in needed if each not in published["columns"]]):
         message = f"the publication {name} leaves the columns {', '.join(hidden)} of {table} out"
         yield message, f"SET TABLE {options.source.sql}"

@@ -33,7 +33,7 @@ class DecodedChange:
     unchanged: Sequence[str] = ()
     """The configured columns that were not sent."""
     parts: Sequence[str | None] = ()
-    """The values of the parts of the row's partition key: for a DELETE those that the row before has."""
+    """The values of the row's dividing columns: for a DELETE those that the row before has."""
     old_parts: Sequence[str | None] | None = None
     """The values before, if the server sent a row before that differs in one of them."""
 
@@ -47,7 +47,7 @@ class _Conversion:
     statement: str
     types: Mapping[str, ValueType]
     identity: Sequence[int]
-    """The places of the columns of partition keys that a row before has."""
+    """The places of the dividing columns that a row before has."""
 
 
 class RowCodec:
@@ -122,7 +122,7 @@ class RowCodec:
                 f" `watcher rewind {self.table.watcher} --to now`, and read the table for what was changed before"
             )
         configured = [name for name in options.columns if name in sent]
-        of_parts = [name for name in options.partition_columns if name in sent]
+        of_parts = [name for name in options.dividing_columns if name in sent]
         needed = sorted({sent[name] for name in (*facts.primary_key, *configured, *of_parts)})
         rows = await self.table.fetch(TYPES_OF_VALUES, [columns[place].type for place in needed])
         catalogue = {row["oid"]: row for row in rows}
@@ -131,20 +131,19 @@ class RowCodec:
         key, row = primary_key_as_json(facts.primary_key, types), row_as_json(configured, types)
         return _Conversion(
             columns=needed,
-            statement=_statement(key, row, _parts(options.partition, sent), casts),
+            statement=_statement(key, row, _parts(options.dividing_columns, sent), casts),
             types=types,
             identity=[sent[name] for name in of_parts if columns[sent[name]].in_identity],
         )
 
 
-def _parts(partition: Mapping[str, str] | None, sent: Container[str]) -> str:
-    """Return an expression for the parts of a row's partition key. A column that is newer than the row is not among those `sent`."""
-    columns = None if partition is None else {part: name if name in sent else None for part, name in partition.items()}
-    return parts_as_texts("r", columns)
+def _parts(columns: Sequence[str], sent: Container[str]) -> str:
+    """Return an expression for the values that divide rows. A column that is newer than the row is not among those `sent`."""
+    return parts_as_texts("r", [name if name in sent else None for name in columns])
 
 
 def _has_moved(change: LoggedChange, identity: Sequence[int]) -> bool:
-    """Whether an UPDATE changed a part of the partition key that the row before has."""
+    """Whether an UPDATE changed a dividing column that the row before has."""
     old, new = change.old, change.new
     return old is not None and new is not None and any(new[at] not in (old[at], Unsent.TOAST) for at in identity)
 

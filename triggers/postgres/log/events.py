@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from triggers.base import JsonObject, JsonValue, TriggerEvent
+from triggers.event_assets import divided
 from triggers.partition_keys import KeyedItems
 from triggers.postgres.log.codec import DecodedChange
 from triggers.postgres.log.keyed_changes import KeyedChange
@@ -51,22 +52,16 @@ def keys_of(changes: Sequence[Mapping[str, Any]]) -> JsonObject:
 def events_of(
     changes: Sequence[KeyedChange], keys: KeyedItems, options: NewRowsOptions, watermark: JsonObject
 ) -> Iterator[TriggerEvent]:
-    """Yield events as large as the options allow: of one partition key each, in the order of the keys, null last."""
-    for key, some in _by_key(changes, keys, options):
+    """Yield events as large as the options allow: of one asset and partition key each, in their order, null last."""
+    copies = (copy for change in changes for copy in change.copies())
+    keyed = None if options.partition is None else keys
+    for target, some in divided(copies, options.further_assets, keyed, lambda change: json.dumps(change[0]["key"])):
         for limits in options.batch.parts([size for _, size in some], options.batch.max_rows):
             part = [member for member, _ in some[limits]]
             payload: JsonObject = {"table": options.table, "mode": options.mode, "changes": part, **keys_of(part)}
-            yield TriggerEvent(count=len(part), watermark=watermark, payload=payload, partition_key=key)
-
-
-def _by_key(
-    changes: Sequence[KeyedChange], keys: KeyedItems, options: NewRowsOptions
-) -> Sequence[tuple[str | None, Sequence[tuple[JsonObject, int]]]]:
-    if options.partition is None:
-        return [(None, [(change.member, change.size) for change in changes])]
-    copies = (copy for change in changes for copy in change.copies())
-    divided = keys.divided(copies, lambda copy: copy[0], lambda copy: json.dumps(copy[1]["key"]))
-    return [(key, [(member, size) for _, member, size in some]) for key, some in divided]
+            yield TriggerEvent(
+                count=len(part), watermark=watermark, payload=payload, partition_key=target.key, asset=target.asset
+            )
 
 
 def bytes_of(change: JsonObject) -> int:

@@ -31,7 +31,7 @@ class LogNotes:
         [published] = await table.fetch(PUBLISHED, options.publication_name, name.schema, name.name)
         identities = await table.fetch(IDENTITIES, facts.relations)
         types = [
-            facts.columns.get(column) for column in (*facts.primary_key, *options.columns, *options.partition_columns)
+            facts.columns.get(column) for column in (*facts.primary_key, *options.columns, *options.dividing_columns)
         ]
         before, self.shape = (
             self.shape,

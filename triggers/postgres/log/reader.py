@@ -16,7 +16,7 @@ from triggers.postgres.connection import PostgresClient
 from triggers.postgres.log.codec import DecodedChange, RowCodec
 from triggers.postgres.log.events import bytes_of, change_as_json, events_of
 from triggers.postgres.log.kept_slot import KeptSlot
-from triggers.postgres.log.keyed_changes import KeyedChange, keys_of_change, parts_in_order
+from triggers.postgres.log.keyed_changes import KeyedChange, parts_in_order, targets_of_change
 from triggers.postgres.log.messages import UnknownMessage, decode
 from triggers.postgres.log.notes import LogNotes
 from triggers.postgres.log.place import ChangeStream, LoggedChange, LogPosition, OtherHistory, lsn_of, lsn_text
@@ -189,7 +189,7 @@ class LogReader:
             raise ConfigurationError(f"the slot {self._slot.name} hands out {error}") from error
 
     def _is_full(self, count: int, size: int) -> bool:
-        share = _SHARE if self._options.partition is None else 2 * _SHARE  # a row that moves stands in two events
+        share = 2 * _SHARE if self._options.dividing_columns else _SHARE  # a row that moves stands in two events
         return count >= self._options.batch.max_rows or size > self._context.max_batch_bytes // share
 
     async def _batches(
@@ -200,8 +200,8 @@ class LogReader:
             self._codec = RowCodec(table)
         decoded = await self._codec.decode(changes)
         keyed = [self._keyed(*each) for each in zip(changes, decoded, strict=True)]
-        before, batches = self._written or end, []
-        for part in [slice(len(keyed))] if self._options.partition is None else parts_in_order(keyed):
+        before, batches, divided = self._written or end, [], bool(self._options.dividing_columns)
+        for part in parts_in_order(keyed, self._options.further_assets) if divided else [slice(len(keyed))]:
             place = end if part.stop == len(keyed) else changes[part.stop - 1].position
             watermark = {"from": before.up_to, "to": place.up_to}
             events = [*events_of(keyed[part], self._keys, self._options, watermark)]
@@ -214,7 +214,7 @@ class LogReader:
         member, most = change_as_json(change, decoded), self._context.max_batch_bytes
         if (size := bytes_of(member)) > most:
             raise HugeRow(self._options.table, f"the key {member['key']}", size, most)
-        return KeyedChange(member=member, size=size, keys=keys_of_change(decoded))
+        return KeyedChange(member=member, size=size, targets=targets_of_change(change.op, decoded, self._options))
 
     def _is_worth_a_write(self, place: LogPosition) -> bool:
         """Return whether a position without events is written: the next read begins behind it, or the slot holds much back."""

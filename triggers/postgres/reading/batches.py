@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeAlias
 
 from triggers.base import JsonObject, JsonValue, Position, RejectedItem, TriggerBatch, TriggerEvent
-from triggers.partition_keys import LONGEST, KeyedItems, key_of_parts
+from triggers.event_assets import OWN, EventTarget, divided
+from triggers.partition_keys import LONGEST, KeyedItems
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.sizes import length_of
@@ -41,7 +42,7 @@ def events_of(
     options: NewRowsOptions,
     watermark: JsonObject,
     types: Mapping[str, ValueType] = {},
-    partition_key: str | None = None,
+    target: EventTarget = OWN,
 ) -> Iterator[TriggerEvent]:
     """Yield events as large as the options allow. Where columns are configured, a row's `row` is itself as JSON text."""
     batch = options.batch
@@ -52,7 +53,9 @@ def events_of(
         payload = {"table": options.table, "column": options.column, **names.members(part)}
         if options.columns:
             payload["rows"] = parse_rows([row["row"] for row in part], types)
-        yield TriggerEvent(count=len(part), watermark=watermark, payload=payload, partition_key=partition_key)
+        yield TriggerEvent(
+            count=len(part), watermark=watermark, payload=payload, partition_key=target.key, asset=target.asset
+        )
 
 
 class BatchBuilder:
@@ -93,11 +96,11 @@ class BatchBuilder:
         options, types = self._table.options, self._table.facts.types
         events = [
             event
-            for key, some in self._by_key(rows)
-            for event in events_of(self._names, some, options, watermark, types, key)
+            for target, some in self._divided(rows)
+            for event in events_of(self._names, some, options, watermark, types, target)
         ]
         if rejected and not tried:
-            last = [event for event in events[-1:] if event.partition_key is None]
+            last = [event for event in events[-1:] if event.partition_key is None and event.asset is None]
             events = [*events[: len(events) - len(last)], self._naming(rejected, last, watermark)]
         settled = self._settle(rows, rejected, tried)
         position = self._position(has_moved=bool(events or settled or rejected))
@@ -105,13 +108,15 @@ class BatchBuilder:
             events=events, position=position, caught_up=caught_up, rejected=rejected, settled=[*settled.values()]
         )
 
-    def _by_key(self, rows: Sequence[Any]) -> Sequence[tuple[str | None, Sequence[Any]]]:
-        """Return the rows by their partition keys, null last."""
-        if self._table.options.partition is None or not rows:
-            return [(None, rows)] if rows else []
-        return self.keys.divided(
-            rows, lambda row: key_of_parts(row["parts"]), lambda row: json.dumps(self._names.key_of(row))
-        )
+    def _divided(self, rows: Sequence[Any]) -> Iterator[tuple[EventTarget, Sequence[Any]]]:
+        """Yield the rows by asset, and those of one asset by partition key, null last."""
+        options = self._table.options
+        if not options.dividing_columns:
+            yield from [(OWN, rows)] if rows else []
+            return
+        placed = ((options.target_of(row["parts"]), row) for row in rows)
+        keys = None if options.partition is None else self.keys
+        yield from divided(placed, options.further_assets, keys, lambda row: json.dumps(self._names.key_of(row)))
 
     def _settle(
         self, rows: Sequence[Any], rejected: Sequence[RejectedItem], tried: Sequence[RejectedItem]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -11,7 +11,7 @@ from urllib.parse import quote
 import anyio
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import watchers
+from store.catalog import assets, watcher_assets, watchers
 from store.catalog.watchers import WatcherRow
 from store.database.paging import now_of
 from store.detection import cleanings, item_search
@@ -46,6 +46,8 @@ class WatcherAnswer:
     """What became of an item in one watcher."""
 
     watcher: WatcherRow
+    asset: str
+    """The asset of the newest event that names the item; the watcher's own where none does."""
     verdict: Verdict
     naming: NamingEvents
     runs: Sequence[RunWithItem]
@@ -90,10 +92,12 @@ async def _answer(
         raise NotFound(sentence) from None
     naming = _NOTHING
     if explanation.name is not None:
-        naming = await item_search.events_naming(connection, _name_of(row, explanation))
+        asset_ids = await watcher_assets.assets_of(connection, [name])
+        naming = await item_search.events_naming(connection, _name_of(row, asset_ids, explanation))
     ids = [event.id for event in naming.events]
+    asset_id = naming.events[0].asset_id if naming.events else row.asset_id
     consumed = await explanations.runs_of(connection, ids)
-    jobs = await waiting.jobs_scheduled_on(connection, row.asset_id)
+    jobs = await waiting.jobs_scheduled_on(connection, asset_id)
     scheduled = [job.dag_id for job in jobs]
     since = naming.events[-1].timestamp if naming.events else None
     now, limits = await now_of(connection), context.limits
@@ -102,32 +106,31 @@ async def _answer(
         naming=naming,
         runs=consumed,
         queued=await explanations.queues_of(connection, ids),
-        deletions=()
-        if since is None
-        else await explanations.deletions_after(connection, row.asset_id, scheduled, since),
+        deletions=() if since is None else await explanations.deletions_after(connection, asset_id, scheduled, since),
         rejections=await explanations.rejections_of(connection, name, explanation.rejected_as or explanation.name),
         scheduled=scheduled,
         filtered=[job.dag_id for job in jobs if has_where(job.definition.schedule)],
-        begun=await explanations.begun_at(connection, row.asset_id),
+        begun=await explanations.begun_at(connection, asset_id),
         events_since=now - timedelta(days=limits.event_retention_days),
         runs_since=now - timedelta(days=limits.run_retention_days),
         cleanings=await cleanings.of_events(connection, ids),
     )
     return WatcherAnswer(
         watcher=row,
+        asset=row.asset if asset_id == row.asset_id else (await assets.ref_of(connection, asset_id)).name,
         verdict=verdict(explanation, evidence),
         naming=naming,
         runs=await _with_tables(connection, consumed),
     )
 
 
-def _name_of(row: WatcherRow, explanation: Explanation) -> ItemName:
+def _name_of(row: WatcherRow, asset_ids: Collection[int], explanation: Explanation) -> ItemName:
     number = explanation.name if explanation.in_ranges else None
     if explanation.version is not None and isinstance(written := explanation.version.get("last_modified"), str):
         number = microseconds(written)
     return ItemName(
         watcher=row.name,
-        asset_id=row.asset_id,
+        asset_ids=asset_ids,
         name=explanation.name,
         in_ranges=explanation.in_ranges,
         number=number,

@@ -16,7 +16,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.base import AssetStoreWriterKind, Writer
-from store.catalog import assets
+from store.catalog import watcher_assets
 from store.errors import InvalidValue, WatermarkProtected
 from store.keys import AssetRef
 from store.processes import audit
@@ -68,14 +68,16 @@ class EntryWrite:
 
     async def clear(self) -> None:
         """Remove all entries except the watermarks of configured watchers."""
-        watermarks = await assets.watermark_keys(self.connection, self.asset.id)
+        watermarks = await watcher_assets.watermark_keys(self.connection, self.asset.id)
         await self.context.entries.clear(self.connection, self.asset, writer=self.writer, protected=watermarks)
         for key in watermarks:
             self.context.watchers.on_watermark(self.asset.id, key)
 
     async def refuse_watermark(self, key: str) -> None:
         """Raise `WatermarkProtected` if a configured watcher writes this entry."""
-        if key.endswith(WATERMARK_SUFFIX) and key in await assets.watermark_keys(self.connection, self.asset.id):
+        if key.endswith(WATERMARK_SUFFIX) and key in await watcher_assets.watermark_keys(
+            self.connection, self.asset.id
+        ):
             name = key.removesuffix(WATERMARK_SUFFIX)
             raise WatermarkProtected(
                 f"only its watcher writes {key!r}; use POST /api/v2/watchers/{name}/rewind to move it"

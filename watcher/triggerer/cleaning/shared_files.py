@@ -16,7 +16,7 @@ from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.detection import cleanings, positions, starts
-from store.detection.overlapping_events import MOST_OVERLAPPING, EventPlace, overlapping
+from store.detection.overlapping_events import MOST_OVERLAPPING, overlapping
 from store.runs import cleaning_fates
 from triggers.file_scan.options import FileOptions
 from triggers.inventories import content_text
@@ -39,11 +39,11 @@ async def wanted_elsewhere(
 ) -> Collection[int]:
     """Return the numbers of the files that another event names which is not done with them, or another watcher has yet to report."""
     wanted, naming = set[int](), defaultdict[int, set[int]](set)
-    for place, numbers in await _places(connection, event, watchers):
-        by_event = await _naming(connection, event, place, numbers)
+    for names, numbers in await _places(connection, event, watchers):
+        by_event = await _naming(connection, event, names, numbers)
         if by_event is None:
             return event.contents.keys()
-        if event.hosted.name not in place.watchers:
+        if event.hosted.name not in names:
             wanted |= {*numbers}.difference(*by_event.values())
         for event_id, named in by_event.items():
             naming[event_id] |= named
@@ -58,13 +58,13 @@ async def wanted_elsewhere(
 
 
 async def _naming(
-    connection: AsyncConnection, event: EventInHand, place: EventPlace, numbers: Sequence[int]
+    connection: AsyncConnection, event: EventInHand, watchers: Collection[str], numbers: Sequence[int]
 ) -> Mapping[int, set[int]] | None:
-    """Return the other events of a place that name some of these files, with their numbers. None: there are too many to read."""
+    """Return the other events of these watchers that name some of these files, with their numbers. None: there are too many to read."""
     texts = {content_text(event.contents[number]): number for number in numbers}
     contents = [event.contents[number] for number in numbers]
     written = {str(each.get("key") or each["path"]): str(each["last_modified"]) for each in contents}
-    candidates = await overlapping(connection, place, written)
+    candidates = await overlapping(connection, watchers, written)
     if len(candidates) > MOST_OVERLAPPING:
         return None
     naming: defaultdict[int, set[int]] = defaultdict(set)
@@ -79,20 +79,19 @@ async def _naming(
 
 async def _places(
     connection: AsyncConnection, event: EventInHand, watchers: Iterable[Hosted]
-) -> Sequence[tuple[EventPlace, Sequence[int]]]:
-    """Return where events may name the files too, with the numbers of these files."""
+) -> Sequence[tuple[Collection[str], Sequence[int]]]:
+    """Return the watchers, by all their names, whose events may name the files too, with the numbers of these files."""
     past = await starts.past_of(connection, event.hosted.name)
-    places: list[tuple[EventPlace, Sequence[int]]] = []
+    places: list[tuple[Collection[str], Sequence[int]]] = []
     if past.moves:  # else a watcher reports no content twice
-        own = EventPlace(watchers=frozenset(past.names), asset_id=event.hosted.asset_id)
-        places.append((own, [*event.contents]))
+        places.append((past.names, [*event.contents]))
     others = [other for other in watchers if other.name != event.hosted.name]
     selected = [(other, numbers) for other in others if (numbers := _selected(other, event.contents))]
     if selected:
         endpoints = _endpoints(await positions.identities(connection))
         own_endpoint = endpoints.get(event.hosted.name)
         places += [
-            (EventPlace(watchers=frozenset({other.name}), asset_id=other.asset_id), numbers)
+            ([other.name], numbers)
             for other, numbers in selected
             if endpoints.get(other.name, own_endpoint) == own_endpoint
         ]

@@ -81,6 +81,7 @@ def _check_batch(batch: object) -> None:
         check_type(event.count, int, "the `count` of an event")
         check_type(event.payload, Mapping, "the `payload` of an event")
         check_type(event.partition_key, str | None, "the `partition_key` of an event")
+        check_type(event.asset, str | None, "the `asset` of an event")
     for finding in batch.findings or ():
         check_type(finding, Finding, "a finding of a batch")
     for item in (*batch.rejected, *batch.settled):
@@ -115,7 +116,7 @@ def _event_parts(events: Iterable[TriggerEvent], limits: BatchLimits, total: int
     part: list[bytes] = []
     size = 0
     for event in events:
-        text = encode([event.count, event.watermark, event.payload, event.partition_key])
+        text = encode([event.count, event.watermark, event.payload, event.partition_key, event.asset])
         total += len(text)
         limits.check_bytes(total)
         part.append(text)
@@ -202,8 +203,8 @@ class Parts:
             self._delete += members
             self._chunks.update((int(number), b64decode(data)) for number, data in part.get("chunks", []))
             self._events += [
-                TriggerEvent(count=count, watermark=watermark, payload=payload, partition_key=key)
-                for count, watermark, payload, key in part.get("events", [])
+                TriggerEvent(count=count, watermark=watermark, payload=payload, partition_key=key, asset=asset)
+                for count, watermark, payload, key, asset in part.get("events", [])
             ]
         except (TypeError, ValueError, AttributeError) as error:
             raise BrokenFrame(f"a part is malformed: {error}") from None

@@ -219,6 +219,7 @@ class Conversation:
             is_alone=True,
             max_batch_bytes=self._limits.max_bytes,
             installation=request["installation"],
+            manifests=request["manifests"],
         )
         self._trigger = trigger(options, client, context)
         return {}

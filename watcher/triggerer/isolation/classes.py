@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from config.names import Scope
-from triggers.base import BaseConnection, BaseEventTrigger
+from triggers.base import BaseConnection, BaseEventTrigger, BaseOptions
 from triggers.errors import ConfigurationError
 from watcher.host.plugins import check_options, plugin_class
 from watcher.triggerer.isolation.wire import Frame
@@ -64,7 +64,9 @@ def _defaults(request: Frame) -> Frame:
 
 def _options(request: Frame) -> Frame:
     trigger = trigger_class(request["class"])
-    return {**_checked(trigger.Options, request)[1], "format": trigger.format}
+    options, answer = _checked(trigger.Options, request)
+    further = [*options.further_assets] if isinstance(options, BaseOptions) else []
+    return {**answer, "format": trigger.format, "further_assets": further}
 
 
 def _connection_class(request: Frame) -> Frame:

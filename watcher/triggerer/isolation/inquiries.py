@@ -41,6 +41,8 @@ class ForeignOptions(BaseModel):
     shown: dict[str, Any] = Field(repr=False)
     format: int = 1
     """The format of the states that the trigger's class yields."""
+    further_assets: tuple[str, ...] = ()
+    """The assets besides its own that the watcher has events of."""
 
     @model_serializer
     def _dump(self) -> dict[str, Any]:
@@ -233,7 +235,12 @@ class ForeignModelOf:
 
     def _value(self, answer: Frame, folder: Path) -> BaseModel:
         if self.question == "options":
-            return ForeignOptions(given=answer["given"], shown=answer["shown"], format=answer["format"])
+            return ForeignOptions(
+                given=answer["given"],
+                shown=answer["shown"],
+                format=answer["format"],
+                further_assets=answer["further_assets"],
+            )
         return ForeignConnection(
             given=answer["given"],
             shown=answer["shown"],

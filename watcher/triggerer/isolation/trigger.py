@@ -60,6 +60,7 @@ class ForeignTrigger:
             "has_position": context.has_position,
             "poll_timeout": context.poll_timeout.total_seconds(),
             "installation": context.installation,
+            "manifests": [*context.manifests],
         }
         async with children.open(context.watcher, only_one=not context.dry_run) as child:
             await child.ask(request, "making the trigger", within=children.settings.answer_within)

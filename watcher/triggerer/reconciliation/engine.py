@@ -90,7 +90,7 @@ class Reconciler:
         async with self.database.reading() as connection:
             evidence = await evidence_of(connection, hosted.name, hosted.asset_id, inventory, self.retention)
         add = partial(_add_items, scratch, evidence)
-        await self._read_events(hosted.asset_id, evidence, progress, add)
+        await self._read_events(evidence, progress, add)
         rules = ComparisonRules(
             began=began,
             last_event=last_event,
@@ -122,7 +122,7 @@ class Reconciler:
         position = None if loaded is None else stored(loaded)
         rejected = [] if position is None else [item.key for item in position.rejected if isinstance(item.key, int)]
         limits = await inventory.limits(rejected)
-        await self._read_events(hosted.asset_id, evidence, progress, partial(_add_ranges, scratch, evidence))
+        await self._read_events(evidence, progress, partial(_add_ranges, scratch, evidence))
         lowest = next(scratch.ranges(), None)
         limits, waiting = limits or (0, -1), inventory.waiting(position)
         rules = UnnamedRules(
@@ -161,22 +161,23 @@ class Reconciler:
 
     async def _read_events(
         self,
-        asset_id: int,
         evidence: WatcherEvidence,
         progress: ReconcileProgress,
         add: Callable[[Sequence[EventWithFate]], None],
     ) -> None:
         """Read the events after the source, so that they name all that the position had passed when it was listed."""
-        after, size = 0, MOST_EVENTS // 10
-        while True:
-            async with self.database.reading() as connection:
-                events = await event_fates.events_after(connection, asset_id, evidence.past.names, after, limit=size)
-            if not events:
-                return
-            after, characters = events[-1].id, sum(len(event.extra) for event in events)
-            await run_sync(add, events)
-            progress.events += len(events)
-            size = max(1, min(MOST_EVENTS, MOST_CHARACTERS * len(events) // characters))
+        names, size = evidence.past.names, MOST_EVENTS // 10
+        for asset_id in evidence.asset_ids:
+            after = 0
+            while True:
+                async with self.database.reading() as connection:
+                    events = await event_fates.events_after(connection, asset_id, names, after, limit=size)
+                if not events:
+                    break
+                after, characters = events[-1].id, sum(len(event.extra) for event in events)
+                await run_sync(add, events)
+                progress.events += len(events)
+                size = max(1, min(MOST_EVENTS, MOST_CHARACTERS * len(events) // characters))
 
 
 def _add_items(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:

@@ -11,11 +11,13 @@ from typing import Any
 from pydantic_core import from_json
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import watcher_assets
 from store.database.paging import now_of
 from store.detection import starts
 from store.detection.starts import PositionMove, WatcherPast
 from store.runs import explanations, waiting
 from store.runs.event_fates import EventWithFate
+from store.runs.explanations import QueueDeletion
 from store.runs.runs import DELETED
 from triggers.inventories import Inventory, NumberedInventory, content_text
 from watcher.triggerer.reconciliation.comparison import FateOfEvent, NamedItem, moment
@@ -35,8 +37,10 @@ class WatcherEvidence:
     """What decides about events and items of one watcher."""
 
     past: WatcherPast
+    asset_ids: Sequence[int]
+    """The assets of which it has events."""
     last_dequeued: datetime | None
-    """When people last took events off a queue of the asset's jobs."""
+    """When people last took events off a queue of the assets' jobs."""
     runs_since: datetime
     """Runs that ended earlier may have been removed."""
     passed_before: int | None
@@ -75,11 +79,14 @@ class WatcherEvidence:
 async def evidence_of(
     connection: AsyncConnection, watcher: str, asset_id: int, inventory: Inventory[Any], retention: RetentionPeriods
 ) -> WatcherEvidence:
-    """Read the evidence in one snapshot."""
+    """Read the evidence in one snapshot. The watcher's watermark stands under the asset."""
     past, now = await starts.past_of(connection, watcher), await now_of(connection)
-    begun = await explanations.begun_at(connection, asset_id)
-    scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, asset_id)]
-    deletions = await explanations.deletions_after(connection, asset_id, scheduled, begun)
+    asset_ids = await watcher_assets.assets_of(connection, past.names)
+    begun = min([await explanations.begun_at(connection, each) for each in asset_ids])
+    deletions: list[QueueDeletion] = []
+    for each in asset_ids:
+        scheduled = [job.dag_id for job in await waiting.jobs_scheduled_on(connection, each)]
+        deletions += await explanations.deletions_after(connection, each, scheduled, begun)
     events_since = now - retention.events
     start: Any = inventory.start
     move, doubts = past.last_move, list[str]()
@@ -88,11 +95,12 @@ async def evidence_of(
     if start == "all":
         passed_before = None
     elif start == "now":
-        passed_before, doubts = await _passed_before(connection, asset_id, past.names, move, inventory)
+        passed_before, doubts = await _passed_before(connection, asset_id, asset_ids, past.names, move, inventory)
     else:
         passed_before = start
     return WatcherEvidence(
         past=past,
+        asset_ids=asset_ids,
         last_dequeued=max((deletion.at for deletion in deletions), default=None),
         runs_since=now - retention.runs,
         passed_before=passed_before,
@@ -104,6 +112,7 @@ async def evidence_of(
 async def _passed_before(
     connection: AsyncConnection,
     asset_id: int,
+    asset_ids: Sequence[int],
     names: Collection[str],
     move: PositionMove | None,
     inventory: Inventory[Any],
@@ -113,7 +122,7 @@ async def _passed_before(
     for watermark in await starts.watermarks_after(connection, asset_id, names, since):
         if (began := inventory.begins_at(watermark)) is not None:
             return began, []
-    first = await starts.first_event_at(connection, asset_id, names, since) or await now_of(connection)
+    first = await starts.first_event_at(connection, asset_ids, names, since) or await now_of(connection)
     if isinstance(inventory, NumberedInventory):
         return None, [
             "the history of the watermark does not go back to the watcher's start, so rows that were there before count as lost"

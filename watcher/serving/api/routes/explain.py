@@ -73,7 +73,7 @@ def _shown(context: ApiContext, answer: WatcherAnswer) -> ItemAnswer:
         facts["more_events"] = True
     return ItemAnswer(
         watcher=row.name,
-        asset=row.asset,
+        asset=answer.asset,
         state=verdict.state,
         sentence=verdict.sentence,
         facts=facts,

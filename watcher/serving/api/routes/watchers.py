@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Annotated, Any, Final
 
 import anyio.to_thread
 from fastapi import APIRouter, Header, HTTPException, Response
 from fastapi.responses import PlainTextResponse
 
-from store.catalog import watchers
+from store.catalog import watcher_assets, watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import outbox
 from store.detection.outbox import StuckLane
@@ -110,17 +111,18 @@ class FindingCollection(Shape):
 
 @router.get("/{name}/findings")
 async def get_findings(context: Context, _: Viewer, name: str) -> FindingCollection:
-    """List the findings about a watcher and the forwarding of its asset's events."""
+    """List the findings about a watcher and the forwarding of its assets' events."""
     async with context.database.reading() as connection:
         row = context.process.health.merged(await watchers.get(connection, name))
-        lanes = await outbox.stuck(connection, row.asset_id)
+        refs = await watcher_assets.refs_of(connection, name)
+        lanes = [*chain.from_iterable([await outbox.stuck(connection, asset.id) for asset in refs])]
     findings = [WatcherFinding.model_validate(finding) for finding in row.findings_now]
     findings += [_of_forwarding(lane) for lane in lanes if lane.refused]
     return FindingCollection(findings=findings, total_entries=len(findings))
 
 
 def _of_forwarding(lane: StuckLane) -> WatcherFinding:
-    """Return the finding that Airflow refuses the events of the watcher's asset."""
+    """Return the finding that Airflow refuses the events of one of the watcher's assets."""
     remedy = "correct settings.airflow, or the cause in Airflow; the event is retried every minute"
     return WatcherFinding(check="forward", level="error", message=lane.error, remedy=remedy, since=lane.since)
 

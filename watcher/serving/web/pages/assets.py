@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import assets
+from store.catalog import assets, watcher_assets
 from store.database.paging import PageRequest
 from store.detection import event_lists, outbox
 from store.detection.event_lists import EventFilter, StoredEvent
@@ -134,7 +134,7 @@ async def one_entry(
             await history.version(connection, asset.ref, key, number) if number is not None else usual
             for number, usual in ((old, _second(rows)), (new, current))
         ]
-        is_protected = key in await assets.watermark_keys(connection, asset_id)
+        is_protected = key in await watcher_assets.watermark_keys(connection, asset_id)
     part: ListPart[HistoryEntry] = ListPart.of(rows, lambda row: row.version)
     difference = None if chosen[0] is None or chosen[1] is None else _difference(chosen[0], chosen[1])
     return view.page(

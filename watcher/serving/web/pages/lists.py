@@ -37,8 +37,8 @@ async def all_watchers(
     all_shown = matching(named, text, state)
     shown = [row for row in all_shown if after is None or row.name > after]
     async with view.context.database.reading() as connection:
-        jobs_of = await waiting.ids_by_asset(connection, {row.asset_id for row in shown[:ROWS]})
-        names = {name for of_asset in jobs_of.values() for name in of_asset[:_FEW_JOBS]}
+        jobs_of = await waiting.ids_by_watcher(connection, [row.name for row in shown[:ROWS]])
+        names = {name for of_watcher in jobs_of.values() for name in of_watcher[:_FEW_JOBS]}
         past = await run_history.newest_of_jobs(connection, names)
     now = datetime.now(UTC)
     return view.page(

@@ -10,7 +10,7 @@ from typing import Annotated
 import anyio.to_thread
 from fastapi import APIRouter, HTTPException, Path, Query, Request, Response
 
-from store.catalog import watchers
+from store.catalog import watcher_assets, watchers
 from store.catalog.watchers import WatcherRow
 from store.detection import activity, rejections, rewind
 from watcher.host.logs.paths import watcher_logs
@@ -51,10 +51,11 @@ async def _page(
     """Return the watcher's page; with a `preview` of the next poll, or of a rewind to `to`."""
     async with view.context.database.reading() as connection:
         row = view.context.process.health.merged(await watchers.get(connection, name))
-        asset = await watchers.asset_of(connection, name)
+        asset, *further = await watcher_assets.refs_of(connection, name)
         last_rewind = await rewind.last_rewind(connection, name, most=_MOST_COUNTED)
         stored_polls = (await watchers.stored_polls(connection, [name])).get(name)
-        counts = (await activity.by_hour(connection, [asset.id])).get(asset.id, ())
+        of_assets = await activity.by_hour(connection, [each.id for each in (asset, *further)])
+        counts = [sum(of_hour) for of_hour in zip(*of_assets.values(), strict=True)]
         rejected = await rejections.oldest(connection, name, limit=FEW + 1)
     report = view.context.process.health.watchers.get(name)
     retry_at = None if report is None else report.retry_at
@@ -68,6 +69,7 @@ async def _page(
         watcher=row,
         next_try=None if retry_at is None else max(retry_at - monotonic(), 0),
         asset=asset,
+        further=further,
         watermark=parsed(row.watermark_now),
         sentence=await _described(view.context, row),
         rewind=last_rewind,

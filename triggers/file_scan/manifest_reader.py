@@ -1,0 +1,61 @@
+"""Reads the manifests among the versions that a watcher emits last, each as the version that was listed."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterable
+from typing import TypeAlias
+
+from triggers.file_scan.copies import MOST_AT_ONCE
+from triggers.file_scan.manifests import (
+    LARGEST,
+    BadManifest,
+    ReadManifest,
+    end_matcher,
+    name_of,
+    with_names,
+    without_names,
+)
+from triggers.file_scan.versions import FileVersion
+
+ContentOf: TypeAlias = Callable[[FileVersion, int], Awaitable[bytes | None]]
+"""Returns the content of a version, or a little more than so many bytes of a larger one. None: it is not there any more.
+
+Raises `BadManifest` if it can never be read, and any `TriggerError`.
+"""
+
+
+class ManifestReader:
+    """Reads manifests for one watcher. Most watchers have none, and then it changes nothing."""
+
+    def __init__(self, globs: Collection[str], content_of: ContentOf) -> None:
+        """`globs` match the ends of the manifests' keys or paths."""
+        self._is_manifest = end_matcher(globs)
+        self._has_any = bool(globs)
+        self._content_of = content_of
+
+    async def parts(self, versions: Iterable[FileVersion]) -> AsyncGenerator[list[FileVersion], None]:
+        """Yield the versions that are still there, in parts that fit into a batch; manifests have their names."""
+        part: list[FileVersion] = []
+        bytes_read = 0
+        for version in versions:
+            read = await self.read(version)
+            if read is not None:
+                part.append(read)
+                bytes_read += version.size if isinstance(read, ReadManifest) and read.reason is None else 0
+            if len(part) >= MOST_AT_ONCE or bytes_read >= LARGEST:
+                yield part
+                part, bytes_read = [], 0
+        if part:
+            yield part
+
+    async def read(self, version: FileVersion) -> FileVersion | None:
+        """Return a version, a manifest with its names; None: the manifest was changed or removed since it was listed."""
+        if not self._has_any or version.fault is not None or not self._is_manifest(name_of(version.describe())):
+            return version
+        if version.size > LARGEST:
+            return without_names(version, f"it has more than {LARGEST:,} bytes")
+        try:
+            content = await self._content_of(version, LARGEST)
+        except BadManifest as error:
+            return without_names(version, str(error))
+        return None if content is None else with_names(version, content)
