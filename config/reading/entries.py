@@ -161,7 +161,7 @@ class _EntryReader:
             return None
         if (
             kind.isolation == "process"
-            and trigger in self._vocabulary.triggers
+            and trigger in {*self._vocabulary.triggers}  # a look-up would import a plug-in
             and options.get(_CLEAN_SOURCE) is not None
         ):
             self._report.add((*path, _CLEAN_SOURCE), "works in the daemon's own process only; write `isolation: none`")

@@ -22,6 +22,7 @@ MOST_WAITING: Final = 100_000
 """The most copies that wait in memory; those behind them are counted, and left to the next scan."""
 MOST_AT_ONCE: Final = 1_000
 """The most versions of one batch."""
+_NONE: Final = array("q")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,13 +76,13 @@ class Copies:
     def __init__(self, handled: HandledVersions, rule: CopyRule | None) -> None:
         self._handled = handled
         self._rule = rule
-        self._known = array("q")
+        self._known = _NONE
         """The fingerprints that were handled when a scan began, sorted; some are forgotten by now."""
         self.begin()
 
     def begin(self) -> None:
         """Note that a scan begins."""
-        self._waiting: list[FileVersion] = []
+        self._waiting: list[FileVersion] | None = None
         self._new = self._count = 0
         self._oldest: Moment | None = None
         self._newest: Moment | None = None
@@ -101,6 +102,7 @@ class Copies:
         if not all(modified < self._handled.members.get(each, 0) for each in originals):
             self._oldest = modified if self._oldest is None else min(modified, self._oldest)
             self._newest = modified if self._newest is None else max(modified, self._newest)
+        self._waiting = self._waiting or []
         if len(self._waiting) < MOST_WAITING:
             self._waiting.append(version)
         return True
@@ -131,12 +133,13 @@ class Copies:
 
     def leave(self) -> bool:
         """Leave the copies to the next scan, and return whether there are any."""
-        self._waiting = []
+        self._waiting = None
         return self._count > 0
 
     def take(self, most: int) -> Sequence[FileVersion]:
         """Record so many of the copies that wait as handled, and return them: the scan is over, and they were not many."""
-        ready, self._waiting = self._waiting[:most], self._waiting[most:]
+        waiting = self._waiting or []
+        ready, self._waiting = waiting[:most], waiting[most:] or None
         for version in ready:
             self._handled.add(version.fingerprint, version.modified)
         return ready

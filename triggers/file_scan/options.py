@@ -60,7 +60,7 @@ class FileOptions(BaseOptions):
     on_bad_row: Literal["stop", "report"] = "stop"
     on_copied: Literal["stop", "report"] = "stop"
     partition: Partition | None = None
-    assets: dict[str, Glob] = Field(default_factory=dict)
+    assets: dict[str, Glob] | None = None
     last: tuple[Glob, ...] | None = Field(default=None, min_length=1)
     clean_source: CleanSource | None = None
 
@@ -101,11 +101,11 @@ class FileOptions(BaseOptions):
 
     @property
     def further_assets(self) -> Sequence[str]:
-        return tuple(self.assets)
+        return tuple(self.assets or ())
 
     def asset_of(self, name: str) -> str | None:
         """Return the asset of a file, by its name below the watched place. None: the watcher's own."""
-        return next((asset for asset, glob in self.assets.items() if _glob(glob).search(name)), None)
+        return next((asset for asset, glob in (self.assets or {}).items() if _glob(glob).search(name)), None)
 
     @property
     def matcher(self) -> Matcher:

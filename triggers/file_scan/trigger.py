@@ -91,7 +91,6 @@ class NewFiles(
         self._removals = Removals()
         self._keys = FolderKeys(partition=options.partition)
         self._events = FileEvents(options, self._keys, self._is_last)
-        self._manifests = ManifestReader(context.manifests, self.content_of)
 
     @abstractmethod
     async def content_of(self, version: FileVersion, most: int) -> bytes | None:
@@ -160,9 +159,10 @@ class NewFiles(
                     raise UnnamedFile(step.stopped_at)
         while copies := scanner.copies.take(MOST_AT_ONCE):
             yield self.batch_of(scanner.emitted_again(copies, anyio.current_time()), caught_up=True)
-        async with aclosing(self._manifests.parts(scanner.last.ready)) as parts:
-            async for part in parts:
-                yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
+        if ready := scanner.last.ready:
+            async with aclosing(ManifestReader(self.context.manifests, self.content_of).parts(ready)) as parts:
+                async for part in parts:
+                    yield self.batch_of(scanner.emit_last(part, anyio.current_time()), caught_up=True)
         await self._unmatched.look(self.survey, has_selected=scanner.has_selected)
 
     async def _retry(self, scanner: Scanner, items: Sequence[RejectedItem]) -> TriggerBatch:
@@ -172,7 +172,8 @@ class NewFiles(
         async with aclosing(self.pages(None)) as pages:
             async for page in pages:
                 versions += [version for version in page.versions(None) if tried.keys() & names_of(version)]
-        versions = [read for version in versions if (read := await self._manifests.read(version)) is not None]
+        reader = ManifestReader(self.context.manifests, self.content_of)
+        versions = [read for version in versions if (read := await reader.read(version)) is not None]
         batch = self.batch_of(scanner.emitted_again(versions, anyio.current_time()), caught_up=False, tried=True)
         again = {item.version for item in batch.rejected}
         return replace(batch, settled=[item for version, item in tried.items() if version not in again])

@@ -79,7 +79,16 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                 names.extend(_names(file, status))
                 return "done"
 
-        return FoundFile(outcome=_tried(outcome, missing="gone"), names=names)
+        found = FoundFile(outcome=_tried(outcome, missing="gone"), names=names)
+        if found.outcome != "done":
+            self._discard_copy(file)
+        return found
+
+    def _discard_copy(self, file: LoadedFile) -> None:
+        """Remove the unfinished copy that a kill has left, also where the file itself is gone by now."""
+        if self.target is not None:
+            with suppress(OSError), _folder_of(self.target, self._parts(file)) as (folder, _):
+                os.unlink(_copy_of(file), dir_fd=folder)
 
     def _parts(self, file: LoadedFile) -> list[str]:
         return str(file.content["path"]).removeprefix(f"{self.options.path.rstrip('/')}/").split("/")
@@ -98,6 +107,7 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
     def _copied(self, file: LoadedFile) -> Outcome:
         assert self.target is not None  # noqa: S101  else nothing is copied
         parts = self._parts(file)
+        self._discard_copy(file)
         with _folder_of(self.options.path, parts) as (folder, name):
             place = (ASIDE, file.ticket) if _is_aside(folder, file.ticket) else (name,)
             with (
@@ -108,12 +118,17 @@ class FolderCleaner(FileCleaner[FileNewFilesOptions, FolderProbes | None]):
                     return "gone"
                 if status_of(target, target_name) is not None:
                     return "done" if has_content(target, target_name, source) else "exists"
-                copy = f".{file.ticket}"
+                copy = _copy_of(file)
                 write_copy(source, target, copy)
                 if not (is_as_loaded(file, os.fstat(source)) and has_content(target, copy, source)):
                     os.unlink(copy, dir_fd=target)
                     return "gone"
                 return publish(target, copy, target_name)
+
+
+def _copy_of(file: LoadedFile) -> str:
+    """The name of the copy until it is complete, which nobody else gives."""
+    return f".{file.ticket}"
 
 
 async def _one_by_one(steps: Sequence[Callable[[], T]]) -> Sequence[T]:

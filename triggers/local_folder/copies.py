@@ -38,9 +38,7 @@ def opened_file(folder: int, place: Sequence[str]) -> Iterator[int | None]:
 
 
 def write_copy(source: int, target: int, name: str) -> None:
-    """Write a copy under a name that nobody else gives, in place of what a killed call left there."""
-    with suppress(FileNotFoundError):
-        os.unlink(name, dir_fd=target)
+    """Write a copy under a name that no file has."""
     status = os.fstat(source)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     copy = os.open(name, flags, stat.S_IMODE(status.st_mode), dir_fd=target)

@@ -10,7 +10,7 @@ from config.models import Configuration, WatcherConfig
 from store.database import Database
 from triggers.base import BaseEventTrigger
 from watcher.configuration.vocabulary import TRIGGERS, connection_path, trigger_class, trigger_path
-from watcher.triggerer.clients import Clients, Hosted, open_clients
+from watcher.triggerer.clients import NO_ASSETS, Clients, Hosted, open_clients
 from watcher.triggerer.control import Control
 from watcher.triggerer.isolation.batch_frames import BatchLimits
 from watcher.triggerer.isolation.child_handle import ChildSettings
@@ -34,7 +34,7 @@ def hosted(configuration: Configuration, asset_ids: Mapping[str, int]) -> Mappin
             definition=configuration.definitions[watcher.name],
             pause_after=watcher.pause_after_failures,
             manifests=watcher.manifests,
-            further_assets={each: asset_ids[each] for each in watcher.further_assets},
+            further_assets={each: asset_ids[each] for each in watcher.further_assets} or NO_ASSETS,
         )
         for name, asset in configuration.assets.items()
         for watcher in asset.watchers.values()

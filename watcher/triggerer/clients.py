@@ -8,7 +8,8 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import Any, TypeAlias, cast
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, cast
 
 import anyio
 import structlog
@@ -196,6 +197,9 @@ def _imported(connection: BaseModel) -> BaseConnection:
     return model.model_validate(connection.given, context=scope(connection.folder))
 
 
+NO_ASSETS: Final[Mapping[str, int]] = MappingProxyType({})
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hosted:
     """A watcher as the triggerer hosts it: validated options, and the class they belong to or a child process for it."""
@@ -215,7 +219,7 @@ class Hosted:
     """The number of failed polls in a row that pause the watcher. None: never."""
     manifests: Sequence[str] = ()
     """Globs of the files whose content jobs wait for."""
-    further_assets: Mapping[str, int] = field(default_factory=dict)
+    further_assets: Mapping[str, int] = field(default_factory=lambda: NO_ASSETS)
     """The ids of the assets besides its own that its events may be of, by name, as configured."""
 
     @property

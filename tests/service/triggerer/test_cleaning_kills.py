@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -144,6 +145,10 @@ async def test_a_kill_at_any_step_loses_nothing_and_leaves_nothing(
             assert expected.keys() - moved.keys() <= {f"{number}.csv" for number in written}
         await world.polled()
         assert "vanished" not in world.findings
-        assert len(await world.rows(select(asset_event.c.id))) == 1 + len({*written})
+        events = await world.rows(select(asset_event.c.extra).order_by(asset_event.c.id))
+        first, *later = [json.loads(event.extra)["files"] for event in events]
+        versions = [json.dumps(file) for files in (first, *later) for file in files]
+        assert len(versions) == len({*versions}), "nothing is reported again"
+        assert {Path(file["path"]).name for files in later for file in files} == {f"{n}.csv" for n in written}
         states = await world.rows(select(cleaning.c.state, cleaning.c.staying).order_by(cleaning.c.event_id))
         assert states[0].state == "done", (states, fate)

@@ -201,7 +201,7 @@ def up_to(watermark: str | None) -> Any:
 
 
 MANY = 60
-AT_REST = {"folders": 12_300, "tables": 22_800}
+AT_REST = {"folders": 13_800, "tables": 22_800}
 """The limit in bytes for one watcher with its options."""
 
 

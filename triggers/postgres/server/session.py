@@ -201,12 +201,12 @@ class Lane:
     _patient_until: float = 0.0
 
     async def fetch(
-        self, statement: str, *arguments: object, repeated: bool = False, longest: timedelta = LONGEST
+        self, statement: str, *arguments: object, repeated: bool = False, longest: timedelta | None = None
     ) -> StatementResult:
         """Run one statement in one snapshot, and wait for other sessions' locks for at most `lock_timeout`.
 
         `repeated` is for a statement that is sent again and again and can only be planned along the table's index. The server
-        cancels a statement that takes longer than `longest`.
+        cancels a statement that takes longer than `longest`, or than `LONGEST`.
         """
         one_plan = repeated and self.one_plan
         if self.quick is not None and anyio.current_time() >= self._patient_until:
@@ -217,5 +217,5 @@ class Lane:
                     self._patient_until = anyio.current_time() + PATIENT_FOR
                 elif sqlstate_of(error) != LOCK_TIMEOUT:
                     raise
-        limits = StatementLimits(statement=longest, lock=self.lock_timeout, one_plan=one_plan)
+        limits = StatementLimits(statement=longest or LONGEST, lock=self.lock_timeout, one_plan=one_plan)
         return await self.patient.fetch(statement, *arguments, limits=limits)

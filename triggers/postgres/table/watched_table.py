@@ -23,7 +23,7 @@ from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.server.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.marks import MARK_AND_MARKS, MOVING_MARKS, moved
-from triggers.postgres.server.session import LONGEST, Lane, Server
+from triggers.postgres.server.session import Lane, Server
 
 
 class Altered(Exception):
@@ -72,7 +72,7 @@ class WatchedTable:
         *arguments: object,
         boot: str | None = None,
         repeated: bool = False,
-        longest: timedelta = LONGEST,
+        longest: timedelta | None = None,
     ) -> Sequence[Any]:
         """Return the rows of one snapshot. Raises `SourceChanged` if another server than the one that was checked returned them.
 
