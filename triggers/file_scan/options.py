@@ -37,6 +37,10 @@ def _check_glob(value: str) -> str:
     return value
 
 
+def _none_if_empty(assets: dict[str, str] | None) -> dict[str, str] | None:
+    return assets or None
+
+
 _glob = lru_cache(maxsize=1000)(glob_expression)
 Glob: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_check_glob)]
 
@@ -60,7 +64,7 @@ class FileOptions(BaseOptions):
     on_bad_row: Literal["stop", "report"] = "stop"
     on_copied: Literal["stop", "report"] = "stop"
     partition: Partition | None = None
-    assets: dict[str, Glob] | None = None
+    assets: Annotated[dict[str, Glob] | None, AfterValidator(_none_if_empty)] = None
     last: tuple[Glob, ...] | None = Field(default=None, min_length=1)
     clean_source: CleanSource | None = None
 
