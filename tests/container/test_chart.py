@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 
 from tests.container.engine import ROOT, podman
 from tests.kubernetes_api import GATEWAY, KubernetesApi, programs
-from tests.kubernetes_node import load_image, running_node
+from tests.kubernetes_node import running_node
 from tests.kubernetes_services import running_services
 from tests.pages import run_block, shell_blocks
 from tests.servers import running_postgres
@@ -42,7 +42,7 @@ def node(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kuber
             podman("save", "--format=docker-archive", f"--output={archive}", name)
         finally:
             podman("untag", image, name, code=None)
-        load_image(folder, archive)
+        api.load(archive)
         archive.unlink()
         yield api
 

@@ -15,7 +15,6 @@ from uuid import uuid4
 import anyio
 
 from config.models.kubernetes import DriverPod
-from tests.kubernetes_api import ADMIN
 from tests.kubernetes_images import IMAGE
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, Submission
@@ -37,6 +36,7 @@ urllib.request.urlopen(urllib.request.Request(sys.argv[1], data=b"started", meth
 class PodOrder:
     server: str
     authority: str
+    token: str
     namespace: str
     installation: str
     task: str
@@ -51,7 +51,7 @@ class PodOrder:
         return make_submission(self.task, Path("/x.py"), context={"token": uuid4().hex, "api": self.api})
 
     def cluster(self) -> Cluster:
-        return Cluster(server=self.server, authority=self.authority.encode(), token=ADMIN)
+        return Cluster(server=self.server, authority=self.authority.encode(), token=self.token)
 
 
 def tries_of(order: PodOrder, pods: PodApi) -> PodTries:

@@ -19,6 +19,7 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE, SEED, effort
+from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import GATEWAY, KubernetesApi
 from tests.kubernetes_node import running_node
 from tests.service.kubernetes.pod_daemon import PodOrder, settle, tries_of
@@ -99,10 +100,13 @@ async def test_each_try_starts_once_whenever_daemons_are_killed_and_nothing_is_l
 ) -> None:
     chance = random.Random(SEED)
     namespace, installation, ends = node.new_namespace(), str(uuid4()), dict[str, Status]()
+    with node.client() as administrator:
+        token = daemon_token(administrator, namespace)
     orders = [
         PodOrder(
             server=node.address,
             authority=node.authority.read_text(),
+            token=token,
             namespace=namespace,
             installation=installation,
             task=str(uuid4()),
