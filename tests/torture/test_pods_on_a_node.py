@@ -15,7 +15,6 @@ import httpx
 import pytest
 from sqlalchemy import make_url
 
-from store.database import sqlite_url
 from tests.databases import migrate
 from tests.effort import SEED, effort
 from tests.kubernetes_accounts import daemon_token
@@ -155,7 +154,7 @@ def test_drivers_on_a_real_node_start_once_whatever_is_killed_and_nothing_is_lef
     folders = [tmp_path / name for name in ("first", "second")]
     for folder in folders:
         folder.mkdir()
-    migrate(second_url := sqlite_url(folders[1] / "second.db"))
+    migrate(second_url := f"sqlite+aiosqlite:///{folders[1]}/second.db")
     with kubernetes_door(node) as door, ExitStack() as daemons:
         world = PodWorld(folders[0], door, place, database_url, sidecars=True)
         second = PodWorld(folders[1], door, place, second_url)
