@@ -15,7 +15,6 @@ from tests.stand_in_kubernetes import Refusal, StandInKubernetes
 from tests.torture.daemons import until
 from tests.torture.pod_world import Hook, PodWorld
 
-MOST_OPEN = 20
 REQUESTS = ("GET pods", "POST secrets", "POST pods", "PATCH secrets", "PATCH pods", "DELETE pods", "DELETE secrets")
 
 
@@ -198,13 +197,16 @@ def decks(faults: Mapping[str, Callable[[], None]], dice: random.Random) -> Iter
         yield from dice.sample([*faults], len(faults))
 
 
-def torture(world: PodWorld, faults: Faults, kills: int) -> Mapping[str, int]:
-    """Have runs started while faults happen; return how often each did. At the end no run is open, and nothing is left for long."""
+def torture(world: PodWorld, faults: Faults, kills: int, most_open: int) -> Mapping[str, int]:
+    """Have runs started while faults happen, up to so many open ones; return how often each fault happened.
+
+    At the end no run is open, and there was time for whatever is left to be removed.
+    """
     methods, done = faults.all(), Counter[str]()
     names = decks(methods, faults.dice)
     for _ in range(kills):
         for job in world.jobs:
-            if len(world.open_runs()) < MOST_OPEN:
+            if len(world.open_runs()) < most_open:
                 world.trigger(job)
         faults.pause(1.5)
         name = next(names)

@@ -23,6 +23,7 @@ from tests.torture.results import Result
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
 KILLS = effort(14, 200)
+MOST_OPEN = 20
 
 
 @pytest.fixture
@@ -61,7 +62,7 @@ def test_drivers_in_pods_start_once_whatever_is_killed_and_nothing_is_left(
     world.kubernetes.create(world.place.namespace, "secrets", stranger)
     world.start()
     until(world.answers)
-    done = torture(world, Faults(world, kubelet, random.Random(SEED)), KILLS)
+    done = torture(world, Faults(world, kubelet, random.Random(SEED)), KILLS, MOST_OPEN)
     findings = world.findings()
     for name, times in sorted(done.items()):
         record_result(Result(fault=f"pods: {name}", database=dialect, seed=SEED, times=times, events=findings.started))

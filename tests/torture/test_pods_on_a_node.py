@@ -31,6 +31,7 @@ from tests.torture.results import Result
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.service, pytest.mark.slow]
 KILLS = effort(6, 200)
+MOST_OPEN = 6
 UNDISTURBED = effort(2, 10)
 
 
@@ -131,7 +132,8 @@ def steady_runs(world: PodWorld) -> Iterator[None]:
 
     def start() -> None:
         while not ended.wait(8):
-            world.trigger_once("without_sdk")
+            if len(world.open_runs()) < 2:
+                world.trigger_once("without_sdk")
 
     thread = threading.Thread(target=start)
     thread.start()
@@ -164,7 +166,7 @@ def test_drivers_on_a_real_node_start_once_whatever_is_killed_and_nothing_is_lef
             until(each.answers)
         faults = NodeFaults(world, NodeOfWorld(node, door, place.namespace), random.Random(SEED))
         with steady_runs(second):
-            done = torture(world, faults, KILLS)
+            done = torture(world, faults, KILLS, MOST_OPEN)
         until(lambda: not second.open_runs())
         secrets = SecretsAfterTheEnd(node, place.namespace)
         clock = threading.Thread(target=secrets.run)
