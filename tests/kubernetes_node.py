@@ -76,7 +76,7 @@ def running_node(folder: Path) -> Iterator[KubernetesNode]:
         pytest.skip(f"a node of Kubernetes needs root, and here misses {', '.join(missing) or 'nothing else'}")
     with running_api(folder) as api, network_link("127.0.0.1", api.port) as link, contextlib.ExitStack() as stack:
         kubeconfig = _write_settings(folder, api)
-        kubelets = _write_kubeconfig(folder / "kubelet.kubeconfig", api, f"https://127.0.0.1:{link.port}")
+        kubelets = write_kubeconfig(folder / "kubelet.kubeconfig", api, f"https://127.0.0.1:{link.port}")
         binaries = programs()
         kubelet = [
             *(str(binaries / "kubelet"), "--config", str(folder / "kubelet.yaml"), "--kubeconfig", str(kubelets)),
@@ -167,10 +167,10 @@ state = "{folder}/containerd-state"
         "localStorageCapacityIsolation": False,
     }
     (folder / "kubelet.yaml").write_text(json.dumps(kubelet))
-    return _write_kubeconfig(folder / "kubeconfig", api, api.address)
+    return write_kubeconfig(folder / "kubeconfig", api, api.address)
 
 
-def _write_kubeconfig(path: Path, api: KubernetesApi, address: str) -> Path:
+def write_kubeconfig(path: Path, api: KubernetesApi, address: str) -> Path:
     cluster = {"server": address, "certificate-authority": str(api.authority)}
     content = {
         "apiVersion": "v1",

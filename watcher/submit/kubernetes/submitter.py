@@ -120,6 +120,8 @@ class KubernetesPods(Submitter):
         await (await self._tries()).cancel(handle, grace)
 
     async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        if (pace := self._paces.get(handle["uid"])) is not None:
+            pace.read_at = anyio.current_time()
         while chunk := await run_sync(_read, self._log(handle).file, offset):
             yield chunk
             offset += len(chunk)
@@ -185,8 +187,8 @@ class KubernetesPods(Submitter):
         return CopiedLog(file, end_of_copy(file))
 
     def _is_due(self, uid: str) -> bool:
-        pace = self._paces.setdefault(uid, CopyPace())
-        return anyio.current_time() >= pace.next_at
+        now = anyio.current_time()
+        return self._paces.setdefault(uid, CopyPace(now)).is_due(now)
 
     async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
         """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
