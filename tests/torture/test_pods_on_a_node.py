@@ -137,9 +137,11 @@ def steady_runs(world: PodWorld) -> Iterator[None]:
 
     thread = threading.Thread(target=start)
     thread.start()
-    yield
-    ended.set()
-    thread.join()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
 
 @pytest.mark.parametrize("dialect", ["postgresql"], indirect=True)
@@ -169,7 +171,7 @@ def test_drivers_on_a_real_node_start_once_whatever_is_killed_and_nothing_is_lef
             done = torture(world, faults, KILLS, MOST_OPEN)
         until(lambda: not second.open_runs())
         secrets = SecretsAfterTheEnd(node, place.namespace)
-        clock = threading.Thread(target=secrets.run)
+        clock = threading.Thread(target=secrets.run, daemon=True)
         clock.start()
         for _ in range(UNDISTURBED):
             world.trigger("without_sdk")
