@@ -64,7 +64,7 @@ class Vanished:
     replaced: int
     """The versions that are absent since then, but that others replaced."""
     is_certain: bool = True
-    """As of the scan that met it. Otherwise anything that is listed ends it."""
+    """Whether the scan that met the mass could tell what was overwritten before it. If not, anything that is listed ends it."""
 
     def finding(self, forget_after: int | None) -> Finding:
         """Return what people see. `forget_after` in microseconds; None: what comes back is never reported again."""
