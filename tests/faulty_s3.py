@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime, parsedate_to_datetime
 from random import Random
 from typing import Final
@@ -58,6 +58,8 @@ class FaultyS3:
     """Returns the seconds by which the next page's Date is wrong."""
     page: Callable[[bytes], bytes] = bytes
     """Changes each listed page."""
+    content: Callable[[], Hashable] = lambda: None
+    """Returns what is equal while nothing in the buckets changes: what was listed then is not asked for again. None: it is."""
     done: Counter[str] = field(default_factory=Counter)
     """The number of pages by fault."""
 
@@ -93,6 +95,8 @@ class _Proxy:
         self._initiated: dict[tuple[str, str, str], bytes] = {}
         """The time at which a completed upload was initiated, by bucket, key and ETag of the object."""
         self._completing = anyio.Lock()
+        self._listed: dict[str, tuple[Hashable, web.Response]] = {}
+        """The last answers, each with what the buckets held when it was asked for."""
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         query = request.query
@@ -133,10 +137,22 @@ class _Proxy:
         asked = int(request.query.get("max-keys", "1000"))
         path = request.raw_path.replace(f"max-keys={asked}", f"max-keys={min(asked, self._state.page_size)}")
         async with self._completing:
-            answer = await self._pass(request, path)
+            answer = await self._listing(request, path)
         bucket = request.path.removeprefix("/").partition("/")[0]
         body = _CONTENTS.sub(lambda row: self._as_initiated(bucket, row[0]), _body(answer))
         return await self._sent(request, answer, self._state.page(body))
+
+    async def _listing(self, request: web.Request, path: str) -> web.Response:
+        content = self._state.content()
+        known, answer = self._listed.get(path, (None, None))
+        if content is None:
+            return await self._pass(request, path)
+        if answer is not None and known == content:
+            answer.headers["Date"] = format_datetime(datetime.now(UTC), usegmt=True)
+            return answer
+        answer = await self._pass(request, path)
+        self._listed[path] = content, answer
+        return answer
 
     def _as_initiated(self, bucket: str, row: bytes) -> bytes:
         key, etag = _KEY.search(row), _ETAG.search(row)

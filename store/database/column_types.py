@@ -5,12 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Float, Integer, Text
+from sqlalchemy import DateTime, Dialect, Float, Integer
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
-
-from store.keys import JobDefinition
 
 
 def in_utc(moment: datetime) -> datetime:
@@ -46,19 +44,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
-
-
-class Definition(TypeDecorator[JobDefinition]):
-    """A `JobDefinition` in Python, stored as JSON text."""
-
-    impl = Text
-    cache_ok = True
-
-    def process_bind_param(self, value: JobDefinition | None, _dialect: Dialect) -> str | None:
-        return None if value is None else value.to_json()
-
-    def process_result_value(self, value: str | None, _dialect: Dialect) -> JobDefinition | None:
-        return None if value is None else JobDefinition.from_json(value)
 
 
 class database_now(FunctionElement[datetime]):  # noqa: N801  reads like the SQL function it is

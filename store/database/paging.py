@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from sqlalchemy import ColumnElement, Executable, RowMapping, Select, and_, false, func, or_, select, true
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import database_now
+from store.database.column_types import database_now
 from store.errors import StoreError
 
 T = TypeVar("T")

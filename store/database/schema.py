@@ -18,7 +18,6 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     String,
     Table,
     Text,
@@ -27,11 +26,10 @@ from sqlalchemy import (
     text,
     true,
 )
-from sqlalchemy.schema import SchemaItem
 
-from store.database import column_types
+from store.database import access, column_types, tables
+from store.database.definitions import Definition
 from store.database.lifecycle import (
-    LIFECYCLE,
     DeletedWith,
     Follows,
     HandedOver,
@@ -43,6 +41,7 @@ from store.database.lifecycle import (
     RowOwner,
     Swept,
 )
+from store.database.tables import BIG_ID, NAME, UUID, table
 from store.keys import LONGEST_PARTITION_KEY, ROLES, Role
 
 # Migrations, which are never edited, and the store's rooms import these from here.
@@ -52,20 +51,10 @@ database_time_in = column_types.database_time_in
 in_utc = column_types.in_utc
 seconds_between = column_types.seconds_between
 number_in = column_types.number_in
+metadata = tables.metadata
+api_token = access.api_token
+api_session = access.api_session
 
-metadata = MetaData(
-    naming_convention={
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-        "pk": "pk_%(table_name)s",
-    }
-)
-
-
-_big_id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
-NAME = String(250)
-UUID = String(36)
 PARTITION_KEY = String(LONGEST_PARTITION_KEY)
 
 
@@ -80,10 +69,6 @@ _ASSET_ID: Final = {"asset_id": NameRule.BY_ID}
 _DAG_ID: Final = {"dag_id": NameRule.ANOTHER_JOB}
 
 
-def _table(name: str, lifecycle: Lifecycle, *parts: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
-    return Table(name, metadata, *parts, info={LIFECYCLE: lifecycle}, sqlite_autoincrement=sqlite_autoincrement)
-
-
 def _deleted_with(table: str, *, by_database: bool = False, **columns: str) -> DeletedWith:
     return DeletedWith(table=table, columns=columns, by_database=by_database)
 
@@ -94,10 +79,10 @@ def _only_of_tasks(*columns: str, table: str) -> Index:
     return Index(f"ix_{table}_{'_'.join(columns)}", *columns, postgresql_where=where, sqlite_where=where)
 
 
-asset = _table(
+asset = table(
     "asset",
     Lifecycle(owner=RowOwner.ASSET, kept=(_BY_CONFIGURATION,), names={"name": NameRule.IN_PLACE}),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("name", String(1500), nullable=False, unique=True),
     Column("uri", String(1500), nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
@@ -112,17 +97,17 @@ asset = _table(
     sqlite_autoincrement=True,
 )
 
-asset_alias = _table(
+asset_alias = table(
     "asset_alias",
     Lifecycle(owner=RowOwner.ALIAS, kept=(_BY_CONFIGURATION,)),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("name", NAME, nullable=False, unique=True),
     Column("group", String(1500), nullable=False, server_default=text("''")),
     Column("active", Boolean, nullable=False, server_default=true()),  # false: no longer configured
     sqlite_autoincrement=True,
 )
 
-asset_alias_asset = _table(  # the assets that got an event through the alias
+asset_alias_asset = table(  # the assets that got an event through the alias
     "asset_alias_asset",
     Lifecycle(
         owner=RowOwner.ALIAS,
@@ -133,7 +118,7 @@ asset_alias_asset = _table(  # the assets that got an event through the alias
     Column("asset_id", ForeignKey("asset.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
-watcher = _table(
+watcher = table(
     "watcher",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -183,7 +168,7 @@ watcher = _table(
     Column("next_try_at", UtcDateTime),  # when its host retries after a failure
 )
 
-watcher_asset = _table(  # the assets besides its own that a watcher has events of
+watcher_asset = table(  # the assets besides its own that a watcher has events of
     "watcher_asset",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -195,7 +180,7 @@ watcher_asset = _table(  # the assets besides its own that a watcher has events 
     Column("active", Boolean, nullable=False, server_default=true()),  # false: earlier events may be of it
 )
 
-watcher_position = _table(
+watcher_position = table(
     "watcher_position",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -222,7 +207,7 @@ watcher_position = _table(
     Column("updated_at", UtcDateTime),
 )
 
-watcher_position_row = _table(
+watcher_position_row = table(
     "watcher_position_row",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -238,7 +223,7 @@ watcher_position_row = _table(
     Index("ix_watcher_position_row_watcher_value", "watcher", "value"),
 )
 
-watcher_position_chunk = _table(  # what was reported last, by which a watcher notices that its source went back
+watcher_position_chunk = table(  # what was reported last, by which a watcher notices that its source went back
     "watcher_position_chunk",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -250,7 +235,7 @@ watcher_position_chunk = _table(  # what was reported last, by which a watcher n
     Column("data", LargeBinary, nullable=False),  # packed by the watcher's trigger
 )
 
-rejected_item = _table(  # what cannot be reported, written in the transaction of the position that passes it
+rejected_item = table(  # what cannot be reported, written in the transaction of the position that passes it
     "rejected_item",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -268,7 +253,7 @@ rejected_item = _table(  # what cannot be reported, written in the transaction o
     Column("retry_at", UtcDateTime),  # when somebody asked for a retry
 )
 
-triggerer = _table(
+triggerer = table(
     "triggerer",
     Lifecycle(
         owner=RowOwner.PROCESS,
@@ -288,7 +273,7 @@ triggerer = _table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-dispatcher = _table(
+dispatcher = table(
     "dispatcher",
     Lifecycle(
         owner=RowOwner.PROCESS, kept=(KeptForEver(reason="A home that comes back finds its tries again by its id."),)
@@ -301,7 +286,7 @@ dispatcher = _table(
     Column("expires_at", UtcDateTime, nullable=False),
 )
 
-leader = _table(  # one row: the process that schedules and starts runs
+leader = table(  # one row: the process that schedules and starts runs
     "leader",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row, whose epoch never goes back."),)),
     Column("id", Integer, primary_key=True, autoincrement=False),
@@ -311,7 +296,7 @@ leader = _table(  # one row: the process that schedules and starts runs
     Column("start_reasons", Text),  # JSON: why the leader's last look started no further run; null: it started all
 )
 
-asset_store = _table(
+asset_store = table(
     "asset_store",
     Lifecycle(
         owner=RowOwner.ASSET,
@@ -338,7 +323,7 @@ asset_store = _table(
     Column("last_updated_by_write_id", String(64)),
 )
 
-asset_store_history = _table(
+asset_store_history = table(
     "asset_store_history",
     Lifecycle(
         owner=RowOwner.ASSET,
@@ -365,7 +350,7 @@ asset_store_history = _table(
     _only_of_tasks("dag_id", "run_id", table="asset_store_history"),
 )
 
-task_store = _table(
+task_store = table(
     "task_store",
     Lifecycle(
         owner=RowOwner.RUN,
@@ -387,14 +372,14 @@ task_store = _table(
     Column("never_expire", Boolean, nullable=False, server_default=false()),
 )
 
-asset_event = _table(
+asset_event = table(
     "asset_event",
     Lifecycle(
         owner=RowOwner.ASSET,
         kept=(Swept(sweep="events", horizon=Horizon.EVENT),),
         names={**_ASSET_ID, "source_dag_id": NameRule.AS_WRITTEN, "source_watcher": NameRule.AS_WRITTEN},
     ),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("asset_id", ForeignKey("asset.id"), nullable=False),
     Column("extra", Text, nullable=False, server_default="{}"),
     Column("timestamp", UtcDateTime, nullable=False, index=True),
@@ -426,7 +411,7 @@ asset_event = _table(
     sqlite_autoincrement=True,
 )
 
-cleaning = _table(  # events whose files are to be moved or deleted once every job has loaded them
+cleaning = table(  # events whose files are to be moved or deleted once every job has loaded them
     "cleaning",
     Lifecycle(
         owner=RowOwner.WATCHER,
@@ -448,7 +433,7 @@ cleaning = _table(  # events whose files are to be moved or deleted once every j
     Index("ix_cleaning_watcher_due_at", "watcher", "due_at"),
 )
 
-asset_forward = _table(  # the assets whose events go to Airflow, as configured
+asset_forward = table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
@@ -456,10 +441,10 @@ asset_forward = _table(  # the assets whose events go to Airflow, as configured
     Column("with_partition_key", Boolean, nullable=False, server_default=false()),
 )
 
-outbox = _table(  # messages to other systems, written in the transaction that gave the reason
+outbox = table(  # messages to other systems, written in the transaction that gave the reason
     "outbox",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
     Column("lane", NAME, nullable=False),  # what is sent in order within the destination
     Column("message_id", NAME),  # the same for all retries; null: the event's
@@ -476,7 +461,7 @@ outbox = _table(  # messages to other systems, written in the transaction that g
     sqlite_autoincrement=True,
 )
 
-alert = _table(  # what was seen by which rule of `settings.alerts`
+alert = table(  # what was seen by which rule of `settings.alerts`
     "alert",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
     Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
@@ -488,14 +473,14 @@ alert = _table(  # what was seen by which rule of `settings.alerts`
     Column("is_fired", Boolean, nullable=False, server_default=false()),  # its message was handed over
 )
 
-listen_position = _table(  # how far the events of one of Airflow's assets were read
+listen_position = table(  # how far the events of one of Airflow's assets were read
     "listen_position",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
 )
 
-listen_seen = _table(  # Airflow's events that were read and may be read again
+listen_seen = table(  # Airflow's events that were read and may be read again
     "listen_seen",
     Lifecycle(
         owner=RowOwner.INSTALLATION,
@@ -509,21 +494,21 @@ listen_seen = _table(  # Airflow's events that were read and may be read again
     Column("timestamp", UtcDateTime, primary_key=True),  # ids start again in a new database
 )
 
-asset_alias_event = _table(  # the events that came through the alias
+asset_alias_event = table(  # the events that came through the alias
     "asset_alias_event",
     Lifecycle(owner=RowOwner.ALIAS, kept=(_deleted_with("asset_event", event_id="id", by_database=True),)),
     Column("alias_id", ForeignKey("asset_alias.id"), primary_key=True),
     Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
 )
 
-job = _table(
+job = table(
     "job",
     Lifecycle(owner=RowOwner.JOB, kept=(_BY_CONFIGURATION,), names=_DAG_ID),
     Column("dag_id", NAME, primary_key=True),
     Column("task_id", NAME, nullable=False),
     Column("active", Boolean, nullable=False, server_default=true()),
     Column("paused", Boolean, nullable=False, server_default=false()),
-    Column("definition", column_types.Definition, nullable=False),
+    Column("definition", Definition, nullable=False),
     Column("cron", String(1000)),  # as configured, with its time zone; null: events only
     Column("joint", Boolean, nullable=False, server_default=false()),  # a run needs a due tick and the events
     Column("clock", String(1000)),  # the cron by which `next_tick` was computed
@@ -549,7 +534,7 @@ def _filtered(role: Role) -> Iterator[Column[bool]]:
 
 
 ASSET_EDGES: Final[Mapping[Role, Table]] = {
-    role: _table(
+    role: table(
         name,
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names={**_DAG_ID, **_ASSET_ID}),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
@@ -561,7 +546,7 @@ ASSET_EDGES: Final[Mapping[Role, Table]] = {
 job_schedule_asset, job_inlet, job_outlet = ASSET_EDGES.values()
 
 ALIAS_EDGES: Final[Mapping[Role, Table]] = {
-    role: _table(
+    role: table(
         name,
         Lifecycle(owner=RowOwner.JOB, kept=(_APPLYING,), names=_DAG_ID),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
@@ -572,7 +557,7 @@ ALIAS_EDGES: Final[Mapping[Role, Table]] = {
 }
 job_schedule_alias, job_inlet_alias, job_outlet_alias = ALIAS_EDGES.values()
 
-queued_event = _table(
+queued_event = table(
     "queued_event",
     Lifecycle(
         owner=RowOwner.JOB,
@@ -593,7 +578,7 @@ queued_event = _table(
     Index("ix_queued_event_first", "dag_id", "asset_id", "satisfies", "event_id"),  # for the probes of a poll
 )
 
-partition_group = _table(  # a group of events, by their partition keys, of which a job has had a run
+partition_group = table(  # a group of events, by their partition keys, of which a job has had a run
     "partition_group",
     Lifecycle(
         owner=RowOwner.JOB,
@@ -607,7 +592,7 @@ partition_group = _table(  # a group of events, by their partition keys, of whic
 )
 
 dropped_event = (
-    _table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
+    table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
         "dropped_event",
         Lifecycle(
             owner=RowOwner.JOB,
@@ -626,14 +611,14 @@ dropped_event = (
 )
 
 replay = (
-    _table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
+    table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
         "replay",
         Lifecycle(
             owner=RowOwner.JOB,
             kept=(KeptForEver(reason="It says who had which events of a job replayed, and what came of it."),),
             names={**_DAG_ID, **_ASSET_ID},
         ),
-        Column("id", _big_id, primary_key=True, autoincrement=True),
+        Column("id", BIG_ID, primary_key=True, autoincrement=True),
         Column("dag_id", ForeignKey("job.dag_id"), nullable=False, index=True),
         Column("asset_id", ForeignKey("asset.id")),  # null: all assets of the job's schedule
         Column("partition_key", PARTITION_KEY),  # null: any key, and none
@@ -658,10 +643,10 @@ IS_OPEN: Final = text("ended_at IS NULL")
 IS_LEFT: Final = text("forget_at IS NOT NULL")
 HAS_UNRESOLVED_RECORDS: Final = text("bad_records > 0 AND bad_records_resolved_at IS NULL")
 
-run = _table(
+run = table(
     "run",
     Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="runs", horizon=Horizon.RUN),), names=_DAG_ID),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("dag_id", ForeignKey("job.dag_id"), nullable=False),
     Column("run_id", NAME, nullable=False),
     Column("run_type", String(32), nullable=False),
@@ -696,7 +681,7 @@ run = _table(
     sqlite_autoincrement=True,
 )
 
-run_asset_event = _table(
+run_asset_event = table(
     "run_asset_event",
     Lifecycle(
         owner=RowOwner.RUN,
@@ -714,7 +699,7 @@ run_asset_event = _table(
     Index("ix_run_asset_event_dag_id_run_id", "dag_id", "run_id"),
 )
 
-task_instance = _table(
+task_instance = table(
     "task_instance",
     Lifecycle(
         owner=RowOwner.RUN,
@@ -740,7 +725,7 @@ task_instance = _table(
     Index("ix_task_instance_state", "state"),
 )
 
-task_try = _table(
+task_try = table(
     "task_try",
     Lifecycle(owner=RowOwner.RUN, kept=(_deleted_with("task_instance", task_instance_id="id"),)),
     Column("task_instance_id", ForeignKey("task_instance.id"), primary_key=True),
@@ -772,7 +757,7 @@ task_try = _table(
 )
 
 execution_answer = (
-    _table(  # responses to jobs' writes with an Idempotency-Key; rows are removed by age, whatever becomes of the run
+    table(  # responses to jobs' writes with an Idempotency-Key; rows are removed by age, whatever becomes of the run
         "execution_answer",
         Lifecycle(owner=RowOwner.RUN, kept=(Swept(sweep="kept answers", horizon=Horizon.REQUEST_REPEATED),)),
         Column("task_instance_id", UUID, primary_key=True),
@@ -784,7 +769,7 @@ execution_answer = (
     )
 )
 
-asset_store_increment = _table(  # the increments of a transaction were applied, by any try
+asset_store_increment = table(  # the increments of a transaction were applied, by any try
     "asset_store_increment",
     Lifecycle(
         owner=RowOwner.RUN,
@@ -796,41 +781,10 @@ asset_store_increment = _table(  # the increments of a transaction were applied,
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
 )
 
-api_token = _table(
-    "api_token",
-    Lifecycle(
-        owner=RowOwner.PERSON, kept=(KeptForEver(reason="The audit and the history name tokens that are revoked."),)
-    ),
-    Column("id", UUID, primary_key=True),
-    Column("subject", NAME, nullable=False),
-    Column("role", String(16), nullable=False),
-    Column("token_hash", String(64), nullable=False, unique=True),
-    Column("created_at", UtcDateTime, nullable=False),
-    Column("revoked_at", UtcDateTime),
-    Column("name", NAME),
-    Column("lifetime_seconds", Integer),  # as requested; null: until it is revoked
-    Column("expires_at", UtcDateTime),
-    Column("last_used_at", UtcDateTime),  # to the minute
-)
-
-api_session = _table(
-    "api_session",
-    Lifecycle(
-        owner=RowOwner.PERSON,
-        kept=(
-            RemovedBy(function="store.processes.tokens.begin_session"),
-            RemovedBy(function="store.processes.tokens.end_session"),
-        ),
-    ),
-    Column("id_hash", String(64), primary_key=True),
-    Column("token_id", ForeignKey("api_token.id"), nullable=False),  # the session ends with this token
-    Column("expires_at", UtcDateTime, nullable=False),
-)
-
-audit = _table(
+audit = table(
     "audit",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
-    Column("id", _big_id, primary_key=True, autoincrement=True),
+    Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("at", UtcDateTime, nullable=False, index=True),
     Column("actor", NAME, nullable=False),
     Column("action", String(64), nullable=False),
@@ -840,7 +794,7 @@ audit = _table(
     sqlite_autoincrement=True,
 )
 
-setting = _table(
+setting = table(
     "setting",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),
     Column("key", String(64), primary_key=True),

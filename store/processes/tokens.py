@@ -20,8 +20,9 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Row, Select, and_, bindparam, case, delete, insert, or_, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.database.access import api_session, api_token
+from store.database.column_types import database_now, database_time_in
 from store.database.paging import PageRequest, ResultPage, all_of, equal, one_of, page
-from store.database.schema import api_session, api_token, database_now, database_time_in
 from store.errors import Conflict, InvalidValue, NotFound
 
 ROLES: Final = ("viewer", "operator", "admin")

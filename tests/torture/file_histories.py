@@ -144,8 +144,7 @@ class History:
             self.there = sum(matches(str(self.place.content(version)[0])) for version in self.place.listed())  # type: ignore[index]
             if not is_shown:
                 self.copies = self.place.copies
-            may_leave_out = self.mode == "window" and self.match is not None  # what is remembered of another selection
-            is_over = self.there > 0 and self.place.copies == self.copies and not may_leave_out
+            is_over = self.there > 0 and self.place.copies == self.copies
             self.counts["endless"] += is_shown and is_over
 
     def _count_unasked(self, before: int) -> None:

@@ -88,6 +88,8 @@ async def places() -> AsyncIterator[Callable[[], AbstractContextManager[Bucket]]
                 @contextmanager
                 def made() -> Iterator[Bucket]:
                     with fresh_bucket(server) as name:
-                        yield Bucket(server=server, client=client, name=name, front=front)
+                        bucket = Bucket(server=server, client=client, name=name, front=front)
+                        yield bucket
+                        bucket.close()
 
                 yield made

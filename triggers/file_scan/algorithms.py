@@ -64,7 +64,7 @@ class WindowAlgorithm(Algorithm):
         self._removed: set[int] = set()
         """The versions that had been removed on purpose when the scan began, without those that it lists all the same."""
         self._continues: bool | None = None
-        """Whether a mass was missed before this instance began; it says how many were overwritten."""
+        """Whether a mass, of which it is certain how many were overwritten, was missed before this instance began."""
         self._is_reselected = False
         """What the scan misses may be what its selection leaves out."""
 
@@ -106,7 +106,7 @@ class WindowAlgorithm(Algorithm):
         if state.horizon is not None:
             handled.forget_below(state.horizon)
         if self._continues is None:
-            self._continues = state.vanished is not None
+            self._continues = state.vanished is not None and state.vanished.is_certain
         remembered, before, self._remembered = self._remembered, self._missing, None
         if remembered is None:
             return None
@@ -117,8 +117,9 @@ class WindowAlgorithm(Algorithm):
             if before is None:
                 self._absent = missing if self._continues else 0
                 return None
-        before = before or 0
-        return ScanCount(known=remembered - before, missing=max(0, missing - before), fresh=tally.fresh)
+        others = before or 0
+        known, missing = remembered - others, max(0, missing - others)
+        return ScanCount(known=known, missing=missing, fresh=tally.fresh, is_certain=before is not None)
 
     def _drop_removed(self, handled: HandledVersions) -> int:
         """Drop what had been removed when the scan began, and was not listed since. Return how many these are."""

@@ -23,6 +23,8 @@ class ScanCount:
     """Those of them that it did not list."""
     fresh: int
     """The versions that it listed and that were not handled before it, also those that were too young."""
+    is_certain: bool = True
+    """Whether the `known` ones are those that an earlier scan listed; else all that is remembered, some of it overwritten."""
 
     @property
     def replaced(self) -> int:
@@ -61,6 +63,8 @@ class Vanished:
     count: int
     replaced: int
     """The versions that are absent since then, but that others replaced."""
+    is_certain: bool = True
+    """Whether the scan that met the mass could tell what was overwritten before it. If not, anything that is listed ends it."""
 
     def finding(self, forget_after: int | None) -> Finding:
         """Return what people see. `forget_after` in microseconds; None: what comes back is never reported again."""
@@ -69,10 +73,12 @@ class Vanished:
             back = "if they come back as they were, none is reported again"
         else:
             back = f"if they come back as they were before {format_moment(self.since + forget_after)}, none is reported again"
+        what = f"{self.count:,} of {self.known:,} files that were handled are"
+        if not self.is_certain:
+            what = f"none of {self.known:,} files that were handled, some of them overwritten or left out since, perhaps, is"
         return Finding.warning(
             "vanished",
-            f"{self.count:,} of {self.known:,} files that were handled are not listed any more, since"
-            f" {format_moment(self.since)}: a mount may be lost, or a listing cut",
+            f"{what} not listed any more, since {format_moment(self.since)}: a mount may be lost, or a listing cut",
             f"{remedy}; {back}",
         )
 
@@ -91,7 +97,7 @@ def vanished_after(
         return None
     since = began // SECOND * SECOND
     gone = absent(since) or 0
-    mass = Vanished(since=since, known=count.known, count=0, replaced=gone - count.missing)
+    mass = Vanished(since=since, known=count.known, count=0, replaced=gone - count.missing, is_certain=count.is_certain)
     return _counted(mass, gone, count.replaced)
 
 

@@ -184,7 +184,8 @@ def _vanished_from(value: JsonValue) -> Vanished | None:
     if not isinstance(value, Mapping):
         return None
     since, known, count, replaced = (int(str(value[name])) for name in ("since", "known", "count", "replaced"))
-    return Vanished(since=since, known=known, count=count, replaced=replaced)
+    is_certain = value.get("is_certain") is not False
+    return Vanished(since=since, known=known, count=count, replaced=replaced, is_certain=is_certain)
 
 
 def _passed_from(value: Any) -> tuple[PassedKeys, ...] | None:

@@ -25,10 +25,12 @@ from pydantic import BaseModel
 from sqlalchemy import Table
 
 from config.models import settings
-from store.database import schema
+from store.database import access, schema
 
 ROOT = Path(__file__).parents[3]
 TABLES: Mapping[str, Table] = schema.metadata.tables
+DECLARING = (access.__name__, schema.__name__)
+"""The modules that declare tables; the second one lists what the first one has, too."""
 
 UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
@@ -126,7 +128,7 @@ class Columns(ast.NodeVisitor):
         """Local names of a table's columns: `t = task_instance.c`."""
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        if node.module == schema.__name__:
+        if node.module in DECLARING:
             imported = {each.asname or each.name: getattr(schema, each.name) for each in node.names}
             self._tables |= {name: each for name, each in imported.items() if isinstance(each, Table)}
 

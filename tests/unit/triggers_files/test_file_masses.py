@@ -8,7 +8,9 @@ import pytest
 
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import SimulatedPage, SimulatedVersion
+from triggers.base import Position
 from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.reselection import reselected
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.versions import SECOND
@@ -196,15 +198,41 @@ def test_what_a_window_watcher_forgets_is_shown_no_more() -> None:
     assert watcher.shown is None
 
 
-def test_a_window_watcher_that_starts_while_all_is_gone_sees_the_overwritten_ones_come_back() -> None:
-    """It remembers versions that were overwritten; it cannot tell how many, and half of them may never come back."""
+@pytest.mark.parametrize("restarts", [1, 2, 3])
+def test_a_window_watcher_that_starts_while_all_is_gone_sees_the_overwritten_ones_come_back(restarts: int) -> None:
+    """It remembers versions that were overwritten; it cannot tell how many, and most of them never come back."""
     watcher = Watcher(window)
     watcher.look(files(100))
-    now = files(100, number=1, at=T + HOUR)
-    watcher.look(now, at=T + HOUR)
+    for hours in (1, 2):
+        watcher.look(files(100, number=hours, at=T + hours * HOUR), at=T + hours * HOUR)
+    for hours in range(3, 3 + restarts):
+        watcher.restart()
+        watcher.look([], at=T + hours * HOUR)
+        assert watcher.shown == (300, 300, 3)
+    watcher.look(files(100, number=2, at=T + 2 * HOUR), at=T + 9 * HOUR)
+    assert watcher.shown is None
+
+
+def test_a_window_watcher_that_starts_twice_while_all_is_gone_ignores_what_a_narrower_selection_leaves_out() -> None:
+    watcher, selected = Watcher(window), files(30)
+    watcher.look(files(100))
+    assert watcher.host.stored is not None
+    state = reselected(ScanState.from_json(watcher.host.stored.state), {"match": None, "regex": None, "min_size": 0})
+    watcher.host.commit(Position(watermark=None, state=state.to_json()))
     watcher.restart()
-    for hours in (2, 3):
+    for hours in (1, 2):
+        watcher.look(selected, at=T + hours * HOUR)
+        assert watcher.shown is None
+    for hours in (3, 4):
+        watcher.restart()
         watcher.look([], at=T + hours * HOUR)
         assert watcher.shown is not None
-    watcher.look(now, at=T + 4 * HOUR)
+    watcher.look(selected, at=T + 5 * HOUR)
+    assert watcher.shown is None
+    watcher.look([], at=T + 6 * HOUR)
+    assert watcher.shown == (30, 30, 6)
+    watcher.restart()
+    watcher.look(selected[:10], at=T + 7 * HOUR)
+    assert watcher.shown == (20, 30, 6)
+    watcher.look(selected, at=T + 8 * HOUR)
     assert watcher.shown is None

@@ -1,0 +1,25 @@
+"""What the metadata database's tables are declared with."""
+
+from __future__ import annotations
+
+from sqlalchemy import BigInteger, Integer, MetaData, String, Table
+from sqlalchemy.schema import SchemaItem
+
+from store.database.lifecycle import LIFECYCLE, Lifecycle
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+BIG_ID = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers only INTEGER primary keys by itself
+NAME = String(250)
+UUID = String(36)
+
+
+def table(name: str, lifecycle: Lifecycle, *parts: SchemaItem, sqlite_autoincrement: bool = False) -> Table:
+    """Declare a table."""
+    return Table(name, metadata, *parts, info={LIFECYCLE: lifecycle}, sqlite_autoincrement=sqlite_autoincrement)
