@@ -7,7 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -26,13 +26,10 @@ class KubernetesDoor:
     """Daemons come through at `address`, without TLS. The methods are those of an administrator, who has another entrance."""
 
     api: KubernetesApi
+    administrator: httpx.Client
     address: str = ""
     drop: Callable[..., bool] = lambda _request, **_: False
     """Returns whether a request gets no answer. `is_done`: it has taken effect."""
-    _administrator: httpx.Client = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._administrator = self.api.client()
 
     def create(self, namespace: str, kind: str, body: dict[str, Any]) -> dict[str, Any]:
         return self._call("POST", f"/api/v1/namespaces/{namespace}/{kind}", json=body)
@@ -59,7 +56,7 @@ class KubernetesDoor:
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                answer = self._administrator.request(method, path, **request)
+                answer = self.administrator.request(method, path, **request)
                 break
             except httpx.TransportError:
                 assert time.monotonic() < deadline, "the API server does not come back"
@@ -125,9 +122,10 @@ class DoorHandler(BaseHTTPRequestHandler):
 
 @contextlib.contextmanager
 def kubernetes_door(api: KubernetesApi) -> Iterator[KubernetesDoor]:
-    door = KubernetesDoor(api)
     limits = httpx.Limits(max_connections=None)
-    with httpx.Client(base_url=api.address, verify=False, trust_env=False, timeout=60, limits=limits) as inside:  # noqa: S501  a test's own server
+    inside = httpx.Client(base_url=api.address, verify=False, trust_env=False, timeout=60, limits=limits)  # noqa: S501  a test's own server
+    with api.client() as administrator, inside:
+        door = KubernetesDoor(api, administrator)
         handler = type("BoundDoorHandler", (DoorHandler,), {"door": door, "inside": inside})
         server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
         server.daemon_threads = True

@@ -30,9 +30,9 @@ from tests.torture.pod_world import DriverPlace, PodWorld
 from tests.torture.results import Result
 
 pytestmark = [pytest.mark.kubernetes, pytest.mark.service, pytest.mark.slow]
-KILLS = effort(6, 200)
+KILLS = effort(3, 200)
 MOST_OPEN = 6
-UNDISTURBED = effort(2, 10)
+UNDISTURBED = effort(1, 10)
 
 
 @pytest.fixture
@@ -102,19 +102,20 @@ class SecretsAfterTheEnd:
 
     def __init__(self, node: KubernetesNode, namespace: str) -> None:
         self.longest: dict[str, float] = {}
-        self._client, self._path = node.client(), f"/api/v1/namespaces/{namespace}"
+        self._node, self._path = node, f"/api/v1/namespaces/{namespace}"
         self._ended = threading.Event()
 
     def run(self) -> None:
-        while not self._ended.wait(0.5):
-            with suppress(httpx.HTTPError, KeyError):
-                self._look()
+        with self._node.client() as client:
+            while not self._ended.wait(0.5):
+                with suppress(httpx.HTTPError, KeyError):
+                    self._look(client)
 
     def end(self) -> None:
         self._ended.set()
 
-    def _look(self) -> None:
-        pods, secrets = (self._client.get(f"{self._path}/{kind}").json()["items"] for kind in ("pods", "secrets"))
+    def _look(self, client: httpx.Client) -> None:
+        pods, secrets = (client.get(f"{self._path}/{kind}").json()["items"] for kind in ("pods", "secrets"))
         kept = {each["metadata"].get("labels", {}).get("asset-watcher/try") for each in secrets}
         for pod in pods:
             name = pod["metadata"]["name"]
