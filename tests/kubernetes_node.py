@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -23,6 +23,7 @@ from tests.network_link import NetworkLink, network_link
 from watcher.demo.servers import free_port
 
 _CNI = Path("/usr/lib/cni")
+_ADDRESSES = Path("/var/lib/cni/networks/test")
 _IMAGES = ("pause.tar", "driver.tar")
 
 
@@ -53,12 +54,13 @@ class KubernetesNode(KubernetesApi):
         for task in self.ctr("tasks", "ls", "-q").split():
             with contextlib.suppress(subprocess.CalledProcessError):  # it has just ended
                 self.ctr("tasks", "rm", "-f", task)
+        _release_addresses(self.ctr("containers", "ls", "-q").split())
 
     def forget_containers(self) -> None:
         """End all containers, and have containerd start with nothing but its images: it has lost what it knew."""
         self.kill_containers()
         self.containerd.kill()
-        for name in ("containerd", "containerd-state", "addresses"):
+        for name in ("containerd", "containerd-state"):
             unmount(self.folder / name)
             shutil.rmtree(self.folder / name, ignore_errors=True)
         self.containerd.start()
@@ -111,6 +113,14 @@ def running_node(folder: Path) -> Iterator[KubernetesNode]:
         yield node
 
 
+def _release_addresses(containers: Collection[str]) -> None:
+    """Give back what containers had that nobody took down in order. All nodes of this machine share a bridge and its addresses."""
+    for file in _ADDRESSES.glob("*.*.*.*"):
+        with contextlib.suppress(FileNotFoundError):
+            if file.read_text().split()[0] in containers:
+                file.unlink()
+
+
 def unmount(folder: Path) -> None:
     places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for place in sorted((place for place in places if place.startswith(f"{folder}/")), reverse=True):
@@ -141,7 +151,6 @@ state = "{folder}/containerd-state"
 """)
     (folder / "cni").mkdir()
     subnet = {"type": "host-local", "ranges": [[{"subnet": f"{GATEWAY.rpartition('.')[0]}.0/24"}]]}
-    subnet["dataDir"] = str(folder / "addresses")
     subnet["routes"] = [{"dst": SERVICES}]
     bridge = {"type": "bridge", "bridge": "awtest0", "isGateway": True, "ipMasq": False, "ipam": subnet}
     network = {"cniVersion": "0.4.0", "name": "test", "plugins": [bridge]}
