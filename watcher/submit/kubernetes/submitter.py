@@ -156,10 +156,11 @@ class KubernetesPods(Submitter):
             return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]
 
     async def _tries(self) -> PodTries:
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await self._open()
-            return self._opened
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
 
     async def _open(self) -> PodTries:
         settings = self.workspace.kubernetes
@@ -187,28 +188,35 @@ class KubernetesPods(Submitter):
         return CopiedLog(file, end_of_copy(file))
 
     def _is_due(self, uid: str) -> bool:
-        now = anyio.current_time()
-        return self._paces.setdefault(uid, CopyPace(now)).is_due(now)
+        return self._pace(uid).is_due(anyio.current_time())
+
+    def _pace(self, uid: str) -> CopyPace:
+        if uid not in self._paces:
+            self._paces[uid] = CopyPace(anyio.current_time())
+        return self._paces[uid]
 
     async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
         """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
         api, log, is_whole, is_new = (await self._tries()).api, self._log(handle), False, False
+        pace = self._pace(handle["uid"])
         try:
             while not is_whole:
-                copied = await run_sync(log.read_state)
-                answer = await api.log(handle["pod"], since=copied.since, most_bytes=MOST_AT_ONCE)
+                if pace.copied is None:
+                    pace.copied = await run_sync(log.read_state)
+                answer = await api.log(handle["pod"], since=pace.copied.since, most_bytes=MOST_AT_ONCE)
                 is_whole = len(answer) < MOST_AT_ONCE
                 ending = b"\n" if is_over and is_whole and answer and not answer.endswith(b"\n") else b""
-                if not await run_sync(log.add, answer + ending):
+                copied = await run_sync(log.add, answer + ending)
+                if copied == pace.copied:
                     break
-                is_new = True
+                pace.copied, is_new = copied, True
         except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
             if is_over:
                 await run_sync(log.note_lost, str(error))
         if is_over:
             self._paces.pop(handle["uid"], None)
         else:
-            self._paces[handle["uid"]].note(anyio.current_time(), is_new=is_new)
+            pace.note(anyio.current_time(), is_new=is_new)
 
 
 class _Unknown(TryRecords):
