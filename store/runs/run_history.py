@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import cache
 from typing import Any, Final
 
-from sqlalchemy import Select, String, bindparam, func, literal, select, union_all
+from sqlalchemy import Select, String, Subquery, bindparam, func, literal, select, true, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.paging import all_of
@@ -36,33 +36,63 @@ async def newest_of_jobs(connection: AsyncConnection, dag_ids: Collection[str]) 
     """Return the last runs of each job, the oldest first. Jobs without runs are not in the result."""
     of_job: dict[str, list[PastRun]] = defaultdict(list)
     if dag_ids:
-        for each in await all_of(connection, _newest(), PastRun, {"dag_ids": sorted(dag_ids)}):
+        newest = _newest() if connection.dialect.name == "postgresql" else _newest_by_sqlite()
+        for each in await all_of(connection, newest, PastRun, {"dag_ids": sorted(dag_ids)}):
             of_job[each.dag_id].append(each)
     return of_job
 
 
+_NAMES: Final = tuple(field.name for field in fields(PastRun))
+
+
+def _kinds() -> Subquery:
+    return union_all(*(select(literal(name, String).label("state")) for name in _STATES)).subquery("kind")
+
+
 @cache
 def _newest() -> Select[Any]:
-    """Select the newest runs of each job and state by the index over both, and of those the newest of each job."""
-    older, r = run.alias("older").c, run.c
-    state = union_all(*(select(literal(name, String).label("state")) for name in _STATES)).subquery("kind")
+    """Read the newest runs of each job and state by the index over both, and keep the newest of each job."""
+    r, kinds = run.c, _kinds()
+    of_state = (
+        select(r.id, *(r[name] for name in _NAMES))
+        .where(r.dag_id == job.c.dag_id, r.state == kinds.c.state)
+        .order_by(r.id.desc())
+        .limit(MOST_RUNS)
+        .correlate(job, kinds)
+        .lateral("of_state")
+    )
+    last = (
+        select(of_state).select_from(kinds).join(of_state, true()).order_by(of_state.c.id.desc()).limit(MOST_RUNS)
+    ).lateral("last")
+    return (
+        select(*(last.c[name] for name in _NAMES))
+        .select_from(job)
+        .join(last, true())
+        .where(job.c.dag_id.in_(bindparam("dag_ids", expanding=True)))
+        .order_by(last.c.dag_id, last.c.id)
+    )
+
+
+@cache
+def _newest_by_sqlite() -> Select[Any]:
+    """The same for SQLite, which has no LATERAL: all runs of a state from its thirtieth newest on."""
+    older, r, kinds = run.alias("older").c, run.c, _kinds()
     first = (
         select(older.id)
-        .where(older.state == state.c.state, older.dag_id == job.c.dag_id)
+        .where(older.state == kinds.c.state, older.dag_id == job.c.dag_id)
         .order_by(older.id.desc())
         .offset(MOST_RUNS - 1)
         .limit(1)
         .scalar_subquery()
     )
-    columns = [r[field.name] for field in fields(PastRun)]
     place = func.row_number().over(partition_by=r.dag_id, order_by=r.id.desc()).label("place")
     some = (
-        select(r.id, *columns, place)
+        select(r.id, *(r[name] for name in _NAMES), place)
         .select_from(job)
-        .join(state, literal(1) == literal(1))
-        .join(run, (r.dag_id == job.c.dag_id) & (r.state == state.c.state) & (r.id >= func.coalesce(first, 0)))
+        .join(kinds, true())
+        .join(run, (r.dag_id == job.c.dag_id) & (r.state == kinds.c.state) & (r.id >= func.coalesce(first, 0)))
         .where(job.c.dag_id.in_(bindparam("dag_ids", expanding=True)))
         .subquery("some")
     )
-    shown = (some.c[field.name] for field in fields(PastRun))
+    shown = (some.c[name] for name in _NAMES)
     return select(*shown).where(some.c.place <= MOST_RUNS).order_by(some.c.dag_id, some.c.id)

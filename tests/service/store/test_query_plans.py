@@ -30,7 +30,7 @@ from store.detection.event_lists import EventFilter
 from store.detection.item_search import ItemName
 from store.detection.position_rows import RowDifferences
 from store.keys import TryRef
-from store.runs import answers, queues, run_spans, runs, startable, tries, try_lookup
+from store.runs import answers, queues, run_history, run_spans, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.transactions import EntryTransaction
@@ -124,6 +124,7 @@ HOT: dict[str, Hot] = {
     "jobs_of_a_span": lambda session, _: run_spans.jobs_in(session, BEGIN, END, limit=50),
     "runs_of_a_span": lambda session, _: run_spans.groups_in(session, {"load"}, BEGIN, END, apart=240),
     "before_a_span": lambda session, _: run_spans.is_anything_before(session, BEGIN),
+    "runs_of_strips": lambda session, _: run_history.newest_of_jobs(session, ["load"]),
     "events_naming_a_file": lambda session, w: item_search.events_naming(
         session, replace(ITEM, asset_ids=[w.asset_id])
     ),
@@ -161,7 +162,7 @@ async def test_hot_statements_find_their_rows_by_an_index(world: World, name: st
     for statement, parameters in sent:
         plan = await explained(world.database, statement, parameters)
         assert not re.search(
-            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|of_span|task_try USING INDEX ix_task_try_open)",
+            r"Seq Scan|SCAN (?!CONSTANT|\(subquery|asked|queued_|head|page|of_span|kind|some|task_try USING INDEX ix_task_try_open)",
             plan,
         ), f"{statement}\n{plan}"
 

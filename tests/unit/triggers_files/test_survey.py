@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 import pytest
 
-from triggers.base import TriggerContext
-from triggers.file_scan.survey import MOST, Survey
+from triggers.base import Finding, TriggerContext
+from triggers.file_scan.survey import MOST, Survey, Unmatched
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 
 
@@ -48,6 +48,37 @@ def test_more_files_than_are_counted_are_named_as_more() -> None:
     assert made.is_full
     made.has_more = True
     assert made.finding.message.startswith("more than 10,000 objects, none matches")
+
+
+async def test_it_is_found_out_after_ten_minutes_and_every_ten_minutes_until_something_matches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, asked, found = 0.0, list[float](), Finding.warning("match", "none matches", "correct it")
+    monkeypatch.setattr("triggers.file_scan.survey.anyio.current_time", lambda: now)
+    unmatched = Unmatched()
+
+    async def survey() -> Finding | None:
+        asked.append(now)
+        return found
+
+    async def polled(at: float, *, has_selected: bool = False) -> list[Finding]:
+        nonlocal now
+        now = at
+        await unmatched.look(survey, has_selected=has_selected)
+        return [*unmatched.findings]
+
+    assert await polled(0) == []
+    assert unmatched.seconds_left == 600
+    assert await polled(599) == []
+    assert unmatched.seconds_left == 1, "a watcher that rests for an hour is polled in time"
+    assert (await polled(600), asked) == ([found], [600])
+    assert (await polled(900), asked) == ([found], [600]), "it stands, and the place is not listed again"
+    found = Finding.ok("match", "there are no files yet")
+    assert (await polled(1200), asked) == ([], [600, 1200]), "an empty place is none to complain about"
+    found = Finding.warning("match", "none matches", "correct it")
+    assert await polled(1800) == [found]
+    assert await polled(1801, has_selected=True) == []
+    assert unmatched.seconds_left == float("inf")
 
 
 async def test_a_running_watcher_without_a_match_has_a_finding_until_a_file_matches(tmp_path: Path) -> None:
