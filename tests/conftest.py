@@ -42,7 +42,15 @@ class ByFile(LoadScopeScheduling):
         return _shared_by(nodeid)
 
 
-LONG = ("tests/e2e/", "tests/service/spark/", "tests/torture/", "tests/upgrade/")
+LONG = (
+    "tests/e2e/",
+    "tests/service/api/test_explained_at_random.py",
+    "tests/service/scheduler/test_changed_schedules.py",
+    "tests/service/spark/",
+    "tests/torture/",
+    "tests/upgrade/",
+)
+"""Where a test of its own is long, and shares nothing that takes long to make."""
 
 
 def _shared_by(nodeid: str) -> str:

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.databases import migrate
+from tests.backups import BackedUp, backed_up
 from tests.e2e.watching import kill_what_mentions
-from tests.servers import running_postgres
 from tests.torture.daemons import until
 from tests.upgrade.releases import ROOT, World, told
 from watcher.host.home import Home
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
-
-Step = Callable[[], None]
 
 
 def warnings(api: httpx.Client) -> list[str]:
@@ -38,32 +34,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def backed_up(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[World, Step, Step]]:
-    """Yield a world and two functions that back up and restore its database while no daemon runs."""
-    if request.param == "sqlite":
-        world = World(folder=folder, database=None)
-        file, backup = folder / "home" / "watcher.db", folder / "backup.db"
-
-        def restore() -> None:
-            for part in file.parent.glob("watcher.db*"):
-                part.unlink()
-            shutil.copy(backup, file)
-
-        yield world, lambda: vacuumed(file, backup), restore
-        return
-    with running_postgres() as server, server.database() as database:
-        migrate(database.sqlalchemy_url)
-        copy = f"{database.name}_copy"
-
-        def moved(source: str, target: str) -> None:
-            server.execute("CREATE DATABASE {} TEMPLATE {}", target, source)
-
-        def restored() -> None:
-            server.drop(database.name)
-            moved(copy, database.name)
-
-        yield World(folder=folder, database=database.sqlalchemy_url), lambda: moved(database.name, copy), restored
-        server.drop(copy)
+def restorable(request: pytest.FixtureRequest, folder: Path) -> Iterator[tuple[World, BackedUp]]:
+    with backed_up(request.param, folder) as database:
+        yield World(folder=folder, database=database.url), database
 
 
 def newest_event(api: httpx.Client) -> int:
@@ -74,16 +47,6 @@ def newest_event(api: httpx.Client) -> int:
 def has_looked(api: httpx.Client, watcher: str) -> bool:
     watchers = api.get("/api/v2/watchers").raise_for_status().json()["watchers"]
     return any(row["name"] == watcher and row["lag_seconds"] is not None for row in watchers)
-
-
-def vacuumed(database: Path, copy: Path) -> None:
-    """Make a backup as docs/operating.md says."""
-    words = [
-        sys.executable,
-        "-c",
-        "import sqlite3, sys; sqlite3.connect(sys.argv[1]).execute('VACUUM INTO ?', sys.argv[2:])",
-    ]
-    subprocess.run([*words, database, copy], check=True)
 
 
 def tell(world: World, name: str) -> None:
@@ -97,12 +60,12 @@ def tell(world: World, name: str) -> None:
         assert warnings(api) == []
 
 
-def test_events_emitted_again_after_a_restore_are_announced(backed_up: tuple[World, Step, Step]) -> None:
-    world, backup, restore = backed_up
+def test_events_emitted_again_after_a_restore_are_announced(restorable: tuple[World, BackedUp]) -> None:
+    world, database = restorable
     tell(world, "a")
-    backup()
+    database.back_up()
     tell(world, "b")
-    restore()
+    database.restore()
     with world.running() as api:
         until(lambda: told(api, "inbox") == ["a.csv", "b.csv"])
         [warning] = warnings(api)
@@ -112,12 +75,12 @@ def test_events_emitted_again_after_a_restore_are_announced(backed_up: tuple[Wor
         assert warnings(api) == [], "said once: the home knows this database now"
 
 
-def test_nothing_is_emitted_again_if_a_person_moves_the_positions_first(backed_up: tuple[World, Step, Step]) -> None:
-    world, backup, restore = backed_up
+def test_nothing_is_emitted_again_if_a_person_moves_the_positions_first(restorable: tuple[World, BackedUp]) -> None:
+    world, database = restorable
     tell(world, "a")
-    backup()
+    database.back_up()
     tell(world, "b")
-    restore()
+    database.restore()
     words = [sys.executable, "-m", "watcher", "rewind", "inbox_files", "--to", "now", "--yes"]
     subprocess.run(
         [*words, "-c", world.folder / "watchers.yaml"], cwd=ROOT, env=dict(os.environ), check=True, capture_output=True

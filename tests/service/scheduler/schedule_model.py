@@ -623,6 +623,8 @@ def random_history(random: Random, most: int = 30) -> Iterator[Action]:
                 yield kind, (random.randint(1, 5), random.choice(("before", "after"))) if how > 0.85 else killed
             case "restart" | "take over":
                 yield kind, None
+            case "age":
+                yield kind, random.sample(JOBS, random.randint(1, len(JOBS)))
             case "replay":
                 dag_id, killed, include_dropped = random.choice(JOBS), random.random() < 0.4, random.random() < 0.3
                 yield kind, (dag_id, random.random(), random.random(), include_dropped, killed)

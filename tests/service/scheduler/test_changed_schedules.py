@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from random import Random
 from typing import Any, TypeAlias
 
@@ -21,18 +22,21 @@ from store.catalog import aliases, catalog_sync, catchups, dropped_events
 from store.catalog.catalog_sync import Applied, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
+from store.database.paging import all_of
 from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.keys import JobDefinition
 from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays
+from store.runs.jobs import JOB_COLUMNS, JobRow
 from store.runs.partition_groups import GroupRest, QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
 from store.runs.replay_selections import ReplayRange
 from store.runs.replays import ReplayCounts
-from tests.databases import emptied, on_both
+from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
+from tests.service.scheduler import lacking_model
 from tests.service.scheduler.processes import AGE, Processes
 from tests.service.scheduler.schedule_model import (
     ASSETS,
@@ -75,9 +79,13 @@ from watcher.scheduling.partition_planner import run_partition
 from watcher.scheduling.partitions import DueGroup
 from watcher.scheduling.planning import Waits
 from watcher.scheduling.triggering import run_kept
+from watcher.serving.api.waiting import waiting_jobs
 
+on_sqlite = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 pytestmark = pytest.mark.service
-HISTORIES = effort(40, 5_000)
+HISTORIES, HISTORIES_OF_SERVERS = effort(40, 5_000), effort(20, 5_000)
+"""The histories of each kind on SQLite, and on a server, where one takes several times as long."""
+CONFIGURED = select(*JOB_COLUMNS).where(job.c.active).order_by(job.c.dag_id)
 FOUND_WITHIN = 500
 LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 A_YEAR = timedelta(days=366)
@@ -142,6 +150,8 @@ async def play(database: Database, history: Iterable[Action], apply: Apply = app
             await _play(database, model, processes, ids, kind, what, apply)
             await _agrees(database, model)
             assert not processes.differences
+            if kind in ("check", "reload", "replay"):
+                await _shows(database, model)
 
 
 async def _play(
@@ -175,8 +185,9 @@ async def _play(
             await _resolve(database, ids[what])
             model.resolved.add(what)
         case "age":
-            processes.ages[what] += 1
-            model.jobs[what].age += 1
+            for dag_id in what:
+                processes.ages[dag_id] += 1
+                model.jobs[dag_id].age += 1
         case _:
             await _act(database, model, kind, what)
 
@@ -322,6 +333,34 @@ async def _agrees(database: Database, model: ScheduleModel) -> None:
         assert sorted([*used, *state.queue, *state.dropped]) == sorted(state.owed), "each event is in one place"
 
 
+async def _shows(database: Database, model: ScheduleModel) -> None:
+    """Compare what people read of each job that waits with what lacks."""
+    async with database.reading() as connection:
+        rows = await all_of(connection, CONFIGURED, JobRow)
+        shown = await waiting_jobs(connection, rows)
+    for each in shown:
+        dag_id = each.job.dag_id
+        found = {
+            partition.partition_key: (
+                partition.events,
+                partition.lacks.replace("s3://lake/in/", ""),
+                partition.has_run,
+            )
+            for partition in each.partitions
+        }
+        assert found == lacking_model.partitions(model, dag_id), dag_id
+        if not found:
+            assert each.reason == lacking_model.reason(model, dag_id), dag_id
+
+
+@pytest.fixture(scope="module")
+async def open_sqlite(database_file: Path, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Database]:
+    """A database of histories, of which each is one task."""
+    with sqlite_in_this_thread():
+        async with Database.open(copied(database_file, tmp_path_factory.mktemp("database"))) as database:
+            yield database
+
+
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a replay need several transactions."""
@@ -330,21 +369,42 @@ def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "RUNS_AT_ONCE", 1)
 
 
+async def agrees(database: Database, make: Callable[[int], list[Action]]) -> None:
+    """Play many histories."""
+    for number in range(HISTORIES if database.dialect == "sqlite" else HISTORIES_OF_SERVERS):
+        await emptied(database)
+        try:
+            await play(database, make(number))
+        except AssertionError as error:
+            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {make(number)}")
+            raise
+
+
+async def is_found(database: Database, make: Callable[[int], list[Action]], apply: Apply = apply) -> None:
+    """Play histories until one differs from the model. Fails if so many agree."""
+    for number in range(FOUND_WITHIN):
+        await emptied(database)
+        try:
+            await play(database, make(number), apply)
+        except (AssertionError, IntegrityError):
+            return
+    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+
+
 def history(number: int, most: int = 30) -> list[Action]:
     return list(random_history(Random(f"{SEED}/{number}"), most))
 
 
+def long_history(number: int) -> list[Action]:
+    return history(number, 150)
+
+
 @on_both
 async def test_histories_of_changed_schedules_agree_with_the_model(database: Database) -> None:
-    for number in range(HISTORIES):
-        await emptied(database)
-        try:
-            await play(database, history(number))
-        except AssertionError as error:
-            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {history(number)}")
-            raise
+    await agrees(database, history)
 
 
+@on_sqlite
 async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Database) -> None:
     async def losing(database: Database, new: Declared) -> Applied:
         applied = await apply(database, new)
@@ -359,13 +419,7 @@ async def test_the_model_finds_a_reload_that_drops_a_queued_event(database: Data
                     break
         return applied
 
-    for number in range(FOUND_WITHIN):
-        await emptied(database)
-        try:
-            await play(database, history(number), losing)
-        except AssertionError:
-            return
-    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+    await is_found(database, history, losing)
 
 
 def keeping_no_record(patch: pytest.MonkeyPatch) -> None:
@@ -439,18 +493,13 @@ def catching_up_but_for_the_newest(patch: pytest.MonkeyPatch) -> None:
 PLANTS = (deciding_again, catching_up_but_for_the_newest, keeping_no_record, missing_the_newest, clearing_twice)
 
 
+@on_sqlite
 @pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: str(plant.__name__))
 async def test_the_model_finds_what_is_planted(
     database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for number in range(FOUND_WITHIN):
-        await emptied(database)
-        try:
-            await play(database, history(number, 150))
-        except (AssertionError, IntegrityError):
-            return
-    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+    await is_found(database, long_history)
 
 
 @on_both
@@ -638,21 +687,25 @@ PARTITION_PLANTS = (
 )
 
 
+FEW_KEYS = ("1|x", "1|y", "2|x")
+
+
 def partitioned_history(number: int) -> list[Action]:
-    """Return a history in which every job takes partitions, and none has a clock."""
+    """Return a history in which every job takes partitions, and none has a clock. In every other one, events have few keys."""
     random = Random(f"{SEED}/partitions/{number}")
-    return [
-        (
-            kind,
-            {
+    history: list[Action] = []
+    for kind, what in random_history(random, 60):
+        if kind == "reload":
+            jobs = {
                 name: replace(each, per_partition=True, each=False, month=None, joint=False)
                 for name, each in what.items()
-            },
-        )
-        if kind == "reload"
-        else (kind, what)
-        for kind, what in random_history(random, 60)
-    ]
+            }
+            history.append((kind, jobs))
+        elif kind == "event" and number % 2:
+            history.append((kind, replace(what, asset=random.choice("aab"), key=random.choice(FEW_KEYS))))
+        else:
+            history.append((kind, what))
+    return history
 
 
 def history_of_manifests(number: int) -> list[Action]:
@@ -662,8 +715,7 @@ def history_of_manifests(number: int) -> list[Action]:
     for kind, what in partitioned_history(number):
         if kind == "event":
             event = random_event(random, says=NAMES if random.random() < 0.4 else None)
-            key = random.choice(("1|x", "1|y", "2|x"))
-            history.append((kind, replace(event, asset=random.choice("aab"), key=key)))
+            history.append((kind, replace(event, asset=random.choice("aab"), key=random.choice(FEW_KEYS))))
         elif kind == "reload":
             jobs = {dag_id: _waiting_for_manifests(each, random) for dag_id, each in what.items()}
             history.append((kind, jobs))
@@ -695,51 +747,29 @@ async def test_histories_of_partitions_agree_with_the_model_in_transactions_of_a
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _tiny_transactions(monkeypatch)
-    for number in range(HISTORIES):
-        await emptied(database)
-        try:
-            await play(database, partitioned_history(number))
-        except AssertionError as error:
-            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {partitioned_history(number)}")
-            raise
+    await agrees(database, partitioned_history)
 
 
+@on_sqlite
 @pytest.mark.parametrize("plant", PARTITION_PLANTS, ids=lambda plant: str(plant.__name__))
 async def test_the_model_finds_what_is_wrong_with_partitions(
     database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _tiny_transactions(monkeypatch)
     plant(monkeypatch)
-    for number in range(FOUND_WITHIN):
-        await emptied(database)
-        try:
-            await play(database, partitioned_history(number))
-        except (AssertionError, IntegrityError):
-            return
-    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+    await is_found(database, partitioned_history)
 
 
 @on_both
 async def test_histories_of_manifests_agree_with_the_model(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     _tiny_transactions(monkeypatch)
-    for number in range(HISTORIES):
-        await emptied(database)
-        try:
-            await play(database, history_of_manifests(number))
-        except AssertionError as error:
-            error.add_note(f"history {number} of WATCHER_TEST_SEED={SEED}: {history_of_manifests(number)}")
-            raise
+    await agrees(database, history_of_manifests)
 
 
+@on_sqlite
 @pytest.mark.parametrize("plant", MANIFEST_PLANTS, ids=lambda plant: str(plant.__name__))
 async def test_the_model_finds_what_is_wrong_with_manifests(
     database: Database, plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plant(monkeypatch)
-    for number in range(FOUND_WITHIN):
-        await emptied(database)
-        try:
-            await play(database, history_of_manifests(number))
-        except (AssertionError, IntegrityError):
-            return
-    pytest.fail(f"not found within {FOUND_WITHIN} histories")
+    await is_found(database, history_of_manifests)

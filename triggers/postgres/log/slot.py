@@ -60,7 +60,10 @@ class SlotState:
         fault, confirmed = self.fault, self.confirmed
         if fault is None and position is not None and confirmed is not None:
             if confirmed > position.end:
-                fault = f"was advanced to {lsn_text(confirmed)} by another client, past the position"
+                fault = (
+                    f"was advanced to {lsn_text(confirmed)}, past the position: by another client, or by this watcher"
+                    " before a backup of the metadata database was restored"
+                )
             elif self.inserted < position.end:
                 fault = f"is on a server whose WAL ends at {lsn_text(self.inserted)}: its history went back"
         if fault is not None or confirmed is None:

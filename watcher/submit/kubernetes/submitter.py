@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequen
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Final, cast
+from typing import ClassVar, Final, cast
 
 import anyio
 import httpx
@@ -37,7 +37,8 @@ from watcher.submit.kubernetes.access import access_findings, driver_findings
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
-from watcher.submit.kubernetes.installation_watch import InstallationWatch
+from watcher.submit.kubernetes.installation_watch import SWEEP_EVERY, InstallationWatch
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
@@ -59,6 +60,8 @@ class KubernetesPods(Submitter):
 
     Options = KubernetesOptions
     ends_with_home = False
+    lease: ClassVar[LeaseTimes] = LeaseTimes()
+    sweep_every: ClassVar[float] = SWEEP_EVERY
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__(workspace)
@@ -76,7 +79,8 @@ class KubernetesPods(Submitter):
         if self.workspace.kubernetes is None:
             return
         tries = await self._tries()
-        self._watch = InstallationWatch(tries.api, tries.place.installation, self.workspace.tries)
+        records, installation = self.workspace.tries, tries.place.installation
+        self._watch = InstallationWatch(tries.api, installation, records, self.sweep_every)
         try:
             await self._watch.run()
         finally:
@@ -93,7 +97,7 @@ class KubernetesPods(Submitter):
         tries, pod, files = await self._tries(), _pod_of(submission.application), CarriedFiles()
         application = in_pod(with_properties(submission.application, "spark"), pod, files)
         submission = replace(submission, application=application)
-        command, of_spark = driver_command(submission, pod, tries.place)
+        command, of_spark = driver_command(submission, pod, tries.place, self.lease)
         contents = {**await run_sync(_contents, files.by_name, self.workspace), **of_spark}
         handle = await tries.submit(submission, pod, command, contents)
         return self._handle(submission.key, handle)
@@ -116,6 +120,8 @@ class KubernetesPods(Submitter):
         await (await self._tries()).cancel(handle, grace)
 
     async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        if (pace := self._paces.get(handle["uid"])) is not None:
+            pace.read_at = anyio.current_time()
         while chunk := await run_sync(_read, self._log(handle).file, offset):
             yield chunk
             offset += len(chunk)
@@ -170,6 +176,7 @@ class KubernetesPods(Submitter):
             silence=records.silence,
             is_ours=records.may_start,
             warning=lambda uid: "" if self._watch is None else self._watch.warning(uid),
+            lease=self.lease,
         )
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
@@ -180,8 +187,8 @@ class KubernetesPods(Submitter):
         return CopiedLog(file, end_of_copy(file))
 
     def _is_due(self, uid: str) -> bool:
-        pace = self._paces.setdefault(uid, CopyPace())
-        return anyio.current_time() >= pace.next_at
+        now = anyio.current_time()
+        return self._paces.setdefault(uid, CopyPace(now)).is_due(now)
 
     async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
         """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
