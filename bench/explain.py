@@ -144,10 +144,10 @@ async def main(events: int, questions: int) -> None:
                     return await events_naming(connection, item)
 
             def of_file(key: str, changed: int | None) -> Awaitable[NamingEvents]:
-                return search(ItemName(watcher="files", asset_id=assets["files"], name=key, number=changed))
+                return search(ItemName(watcher="files", asset_ids=[assets["files"]], name=key, number=changed))
 
             def of_row(number: int) -> Awaitable[NamingEvents]:
-                item = ItemName(watcher="rows", asset_id=assets["rows"], name=number, number=number, in_ranges=True)
+                item = ItemName(watcher="rows", asset_ids=[assets["rows"]], name=number, number=number, in_ranges=True)
                 return search(item)
 
             seed = random.Random(37)  # noqa: S311  the questions are the same in each run

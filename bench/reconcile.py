@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
 import resource
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from typing import Any
 import anyio
 import asyncpg
 from s3_listing import PREFIX, serve
+from sqlalchemy import text
 
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
@@ -40,6 +42,8 @@ from watcher.triggerer.reconciliation.result import Reconciled, ReconcileProgres
 
 PLANTED = {"gone_from_source": 10, "not_reported": 10, "failed": 20, "reported_twice": 10}
 """The differences, in the order of the numbers of their objects."""
+SERVERS: set[int] = set()
+"""The processes of the PostgreSQL servers that this one has started."""
 EVENTS = """
 INSERT INTO asset_event (asset_id, extra, timestamp, trace_id, source_watcher)
 SELECT {asset}, json_build_object('watcher', 'files', 'count', 1, 'bucket', 'landing', 'files', json_build_array(json_build_object(
@@ -145,7 +149,16 @@ async def measure_rows(url: str, rows: int) -> None:
     assert found == OF_ROWS, found
 
 
+async def find_server(database: Database) -> None:
+    """Note the server's first process, the parent of every session."""
+    async with database.reading() as connection:
+        session = await connection.scalar(text("SELECT pg_backend_pid()"))
+    fields = Path(f"/proc/{session}/stat").read_text().rsplit(")", 1)[1].split()  # noqa: ASYNC240  a file of no disk
+    SERVERS.add(int(fields[1]))
+
+
 async def declare(database: Database) -> int:
+    await find_server(database)
     job = DeclaredJob(
         dag_id="load",
         task_id="load",
@@ -186,14 +199,30 @@ async def plant(database: Database, url: str, objects: int) -> int:
 async def reconciled(database: Database, clients: Clients, hosted: Hosted, folder: Path) -> Reconciled:
     retention = RetentionPeriods(events=timedelta(days=90), runs=timedelta(days=90))
     reconciler = Reconciler(database=database, clients=clients, retention=retention, folder=folder)
-    before, began, cpu = memory(), time.perf_counter(), time.process_time()
+    before, began, cpu, servers = memory(), time.perf_counter(), time.process_time(), server_seconds()
     result = await reconciler.reconcile(hosted, ReconcileRange(), ReconcileProgress())
     seconds, spent = time.perf_counter() - began, time.process_time() - cpu
     print(
-        f"{result.source:,} items against their events: {seconds:.1f} s, of which this process computed {spent:.1f} s"
+        f"{result.source:,} items against their events: {seconds:.1f} s, of which this process computed {spent:.1f} s,"
+        f" PostgreSQL {server_seconds() - servers:.1f} s"
     )
     print(f"{memory() - before} MB more memory; {dict(result.differences)}")
     return result
+
+
+def server_seconds() -> float:
+    """Return the seconds that the sessions of this process's server have computed, also those that are closed."""
+    ticks = 0
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            name, fields = (folder / "stat").read_text().split("(", 1)[1].rsplit(")", 1)
+            parent = int(fields.split()[1])
+        except (OSError, ValueError):
+            continue
+        if name in {"postgres", "postmaster"} and (parent in SERVERS or int(folder.name) in SERVERS):
+            own = 4 if int(folder.name) in SERVERS else 2
+            ticks += sum(map(int, fields.split()[11 : 11 + own]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def memory() -> int:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,6 +28,32 @@ DNS = "10.0.0.10"
 """The address of the Service that pods ask for names."""
 
 
+@dataclass
+class Program:
+    """A program of Kubernetes, whose output goes to a log. It may be killed and started again."""
+
+    argv: list[str]
+    log: Path
+    _process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(self.argv, stdout=output, stderr=output)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def end(self) -> None:
+        if self._process is not None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(PATIENCE)
+            self.kill()
+
+
 @dataclass(frozen=True, kw_only=True)
 class KubernetesApi:
     """A running API server. `ADMIN` may do anything; every namespace enforces the standard *restricted*."""
@@ -35,6 +61,11 @@ class KubernetesApi:
     address: str
     folder: Path
     """It has the authority of the server's certificate, and `client.crt` and `client.key` of an administrator."""
+    server: Program = field(repr=False)
+
+    @property
+    def port(self) -> int:
+        return int(self.address.rpartition(":")[2])
 
     @property
     def authority(self) -> Path:
@@ -104,9 +135,9 @@ def running_api(folder: Path) -> Iterator[KubernetesApi]:
         ),
         *("--service-cluster-ip-range", SERVICES),
     ]
-    api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder)
-    with running(etcd, folder / "etcd.log"), running(server, folder / "api.log"):
-        anyio.run(_ready, api)
+    with running(etcd, folder / "etcd.log"), running(server, folder / "api.log") as program:
+        api = KubernetesApi(address=f"https://127.0.0.1:{port}", folder=folder, server=program)
+        anyio.run(until_ready, api)
         yield api
 
 
@@ -131,18 +162,16 @@ def _make_keys(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def running(argv: list[str], log: Path) -> Iterator[None]:
-    with log.open("wb") as output, subprocess.Popen(argv, stdout=output, stderr=output) as process:
-        try:
-            yield
-        finally:
-            process.terminate()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
-            process.kill()
+def running(argv: list[str], log: Path) -> Iterator[Program]:
+    program = Program(argv, log)
+    program.start()
+    try:
+        yield program
+    finally:
+        program.end()
 
 
-async def _ready(api: KubernetesApi) -> None:
+async def until_ready(api: KubernetesApi) -> None:
     with anyio.fail_after(2 * PATIENCE), api.client() as client:
         while not _is_ready(client):
             await anyio.sleep(0.2)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from shutil import which
 
@@ -14,68 +17,111 @@ import anyio
 import pytest
 
 from tests.effort import PATIENCE
-from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, programs, running, running_api
+from tests.kubernetes_api import ADMIN, DNS, GATEWAY, SERVICES, KubernetesApi, Program, programs, running, running_api
 from tests.kubernetes_images import PAUSE, PYTHON, write_driver_image, write_pause_image
+from tests.network_link import NetworkLink, network_link
 from watcher.demo.servers import free_port
 
 _CNI = Path("/usr/lib/cni")
+_ADDRESSES = Path("/var/lib/cni/networks/test")
+_IMAGES = ("pause.tar", "driver.tar")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KubernetesNode(KubernetesApi):
+    """The cluster, with the programs of its only node."""
+
+    kubelet: Program = field(repr=False)
+    containerd: Program = field(repr=False)
+    link: NetworkLink = field(repr=False)
+    """The network between the kubelet and the API server."""
+
+    @property
+    def socket(self) -> Path:
+        return self.folder / "containerd.sock"
+
+    def load(self, image: Path) -> None:
+        """Give the node an image that it could not pull."""
+        self.ctr("images", "import", str(image))
+
+    def ctr(self, *words: str) -> str:
+        """Ask containerd itself, behind the kubelet's back."""
+        ctr = ["ctr", "-a", str(self.socket), "-n", "k8s.io", *words]
+        return subprocess.run(ctr, check=True, capture_output=True, text=True).stdout
+
+    def kill_containers(self) -> None:
+        """End all containers at once, as a machine does that loses its power. They would outlive containerd itself."""
+        for task in self.ctr("tasks", "ls", "-q").split():
+            with contextlib.suppress(subprocess.CalledProcessError):  # it has just ended
+                self.ctr("tasks", "rm", "-f", task)
+        _release_addresses(self.ctr("containers", "ls", "-q").split())
+
+    def forget_containers(self) -> None:
+        """End all containers, and have containerd start with nothing but its images: it has lost what it knew."""
+        self.kill_containers()
+        self.containerd.kill()
+        for name in ("containerd", "containerd-state"):
+            unmount(self.folder / name)
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+        self.containerd.start()
+        anyio.run(until, partial(_answers, self))
+        for image in _IMAGES:
+            self.load(self.folder / image)
 
 
 @contextlib.contextmanager
-def running_node(folder: Path) -> Iterator[KubernetesApi]:
+def running_node(folder: Path) -> Iterator[KubernetesNode]:
     """Run a cluster, with all that it keeps in `folder`. Skips the test where that is not possible."""
     missing = [name for name in ("containerd", "ctr", "runc", "busybox") if which(name) is None]
     missing += [str(path) for path in (_CNI / "bridge", PYTHON) if not path.exists()]
     if os.geteuid() != 0 or missing:
         pytest.skip(f"a node of Kubernetes needs root, and here misses {', '.join(missing) or 'nothing else'}")
-    with running_api(folder) as api:
+    with running_api(folder) as api, network_link("127.0.0.1", api.port) as link, contextlib.ExitStack() as stack:
         kubeconfig = _write_settings(folder, api)
-        socket = folder / "containerd.sock"
+        kubelets = write_kubeconfig(folder / "kubelet.kubeconfig", api, f"https://127.0.0.1:{link.port}")
         binaries = programs()
         kubelet = [
-            *(str(binaries / "kubelet"), "--config", str(folder / "kubelet.yaml"), "--kubeconfig", str(kubeconfig)),
+            *(str(binaries / "kubelet"), "--config", str(folder / "kubelet.yaml"), "--kubeconfig", str(kubelets)),
             *("--root-dir", str(folder / "kubelet"), "--cert-dir", str(folder / "kubelet-pki")),
             *("--hostname-override", "localhost"),  # by this name the API server asks it for logs
         ]
         of_all = ["--kubeconfig", str(kubeconfig), "--leader-elect=false", "--secure-port", "0"]
         controllers = [str(binaries / "kube-controller-manager"), *of_all]
-        controllers += [
-            "--service-account-private-key-file",
-            str(folder / "sa.key"),
-            "--root-ca-file",
-            str(api.authority),
-        ]
-        with contextlib.ExitStack() as stack:
-            stack.callback(_unmount, folder)
-            stack.enter_context(
-                running(["containerd", "-c", str(folder / "containerd.toml")], folder / "containerd.log")
-            )
-            anyio.run(_until, socket.exists)
-            stack.callback(_end_containers, socket)
-            for image in (write_pause_image(folder), write_driver_image(folder)):
-                load_image(folder, image)
-            stack.enter_context(running(kubelet, folder / "kubelet.log"))
-            stack.enter_context(running([str(binaries / "kube-scheduler"), *of_all], folder / "scheduler.log"))
-            stack.enter_context(running(controllers, folder / "controllers.log"))
-            anyio.run(_until, lambda: _is_ready(api))
-            yield api
+        controllers += ["--service-account-private-key-file", str(folder / "sa.key")]
+        controllers += ["--root-ca-file", str(api.authority)]
+        stack.callback(unmount, folder)
+        containerd = Program(["containerd", "-c", str(folder / "containerd.toml")], folder / "containerd.log")
+        node = KubernetesNode(
+            address=api.address,
+            folder=folder,
+            server=api.server,
+            kubelet=Program(kubelet, folder / "kubelet.log"),
+            containerd=containerd,
+            link=link,
+        )
+        stack.callback(containerd.end)
+        containerd.start()
+        anyio.run(until, node.socket.exists)
+        stack.callback(node.kill_containers)
+        for image in (write_pause_image(folder), write_driver_image(folder)):
+            node.load(image)
+        stack.callback(node.kubelet.end)
+        node.kubelet.start()
+        stack.enter_context(running([str(binaries / "kube-scheduler"), *of_all], folder / "scheduler.log"))
+        stack.enter_context(running(controllers, folder / "controllers.log"))
+        anyio.run(until, lambda: _is_ready(api))
+        yield node
 
 
-def load_image(folder: Path, image: Path) -> None:
-    """Give the node of a folder an image that it could not pull."""
-    ctr = ["ctr", "-a", str(folder / "containerd.sock"), "-n", "k8s.io", "images", "import", str(image)]
-    subprocess.run(ctr, check=True, capture_output=True)
+def _release_addresses(containers: Collection[str]) -> None:
+    """Give back what containers had that nobody took down in order. All nodes of this machine share a bridge and its addresses."""
+    for file in _ADDRESSES.glob("*.*.*.*"):
+        with contextlib.suppress(FileNotFoundError):
+            if file.read_text().split()[0] in containers:
+                file.unlink()
 
 
-def _end_containers(socket: Path) -> None:
-    """End what the kubelet left: containers outlive containerd itself."""
-    ctr = ["ctr", "-a", str(socket), "-n", "k8s.io", "tasks"]
-    tasks = subprocess.run([*ctr, "ls", "-q"], check=True, capture_output=True, text=True).stdout.split()
-    for task in tasks:
-        subprocess.run([*ctr, "rm", "-f", task], check=False, capture_output=True)
-
-
-def _unmount(folder: Path) -> None:
+def unmount(folder: Path) -> None:
     places = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
     for place in sorted((place for place in places if place.startswith(f"{folder}/")), reverse=True):
         subprocess.run(["umount", "--lazy", place], check=False)
@@ -84,7 +130,7 @@ def _unmount(folder: Path) -> None:
 def _write_settings(folder: Path, api: KubernetesApi) -> Path:
     """Write the settings of containerd and the kubelet, and return the kubeconfig.
 
-    Three of them are for containers within containers: `failCgroupV1`, `restrict_oom_score_adj`, `snapshotter`.
+    Two of them are for containers within containers: `failCgroupV1`, `restrict_oom_score_adj`.
     """
     (folder / "containerd.toml").write_text(f"""
 version = 2
@@ -96,7 +142,7 @@ state = "{folder}/containerd-state"
   sandbox_image = "{PAUSE}"
   restrict_oom_score_adj = true
   [plugins."io.containerd.grpc.v1.cri".containerd]
-    snapshotter = "native"
+    snapshotter = "{_snapshotter(folder)}"
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc]
       runtime_type = "io.containerd.runc.v2"
   [plugins."io.containerd.grpc.v1.cri".cni]
@@ -130,8 +176,11 @@ state = "{folder}/containerd-state"
         "localStorageCapacityIsolation": False,
     }
     (folder / "kubelet.yaml").write_text(json.dumps(kubelet))
-    path = folder / "kubeconfig"
-    cluster = {"server": api.address, "certificate-authority": str(api.authority)}
+    return write_kubeconfig(folder / "kubeconfig", api, api.address)
+
+
+def write_kubeconfig(path: Path, api: KubernetesApi, address: str) -> Path:
+    cluster = {"server": address, "certificate-authority": str(api.authority)}
     content = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -144,14 +193,34 @@ state = "{folder}/containerd-state"
     return path
 
 
+def _snapshotter(folder: Path) -> str:
+    """The quickest way in which containerd can keep images here: it needs a mount that a container may not be allowed."""
+    lower, upper, work, merged = (folder / f"probe-{name}" for name in ("lower", "upper", "work", "merged"))
+    for each in (lower, upper, work, merged):
+        each.mkdir()
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    mounted = subprocess.run(
+        ["mount", "-t", "overlay", "probe", "-o", options, str(merged)], check=False, capture_output=True
+    )
+    if mounted.returncode:
+        return "native"
+    subprocess.run(["umount", str(merged)], check=True)
+    return "overlayfs"
+
+
 def _is_ready(api: KubernetesApi) -> bool:
     with api.client() as client:
         nodes = client.get("/api/v1/nodes").json()["items"]
     return any(not node["spec"].get("taints") for node in nodes)
 
 
-async def _until(condition: object) -> None:
-    assert callable(condition)
+def _answers(node: KubernetesNode) -> bool:
+    with contextlib.suppress(subprocess.CalledProcessError):
+        return bool(node.ctr("version"))
+    return False
+
+
+async def until(condition: Callable[[], object]) -> None:
     with anyio.fail_after(PATIENCE):
         while not condition():
             await anyio.sleep(0.1)

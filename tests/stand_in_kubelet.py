@@ -78,8 +78,12 @@ class StandInKubelet:
             _kill(self._processes[uid])
         return lost
 
-    def start_again(self, uid: str) -> None:
-        """End a container, and start it once more, as a node does that has forgotten that it ran."""
+    def wipe(self) -> None:
+        """End all containers, and start them once more, as a node does that has forgotten that they ran."""
+        for uid in self.running():
+            self._start_again(uid)
+
+    def _start_again(self, uid: str) -> None:
         self._lost.add(uid)
         _kill(self._processes[uid])
         self._processes[uid].wait()

@@ -91,6 +91,12 @@ class Cleaning:
     in_hand: FilesInHand | None = None
     removed: int = 0
 
+    def has_removed(self, number: int, files: int) -> bool:
+        """Whether the file of this number is known to have been moved or deleted, of an event with so many files."""
+        numbers = range(files) if self.files is None else self.files
+        left = {*numbers[self.next_file :], *self.staying}
+        return number not in left and self.removed + len(left) == files
+
     @property
     def values(self) -> Mapping[str, Any]:
         """The columns that change."""

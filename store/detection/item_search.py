@@ -42,13 +42,18 @@ class ItemName:
 
 @dataclass(frozen=True, kw_only=True)
 class NamingEvent:
-    """An event that names an item. `content` is what it says of a file; `is_rejected`: it names the item as rejected only."""
+    """An event that names an item. `content` is what it says of a file; `is_rejected`: it names the item as rejected only.
+
+    The file has the number `place`, from 0, of the event's `files` ones.
+    """
 
     id: int
     asset_id: int
     timestamp: datetime
     content: Mapping[str, Any] | None
     is_rejected: bool
+    place: int = 0
+    files: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,15 +142,22 @@ def _has_in_text(dialect: str, item: ItemName) -> ColumnElement[bool]:
 def _event_naming(row: Any, item: ItemName) -> NamingEvent | None:
     """Return the event if it names the item."""
     extra, name = json.loads(row.extra), item.name
-    content = None
+    content, place, files = None, 0, list[Mapping[str, Any]]()
     if item.in_ranges:
         is_named = any(low <= name <= high for low, high in extra.get("ranges", ()))
     else:
         files = [file for file in extra.get("files", ()) if isinstance(file, Mapping)]
-        content = next((file for file in files if name in (file.get("key"), file.get("path"))), None)
+        named = (each for each in enumerate(files) if name in (each[1].get("key"), each[1].get("path")))
+        place, content = next(named, (0, None))
         is_named = content is not None or any(name in extra.get(member, ()) for member in ("keys", "deleted"))
     if not is_named and name not in extra.get("rejected", ()):
         return None
     return NamingEvent(
-        id=row.id, asset_id=row.asset_id, timestamp=row.timestamp, content=content, is_rejected=not is_named
+        id=row.id,
+        asset_id=row.asset_id,
+        timestamp=row.timestamp,
+        content=content,
+        is_rejected=not is_named,
+        place=place,
+        files=len(files),
     )

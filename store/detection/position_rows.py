@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Executable, delete, select
+from sqlalchemy import BigInteger, Executable, any_, bindparam, delete, select
+from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import Upsert, chunks, rows_of, upsert
@@ -105,6 +106,14 @@ async def members_of(connection: AsyncConnection, watcher: str, members: Collect
     """Return those of these members that are in a watcher's large set, with their values."""
     if not members:
         return {}
-    r = watcher_position_row.c
-    query = select(r.member, r.value).where(r.watcher == watcher, r.member.in_(members))
-    return {row.member: row.value for row in await connection.execute(query)}
+    given = {"b_watcher": watcher, "b_members": [*members]}
+    rows = await connection.execute(_MEMBERS[connection.dialect.name], given)
+    return {row.member: row.value for row in rows}
+
+
+_r = watcher_position_row.c
+_MINE: Final = select(_r.member, _r.value).where(_r.watcher == bindparam("b_watcher"))
+_MEMBERS: Final[Mapping[str, Executable]] = {
+    "postgresql": _MINE.where(_r.member == any_(bindparam("b_members", type_=ARRAY(BigInteger)))),
+    "sqlite": _MINE.where(_r.member.in_(bindparam("b_members", expanding=True))),
+}

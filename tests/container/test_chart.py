@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 
 from tests.container.engine import ROOT, podman
 from tests.kubernetes_api import GATEWAY, KubernetesApi, programs
-from tests.kubernetes_node import load_image, running_node
+from tests.kubernetes_node import running_node
 from tests.kubernetes_services import running_services
 from tests.pages import run_block, shell_blocks
 from tests.servers import running_postgres
@@ -28,6 +28,7 @@ IMAGE = "localhost/asset-watcher"
 DRIVERS = "app.kubernetes.io/managed-by=asset-watcher"
 UIDS = f"kubectl --namespace spark get pods --selector {DRIVERS} --output jsonpath='{{.items[*].metadata.uid}}'"
 READY = "kubectl --namespace spark rollout status statefulset watcher --timeout 300s"
+PROCESS = "kubectl --namespace spark get pod watcher-0 --output jsonpath='{.metadata.uid}'"
 LOADED = "3 rows of 1 files loaded"
 
 
@@ -42,7 +43,7 @@ def node(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kuber
             podman("save", "--format=docker-archive", f"--output={archive}", name)
         finally:
             podman("untag", image, name, code=None)
-        load_image(folder, archive)
+        api.load(archive)
         archive.unlink()
         yield api
 
@@ -68,12 +69,17 @@ class Reader:
         for name in ("deploy/helm", "examples/kubernetes", "examples/quickstart/inbox"):
             shutil.copytree(ROOT / name, self._folder / name)
         example = self._folder / "examples" / "kubernetes"
-        self._values = example / "values.yaml"
-        text = (example / "watchers.yaml").read_text(encoding="utf-8")
-        (example / "watchers.yaml").write_text(text.replace("image: asset-watcher:", f"image: {IMAGE}:"))
+        self._values, self._configuration = example / "values.yaml", example / "watchers.yaml"
+        self.changes("image: asset-watcher:", f"image: {IMAGE}:")
         self.gives({"image": {"repository": IMAGE}})
         path = f"{programs()}:{os.environ['PATH']}"
         self._environment = {"PATH": path, "KUBECONFIG": str(api.folder / "kubeconfig"), "HOME": str(folder)}
+
+    def changes(self, before: str, after: str) -> None:
+        """Change the example's configuration."""
+        text = self._configuration.read_text(encoding="utf-8")
+        assert before in text
+        self._configuration.write_text(text.replace(before, after), encoding="utf-8")
 
     def gives(self, values: Mapping[str, Any]) -> None:
         with self._values.open("a", encoding="utf-8") as file:
@@ -112,7 +118,7 @@ def metadata_url() -> Iterator[str]:
         yield make_url(database.sqlalchemy_url).set(host=GATEWAY).render_as_string(hide_password=False)
 
 
-INSTALL, PUT_FILE, READ_LOG, REMOVE = shell_blocks("docs/kubernetes.md")
+INSTALL, PUT_FILE, READ_LOG, UPGRADE, REMOVE = shell_blocks("docs/kubernetes.md")
 
 
 def commands(block: str) -> list[str]:
@@ -132,8 +138,10 @@ def test_the_page_leads_from_an_empty_cluster_to_the_log_of_a_run(
     assert len(list(tmp_path.glob("*/orders/run=*/*.parquet"))) == 1
     assert reader.names("secrets", "--selector", DRIVERS) == [], "the Secret goes when the container has ended"
 
-    reader.types("kubectl --namespace spark delete pod watcher-0")
-    reader.types(READY)
+    reader.changes("retries: 3", "retries: 4")
+    before = reader.types(PROCESS)
+    reader.types(UPGRADE + READY)
+    assert reader.types(PROCESS) != before, "a change of the configuration restarts the process"
     assert LOADED in reader.types(READ_LOG), "the home is on its volume, and is taken again"
 
     reader.types(REMOVE)

@@ -1,30 +1,28 @@
-"""Drivers as pods on the stand-in of Kubernetes, with daemons to kill. Each driver notes in a file of its own what it does."""
+"""Drivers as pods, with daemons to kill, on the stand-in of Kubernetes or a real node. Each driver notes what it does in a file."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import sys
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 from sqlalchemy import select
 
 from store.database.schema import run
 from tests import loopback
-from tests.stand_in_kubelet import StandInKubelet
-from tests.stand_in_kubernetes import StandInKubernetes
-from tests.stand_in_spark import stand_in_spark
+from tests.effort import LONG
 from tests.torture.daemons import Daemons, until
 from tests.torture.world import engine_beside
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
+from watcher.submit.kubernetes.manifest import RESTRICTED
 
 FINAL = {"success", "failed"}
 JOBS = {
@@ -82,50 +80,88 @@ class Findings:
         return {name: value for name, value in vars(self).items() if name != "started" and value}
 
 
+class Cluster(Protocol):
+    """The cluster's API, with an administrator's rights."""
+
+    address: str
+    drop: Callable[..., bool]
+
+    def create(self, namespace: str, kind: str, body: dict[str, Any]) -> dict[str, Any]: ...
+    def list(self, namespace: str, kind: str, selector: str) -> dict[str, Any]: ...
+    def patch(self, namespace: str, kind: str, name: str, change: dict[str, Any]) -> dict[str, Any]: ...
+    def delete(self, namespace: str, kind: str, name: str, options: dict[str, Any]) -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverPlace:
+    """Where drivers run, and what they have there."""
+
+    namespace: str
+    token: str
+    """The daemon's, for the cluster."""
+    python: str
+    spark_home: str
+    here: Path
+    """The folder of the witness, on this machine."""
+    there: str
+    """The same folder as drivers see it."""
+    pod: Mapping[str, Any]
+    """The keys below `kubernetes` of a job."""
+    api: Callable[[str], str] = str
+    """Returns the address at which drivers reach the daemon's API, which listens at another one."""
+
+
 @dataclass
 class PodWorld:
     """Two homes that share one PostgreSQL and an API process, or one home with SQLite. `home` is the one that starts drivers."""
 
     folder: Path
-    kubernetes: StandInKubernetes
-    kubelet: StandInKubelet
+    kubernetes: Cluster
+    place: DriverPlace
     database: str
+    sidecars: bool = False
+    """Whether there is a third job, whose pods have a container beside the driver that never ends."""
     daemons: Daemons = field(init=False)
+    jobs: tuple[str, ...] = ()
     home: str = "one"
     cancelled: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        os.environ["KUBECONFIG"] = str(write_kubeconfig(self.folder, self.kubernetes.address))
-        environment = {"SPARK_HOME": str(stand_in_spark(self.folder)), "WITNESS": str(self.witness)}
+        os.environ["KUBECONFIG"] = str(write_kubeconfig(self.folder, self.kubernetes.address, self.place.token))
         self.witness.touch()
-        jobs = {name: self._job(name, program, environment) for name, program in JOBS.items()}
+        self.witness.chmod(0o666)  # drivers may have an account of their own
+        jobs = {name: self._job(name, program, self.place.pod) for name, program in JOBS.items()}
+        if self.sidecars:
+            jobs["with_sidecar"] = self._job("with_sidecar", JOBS["without_sdk"], with_sidecar(self.place.pod))
+        self.jobs = tuple(jobs)
         self.daemons = Daemons(
             self.folder,
             {"assets": {"orders": {"uri": "file:///data/orders"}}, "jobs": jobs},
             self.database,
             logs={"directory": str(self.folder / "logs")},
             scheduler={"parallelism": 40},
-            kubernetes={"context": "test", "namespace": self.kubelet.namespace, "api_url": "http://localhost"},
+            kubernetes={"context": "test", "namespace": self.place.namespace, "api_url": "http://localhost"},
         )
         document = json.loads(self.daemons.configuration.read_text())
-        document["settings"]["kubernetes"]["api_url"] = self.daemons.address
+        document["settings"]["kubernetes"]["api_url"] = self.place.api(self.daemons.address)
         self.daemons.configuration.write_text(json.dumps(document))
 
-    def _job(self, name: str, program: str, environment: Mapping[str, str]) -> Mapping[str, Any]:
+    def _job(self, name: str, program: str, pod: Mapping[str, Any]) -> Mapping[str, Any]:
         (self.folder / f"{name}.py").write_text(program)
+        witness = f"{self.place.there}/{self.witness.name}"
         spark = {
             "application": f"{name}.py",
             "args": ["{{ run_id }}", "{{ try_number }}"],
-            "submitter": "kubernetes",
-            "python": sys.executable,
-            "env": environment,
-            "kubernetes": {"image": "driver:1", "delete_after": "0s"},
+            "submitter": "kubernetes" if LONG else "short_leases.ShortLeases",
+            "python": self.place.python,
+            "env": {"SPARK_HOME": self.place.spark_home, "WITNESS": witness},
+            "kubernetes": {**pod, "delete_after": "0s"},
         }
         return {"outlets": ["orders"], "max_active_runs": 100, "retries": 30, "retry_delay": "100ms", "spark": spark}
 
     @property
     def witness(self) -> Path:
-        return self.folder / "witness"
+        return self.place.here / f"{self.folder.name}.witness"
 
     @property
     def is_shared(self) -> bool:
@@ -183,7 +219,7 @@ class PodWorld:
         return [each["metadata"]["name"] for each in items if each["metadata"]["name"] != "stranger"]
 
     def _list(self, kind: str) -> list[dict[str, Any]]:
-        items: list[dict[str, Any]] = self.kubernetes.list(self.kubelet.namespace, kind, "")["items"]
+        items: list[dict[str, Any]] = self.kubernetes.list(self.place.namespace, kind, "")["items"]
         return items
 
     def pods(self) -> list[dict[str, Any]]:
@@ -213,10 +249,19 @@ class PodWorld:
         )
 
 
+def with_sidecar(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a job's keys with a container beside the driver that ends only with the pod."""
+    spec = pod["template"]["spec"]
+    driver = spec["containers"][0]
+    sidecar = {**driver, "name": "sidecar", "image": pod["image"], "command": ["/bin/sleep", "1000000"]}
+    template = {"spec": {**spec, "containers": [driver, {**sidecar, "securityContext": RESTRICTED}]}}
+    return {**pod, "template": template}
+
+
 class Hook:
     """Calls a function when a request of a kind comes, before it takes effect or instead of its answer."""
 
-    def __init__(self, kubernetes: StandInKubernetes, method: str, kind: str, *, is_done: bool, then: Any) -> None:
+    def __init__(self, kubernetes: Cluster, method: str, kind: str, *, is_done: bool, then: Any) -> None:
         self.happened = threading.Event()
         self._request, self._is_done, self._then = (method, f"/{kind}"), is_done, then
         self._kubernetes = kubernetes

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
-from typing import Any, Final, Generic
+from typing import Any, Final, Generic, TypeAlias
 
 from triggers.base import JsonValue, StoredPosition, TriggerBatch
 from triggers.explanations import ItemState
@@ -18,6 +18,11 @@ from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanP
 from triggers.hosting import HostedTrigger
 from triggers.inventories import ListedInventory, ListedItem, ListedPart, ListedState, PositionOf, content_text
 
+AT_ONCE: Final = 5_000
+"""About so many files are judged by one reading of the position."""
+_Place: TypeAlias = tuple[int, int]
+"""The place of a file in its page, and its fingerprint."""
+_SelectedFiles: TypeAlias = tuple[ScanPage, Sequence[_Place]]
 _STATES: Final[Mapping[ItemState, ListedState]] = {
     "reported": "done",
     "waiting": "waiting",
@@ -51,29 +56,37 @@ async def _listed_files(
 ) -> AsyncGenerator[ListedPart, None]:
     """List the files of one scan in key order."""
     async with aclosing(pages):
+        waiting: list[_SelectedFiles] = []
         async for page in pages:
-            places = [place for place in enumerate(page.fingerprints()) if place[1] != NOT_SELECTED]
-            position = await position_of([fingerprint for _, fingerprint in places])
-            scan, handled = scan_of(options, position)
-            items: list[ListedItem] = []
-            for place, fingerprint in places:
-                version = page.version(place, fingerprint)
-                state = _state_of(version, page.clock, options, scan, handled)
-                if version.fault is not None:
-                    rejected: ListedState = "rejected" if state == "done" else state
-                    items.append(ListedItem(version.key, None, version.modified, rejected))
-                    continue
-                content = version.describe()
-                name = str(content.get("key") or content["path"])
-                items.append(ListedItem(name, content_text(content), version.modified, state))
-            yield page.clock, items
+            waiting.append((page, [place for place in enumerate(page.fingerprints()) if place[1] != NOT_SELECTED]))
+            if page.last is None or sum(len(each) for each, _ in waiting) >= AT_ONCE:
+                fingerprints = [fingerprint for _, places in waiting for _, fingerprint in places]
+                scan, handled = scan_of(options, await position_of(fingerprints))
+                for each, places in waiting:
+                    yield each.clock, [*_items_of(each, places, options, scan, handled)]
+                waiting = []
+
+
+def _items_of(
+    page: ScanPage, places: Sequence[_Place], options: FileOptions, scan: ScanState, handled: Mapping[int, int]
+) -> Iterator[ListedItem]:
+    begins_anywhere = options.start in {"now", "all"} and scan.baseline != "now"
+    for place, fingerprint in places:
+        version = page.version(place, fingerprint)
+        if begins_anywhere and scan.accounts_for(version, handled):
+            state: ListedState = "done"  # as `judge` says, which makes a sentence of it
+        else:
+            state = _state_of(version, page.clock, options, scan, handled)
+        if version.fault is not None:
+            yield ListedItem(version.key, None, version.modified, "rejected" if state == "done" else state)
+            continue
+        content = version.describe()
+        yield ListedItem(str(content.get("key") or content["path"]), content_text(content), version.modified, state)
 
 
 def _state_of(
     version: FileVersion, clock: Moment, options: FileOptions, scan: ScanState, handled: Mapping[int, int]
 ) -> ListedState:
-    if options.start in {"now", "all"} and scan.baseline != "now" and scan.accounts_for(version, handled):
-        return "done"  # as `judge` says, which makes a sentence of it
     seen = SeenFile(version=version, size=options.min_size, clock=clock, is_selected=True)
     judged, _, facts = judge(seen, options, scan, handled)
     return "young" if facts.get("reason") == "min_age" else _STATES[judged]

@@ -126,8 +126,11 @@ class ScanState:
 
     def accounts_for(self, version: FileVersion, rows: Mapping[int, int]) -> bool:
         """Whether a watcher that goes on from here, with these `rows` of handled versions, will never emit this version."""
-        passed = self.next_horizon if self.cursor is not None and version.key <= self.cursor else None
-        if any(isinstance(old, int) and version.modified < old for old in (self.horizon, self.baseline, passed)):
+        modified = version.modified
+        if (self.horizon is not None and modified < self.horizon) or self.is_in_baseline(modified):
+            return True
+        is_behind = self.cursor is not None and self.next_horizon is not None and modified < self.next_horizon
+        if is_behind and version.key <= (self.cursor or ""):
             return True
         return accounts_for(rows, version) or self.is_passed(version)
 

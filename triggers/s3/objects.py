@@ -17,6 +17,7 @@ from triggers.s3.pages import (
     ListedPage,
     Row,
     decoded_key,
+    is_whole_second,
     key_bytes,
     key_fault,
     modified_at,
@@ -93,13 +94,14 @@ class S3Object:
         return key_fault(self._row[0], url_encoded=self._url_encoded)
 
     def describe(self) -> JsonObject:
-        key, _, _, size = self._row
+        key, modified, _, size = self._row
+        is_whole = is_whole_second(modified)
         return {
             "bucket": self.bucket,
             "key": decoded_key(key, url_encoded=self._url_encoded),
             "size": int(size),
             "etag": self.etag.decode(),
-            "last_modified": format_moment(self.modified),
+            "last_modified": f"{modified[:19].decode()}Z" if is_whole else format_moment(self.modified),
         }
 
 

@@ -200,5 +200,10 @@ def usual_timestamp(stamp: bytes) -> bytes:
     return stamp if _is_usual(stamp) else timestamp(modified_at(stamp))
 
 
+def is_whole_second(stamp: bytes) -> bool:
+    """Whether a LastModified has the usual form, and no fraction of a second."""
+    return len(stamp) == _USUAL_LENGTH and stamp.endswith(b".000Z")
+
+
 def _is_usual(stamp: bytes) -> bool:
     return len(stamp) == _USUAL_LENGTH and stamp[-1] == _Z

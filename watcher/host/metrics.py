@@ -60,7 +60,7 @@ class Metrics:
         self._first_action = self._histogram("event_to_first_action_seconds", text, _WAITS, "dag_id", "start")
 
         self.alerts = self._counter("alerts", "Alerts, by what came of each attempt: sent, failed, dropped", "result")
-        text = "CPU time of a try's processes on this machine"
+        text = "CPU time of a try's processes, here or in its driver's pod"
         self._cpu = Summary("watcher_try_cpu_seconds", text, ["dag_id"], registry=self.registry)
         text = "Memory, at its highest, of the largest process of a try"
         self._peak_memory = Summary("watcher_try_peak_memory_bytes", text, ["dag_id"], registry=self.registry)

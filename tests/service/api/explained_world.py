@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,17 @@ from pydantic import BaseModel
 from sqlalchemy import update
 
 from store.database import Database
-from store.database.schema import run
+from store.database.schema import cleaning, run
 from store.detection import positions
 from store.runs import queues
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
+from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
+from watcher.triggerer.cleaning.decision import PASSES
+from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control
@@ -33,6 +36,7 @@ from watcher.triggerer.isolation.fork_server import ForkServer
 
 OWNER = "t1"
 PATIENCE = timedelta(minutes=1)
+LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 Configured = tuple[type[BaseEventTrigger[Any, Any]], Mapping[str, Any]]
 
 
@@ -76,6 +80,19 @@ class ExplainedWorld:
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
         return run_id
 
+    async def clean(self, name: str) -> None:
+        """Clean the source of a watcher, as the process that hosts it does, until nothing is left to do."""
+        hosted, health = self.hosted[name], Health()
+        async with open_trigger(hosted, self.clients, PATIENCE, has_position=True) as trigger:
+            health.watchers[name] = WatcherReport(state="running", trigger=trigger)
+            cleans = SourceCleaning(
+                database=self.database, owner=OWNER, health=health, metrics=Metrics(), hosted=lambda: self.hosted
+            )
+            for _ in range(PASSES):
+                await bring_forward(self.database)
+                while await cleans.look():
+                    pass
+
     async def explained(self, item: str, **query: str) -> list[Any]:
         answer = await self.client.get("/api/v2/explain", params={"item": item, **query})
         assert answer.status_code == 200, answer.text
@@ -85,6 +102,12 @@ class ExplainedWorld:
     async def state(self, item: str, watcher: str) -> str:
         [answer] = await self.explained(item, watcher=watcher)
         return f"{answer['state']}"
+
+
+async def bring_forward(database: Database) -> None:
+    """Let the time come at which the files of every event are looked at."""
+    async with database.transaction() as connection:
+        await connection.execute(update(cleaning).where(cleaning.c.due_at.is_not(None)).values(due_at=LONG_AGO))
 
 
 @asynccontextmanager

@@ -20,7 +20,7 @@ from sqlalchemy import delete, update
 from store.database import Database
 from store.database.schema import asset, asset_event, run
 from tests.databases import on_both
-from tests.effort import SEED, effort
+from tests.effort import PATIENCE, SEED, effort
 from tests.servers import PostgresDatabase, S3Server
 from tests.service.api.explained_sources import (
     FILES,
@@ -47,6 +47,12 @@ STATES_OF_MODEL = frozenset(
 )
 WEIGHTS = {"table": "public.weights", "where": "1 / weight > 0", "interval": "1ms"}
 STATES = {"success": "loaded", "dequeue": "dequeued", "delete": "dequeued", "keep": "queued"}
+
+
+@pytest.fixture(autouse=True)
+def _sources_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that a busy machine keeps waiting is asked for longer; people would get an answer that says so."""
+    monkeypatch.setattr("watcher.triggerer.explaining.EXPLAIN_WITHIN", PATIENCE)
 
 
 @dataclass(kw_only=True)

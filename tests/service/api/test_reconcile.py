@@ -221,6 +221,32 @@ async def test_a_rewind_repeats_on_purpose_and_an_event_that_is_copied_does_not(
         assert differing(await reconciled(world, "files")) == {"reported_twice": 1, "before_start": 1}
 
 
+async def test_what_clean_source_has_deleted_is_not_what_somebody_has_removed(
+    database: Database, tmp_path: Path
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    clean = {"clean_source": {"delete": True, "after": "0s"}, "batch": {"max_files": 3}}
+    triggers: Mapping[str, Any] = {"files": (FileNewFiles, {**FILES, "path": str(folder), **clean})}
+    for number in range(6):
+        (folder / str(number)).write_text("x")
+    async with explained_world(database, triggers, {"files"}, tmp_path) as world:
+        await world.poll("files")
+        await world.consume("success")
+        (folder / "4").unlink()
+        await world.clean("files")
+        assert not [*folder.iterdir()]
+        result = await reconciled(world, "files")
+    assert differing(result) == {"gone_from_source": 6}
+    sentences = {Path(item["item"]).name: item["sentence"] for item in result["items"]}
+    assert all("`clean_source` has moved or deleted it" in sentences[name] for name in "012")
+    assert not any("does not have it any more" in sentences[name] for name in "012")
+    assert all(
+        "`clean_source` has moved or deleted 2 of the 3 files of this event" in sentences[name] for name in "345"
+    )
+    assert all("the source does not have it any more" in sentences[name] for name in "345")
+
+
 class Mute(BaseEventTrigger[BaseOptions, None]):
     """A trigger that lists nothing."""
 

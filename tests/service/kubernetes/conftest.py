@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 
 import httpx
 import pytest
 
-from tests.kubernetes_api import ADMIN, running_api
+from tests.kubernetes_accounts import daemon_token
+from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from tests.stand_in_kubernetes import stand_in_kubernetes
 
 REAL = pytest.param("real", marks=pytest.mark.kubernetes)
@@ -18,16 +21,31 @@ REAL = pytest.param("real", marks=pytest.mark.kubernetes)
 class RunningApi:
     address: str
     new_namespace: Callable[[], str]
+    daemon_token: Callable[[str], str]
+    """Gives the daemon its rights in a namespace, and returns its account's token."""
+    authority: Path | None = None
 
 
 @pytest.fixture(scope="session", params=["stand-in", REAL])
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApi]:
     if request.param == "real":
         with running_api(tmp_path_factory.mktemp("kubernetes")) as real:
-            yield RunningApi(address=real.address, new_namespace=real.new_namespace)
+            yield RunningApi(
+                address=real.address,
+                new_namespace=real.new_namespace,
+                daemon_token=partial(_daemon_token, real),
+                authority=real.authority,
+            )
     else:
         with stand_in_kubernetes() as stand_in:
-            yield RunningApi(address=stand_in.address, new_namespace=stand_in.new_namespace)
+            yield RunningApi(
+                address=stand_in.address, new_namespace=stand_in.new_namespace, daemon_token=lambda _namespace: ADMIN
+            )
+
+
+def _daemon_token(api: KubernetesApi, namespace: str) -> str:
+    with api.client() as administrator:
+        return daemon_token(administrator, namespace)
 
 
 @pytest.fixture

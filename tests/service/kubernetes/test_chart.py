@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import anyio
+import httpx
 import pytest
 from ruamel.yaml import YAML
 from typer.testing import CliRunner
@@ -17,7 +18,8 @@ from typer.testing import CliRunner
 from config.reading.loader import load
 from tests.effort import PATIENCE
 from tests.helm_chart import CHART, ROOT, HelmFailed, documents, helm, refusals, rendered, write_schemas
-from tests.kubernetes_api import programs, running_api
+from tests.kubernetes_api import KubernetesApi, programs, running_api
+from tests.kubernetes_node import write_kubeconfig
 from watcher.cli.app import app
 from watcher.configuration.vocabulary import vocabulary
 from watcher.submit.kubernetes import names
@@ -46,13 +48,13 @@ FULL = {
     },
     "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
 }
+PLURALS = {"Ingress": "ingresses", "NetworkPolicy": "networkpolicies"}
 CASES = pytest.mark.parametrize("values", [{}, FULL], ids=["default", "everything"])
 
 
 @pytest.fixture(scope="module")
-def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The schemas of a real API server, which has Prometheus' operator's kind too."""
-    folder = tmp_path_factory.mktemp("schemas")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
+    """A real API server, which has Prometheus' operator's kind too."""
     with running_api(tmp_path_factory.mktemp("kubernetes")) as server, server.client() as client:
         kind = json.loads((programs() / "servicemonitor.json").read_text())
         client.post("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", json=kind).raise_for_status()
@@ -63,6 +65,13 @@ def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
                     await anyio.sleep(0.1)
 
         anyio.run(until_served)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def schemas(server: KubernetesApi, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("schemas")
+    with server.client() as client:
         write_schemas(client, folder)
     return folder
 
@@ -206,3 +215,49 @@ def test_the_schema_has_every_value() -> None:
     for name, value in values.items():
         if "properties" in schema["properties"][name]:
             assert schema["properties"][name]["properties"].keys() == value.keys()
+
+
+def test_an_upgrade_changes_what_was_asked_for_and_nothing_else_and_its_end_leaves_no_object(
+    server: KubernetesApi, tmp_path: Path
+) -> None:
+    """Helm itself, and the API server that decides what may be changed. There is no node, so no pod comes of it."""
+    namespace = server.new_namespace()
+    kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server, server.address)
+    release = ["watcher", "--namespace", namespace, "--kubeconfig", str(kubeconfig)]
+
+    def deploy(word: str, values: Mapping[str, Any], *words: str) -> None:
+        (tmp_path / "values.json").write_text(json.dumps(values))
+        helm(word, release[0], str(CHART), *release[1:], "--values", str(tmp_path / "values.json"), *words)
+
+    def objects() -> dict[str, Any]:
+        manifest = helm("get", "manifest", *release)
+        with server.client() as client:
+            return {name: read(client, namespace, each) for name, each in documents(manifest).items()}
+
+    deploy("install", {"resources": {"requests": {"cpu": "2"}}})
+    before = objects()
+    deploy("upgrade", {"configuration": "version: 1\njobs: {}\n"}, "--reset-then-reuse-values")
+    after = objects()
+    assert {name: each["metadata"]["uid"] for name, each in after.items()} == {
+        name: each["metadata"]["uid"] for name, each in before.items()
+    }
+    changed = {name for name, each in after.items() if {**each, "metadata": {}} != {**before[name], "metadata": {}}}
+    assert changed == {"ConfigMap/watcher", "StatefulSet/watcher"}
+    assert stateful_pod(after)["containers"] == stateful_pod(before)["containers"], (
+        "with the values of the installation"
+    )
+    deploy("upgrade", {name: value for name, value in FULL.items() if name != "persistence"})
+    assert {"Ingress/watcher", "NetworkPolicy/watcher", "PodDisruptionBudget/watcher"} <= objects().keys()
+    with pytest.raises(HelmFailed, match="updates to statefulset spec"):
+        deploy("upgrade", {"persistence": {"size": "20Gi"}})
+    helm("uninstall", *release, "--wait")
+    with server.client() as client:
+        assert [name for name, each in after.items() if read(client, namespace, each) is not None] == []
+
+
+def read(client: httpx.Client, namespace: str, document: Mapping[str, Any]) -> Any:
+    """The object as the API server has it; None if there is none."""
+    version, plural = document["apiVersion"], PLURALS.get(document["kind"], document["kind"].lower() + "s")
+    path = f"/{'api' if version == 'v1' else 'apis'}/{version}/namespaces/{namespace}/{plural}"
+    answer = client.get(f"{path}/{document['metadata']['name']}")
+    return answer.json() if answer.is_success else None

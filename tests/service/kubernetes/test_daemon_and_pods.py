@@ -213,6 +213,25 @@ async def test_a_daemon_that_is_killed_and_one_that_cancels_its_jobs_leave_the_d
     assert (world.starts, world.tries()) == (["1"], [(1, "success")])
 
 
+async def test_a_daemon_that_is_started_with_another_namespace_refuses_and_with_its_own_goes_on(
+    world: PodWorld,
+) -> None:
+    await world.trigger()
+    await world.until(lambda: world.starts)
+    await world.daemon.kill()
+    configuration = world.folder / "watchers.yaml"
+    text = configuration.read_text()
+    configuration.write_text(text.replace(f"namespace: {world.kubelet.namespace}", "namespace: other"))
+    with pytest.raises(RuntimeError, match=rf"1 try is open at .*namespace {world.kubelet.namespace}: put that back"):
+        await world.daemon.start()
+    configuration.write_text(text)
+    await world.daemon.start()
+    (world.folder / "go").touch()
+    await world.until_state("success")
+    await world.until(lambda: not world.left())
+    assert (world.starts, world.tries()) == (["1"], [(1, "success")])
+
+
 async def test_a_person_stops_a_driver_in_its_pod(world: PodWorld) -> None:
     run_id = await world.trigger()
     await world.until(lambda: world.starts)

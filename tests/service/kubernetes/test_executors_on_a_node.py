@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -13,18 +12,16 @@ from uuid import uuid4
 import anyio
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from tests.effort import PATIENCE
+from tests.kubernetes_accounts import DRIVERS, daemon_token
 from tests.kubernetes_api import GATEWAY, KubernetesApi
 from tests.kubernetes_images import SPARK_IMAGE, write_spark_image
-from tests.kubernetes_node import load_image, running_node
+from tests.kubernetes_node import running_node
 from tests.kubernetes_services import running_services
-from tests.service.kubernetes.test_access import GROUPS, token_of
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from tests.unit.submit.test_pod_wrapper import Renewals
-from watcher.cli.app import app
 from watcher.submit.base import Handle, Status, Submission
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.submitter import KubernetesPods
@@ -61,7 +58,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
     folder = tmp_path_factory.mktemp("node")
     with running_node(folder) as api, running_services(api):
         image = write_spark_image(folder)
-        load_image(folder, image)
+        api.load(image)
         image.unlink()
         yield api
 
@@ -77,7 +74,7 @@ class Namespace:
     daemon: str
     """The address of the daemon's API as pods reach it."""
 
-    def submission(self, program: str, account: str = "asset-watcher-drivers") -> Submission:
+    def submission(self, program: str, account: str = DRIVERS) -> Submission:
         for name, text in (("job.py", program), ("where.py", WHERE)):
             (self.folder / name).write_text(text)
         keys = {
@@ -134,21 +131,10 @@ class Namespace:
 @pytest.fixture
 async def namespace(node: KubernetesApi, tmp_path: Path) -> AsyncIterator[Namespace]:
     name = node.new_namespace()
-    configuration = tmp_path / "watchers.yaml"
-    configuration.write_text(
-        f"version: 1\nsettings: {{kubernetes: {{in_cluster: true, namespace: {name}}}}}\njobs: {{}}\n"
-    )
-    printed = CliRunner().invoke(app, ["kubernetes", "manifest", "--config", str(configuration), "--json"])
     with node.client() as admin, Renewals("0.0.0.0") as api:  # noqa: S104  pods reach it by the bridge
         threading.Thread(target=api.serve_forever, daemon=True).start()
-        for document in json.loads(printed.output)["documents"]:
-            admin.post(GROUPS[document["kind"]].format(name), json=document).raise_for_status()
-        kubeconfig = write_kubeconfig(
-            tmp_path,
-            node.address,
-            token_of(admin, name, "asset-watcher"),
-            **{"certificate-authority": str(node.authority)},
-        )
+        authority = {"certificate-authority": str(node.authority)}
+        kubeconfig = write_kubeconfig(tmp_path, node.address, daemon_token(admin, name), **authority)
         environment = {"KUBECONFIG": str(kubeconfig), NAMESPACE: name}
         pods = kubernetes_pods(tmp_path / "home", environment, silence=0)
         admin.base_url = httpx.URL(f"{node.address}/api/v1/namespaces/{name}")

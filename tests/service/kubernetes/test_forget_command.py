@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from config.models.kubernetes import DriverPod
-from tests.stand_in_kubernetes import TOKEN, StandInKubernetes, stand_in_kubernetes
+from tests.service.kubernetes.conftest import RunningApi, namespace_of
 from tests.unit.submit.kubernetes_pods import write_kubeconfig
 from tests.unit.submit.plain import make_submission
 from watcher.cli.app import app
@@ -26,32 +26,35 @@ def forget(configuration: Path, *words: str) -> Any:
     return json.loads(done.output) if done.exit_code == 0 else done.output
 
 
-def start(kubernetes: StandInKubernetes, installation: str, task: str) -> None:
-    submission, place = make_submission(task, Path("/x.py")), Place(namespace="spark", installation=installation)
+def start(api: httpx.Client, installation: str, task: str) -> None:
+    submission, place = (
+        make_submission(task, Path("/x.py")),
+        Place(namespace=namespace_of(api), installation=installation),
+    )
     command = DriverCommand(argv=["x"], environment={})
-    kubernetes.create("spark", "secrets", manifest.secret(submission, place, command, {}))
-    kubernetes.create("spark", "pods", manifest.pod(submission, place, DriverPod(image="x")))
+    api.post("/secrets", json=manifest.secret(submission, place, command, {})).raise_for_status()
+    api.post("/pods", json=manifest.pod(submission, place, DriverPod(image="x"))).raise_for_status()
 
 
 def test_a_namespace_is_left_clean_but_for_what_another_installation_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    running: RunningApi, api: httpx.Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    configuration = tmp_path / "watchers.yaml"
+    """The command has the rights of the daemon's account alone."""
+    configuration, namespace = tmp_path / "watchers.yaml", namespace_of(api)
     configuration.write_text(
-        "version: 1\nsettings: {home: home, kubernetes: {context: test, namespace: spark}}\njobs: {}\n"
+        f"version: 1\nsettings: {{home: home, kubernetes: {{context: test, namespace: {namespace}}}}}\njobs: {{}}\n"
     )
-    with stand_in_kubernetes() as kubernetes:
-        monkeypatch.setenv("KUBECONFIG", str(write_kubeconfig(tmp_path, kubernetes.address)))
-        assert forget(configuration, "--all") == {"removed": 0}
-        with closing(sqlite3.connect(tmp_path / "home" / "watcher.db")) as database:
-            [(installation,)] = database.execute("SELECT value FROM setting WHERE key = 'instance'").fetchall()
-        for task in ("1", "2"):
-            start(kubernetes, installation, task)
-        start(kubernetes, "another", "3")
-        assert "give --all" in str(forget(configuration))
-        assert forget(configuration, "--all") == {"removed": 2}
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        for kind in ("pods", "secrets"):
-            url = f"{kubernetes.address}/api/v1/namespaces/spark/{kind}"
-            [left] = httpx.get(url, headers=headers).json()["items"]
-            assert left["metadata"]["labels"]["asset-watcher/installation"] == "another"
+    authority = {} if running.authority is None else {"certificate-authority": str(running.authority)}
+    kubeconfig = write_kubeconfig(tmp_path, running.address, running.daemon_token(namespace), **authority)
+    monkeypatch.setenv("KUBECONFIG", str(kubeconfig))
+    assert forget(configuration, "--all") == {"removed": 0}
+    with closing(sqlite3.connect(tmp_path / "home" / "watcher.db")) as database:
+        [(installation,)] = database.execute("SELECT value FROM setting WHERE key = 'instance'").fetchall()
+    for task in ("1", "2"):
+        start(api, installation, task)
+    start(api, "another", "3")
+    assert "give --all" in str(forget(configuration))
+    assert forget(configuration, "--all") == {"removed": 2}
+    for kind in ("pods", "secrets"):
+        [left] = api.get(f"/{kind}").json()["items"]
+        assert left["metadata"]["labels"]["asset-watcher/installation"] == "another"

@@ -1,4 +1,4 @@
-"""Tries on a real node: what the kubelet and the controllers make of our pods, and the wrapper in a container."""
+"""Tries on a real node, with the printed Roles' rights: what kubelet and controllers make of our pods, and the wrapper in one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import pytest
 
 from config.models.kubernetes import DriverPod
 from tests.effort import PATIENCE
-from tests.kubernetes_api import ADMIN, GATEWAY, KubernetesApi
+from tests.kubernetes_accounts import daemon_token
+from tests.kubernetes_api import GATEWAY, KubernetesApi
 from tests.kubernetes_images import IMAGE, SPARK_HOME
 from tests.kubernetes_node import running_node
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
@@ -24,6 +25,7 @@ from watcher.submit.base import Handle, NotYet, Status, Submission
 from watcher.submit.kubernetes import manifest, names, wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.pod_tries import PodTries
@@ -79,7 +81,8 @@ class Daemon:
         return make_submission(self._task, Path("/x.py"), context={"token": token, "api": self._api})
 
     async def submit(self, program: str, job: DriverPod, *, token: str = "token-1", lease: float = 60.0) -> Handle:
-        command = DriverCommand(argv=["/usr/bin/python3", "-c", program], environment={}, renew_every=0.5, lease=lease)
+        times = LeaseTimes(renew_every=0.5, ends_after=lease)
+        command = DriverCommand(argv=["/usr/bin/python3", "-c", program], environment={}, lease=times)
         return await self.tries.submit(self.submission(token), job, command, FILES)
 
     async def until(self, handle: Handle, condition: Callable[[Status], object]) -> Status:
@@ -102,9 +105,12 @@ class Daemon:
 
 @pytest.fixture
 async def daemon(node: KubernetesApi, renewals: Renewals) -> AsyncIterator[Daemon]:
-    cluster = Cluster(server=node.address, authority=node.authority.read_bytes(), token=ADMIN)
+    namespace = node.new_namespace()
+    with node.client() as administrator:
+        token = daemon_token(administrator, namespace)
+    cluster = Cluster(server=node.address, authority=node.authority.read_bytes(), token=token)
     async with cluster.client() as client:
-        yield Daemon(PodApi(client, node.new_namespace()), renewals)
+        yield Daemon(PodApi(client, namespace), renewals)
 
 
 async def until_renewed(renewals: Renewals) -> None:
@@ -249,8 +255,11 @@ raise RuntimeError("on purpose")
 async def test_the_submitter_itself_runs_an_application_of_this_machine_in_a_pod(
     node: KubernetesApi, renewals: Renewals, tmp_path: Path
 ) -> None:
-    config = write_kubeconfig(tmp_path, node.address, **{"certificate-authority": str(node.authority)})
-    environment = {"KUBECONFIG": str(config), NAMESPACE: node.new_namespace()}
+    namespace, authority = node.new_namespace(), {"certificate-authority": str(node.authority)}
+    with node.client() as administrator:
+        token = daemon_token(administrator, namespace)
+    config = write_kubeconfig(tmp_path, node.address, token, **authority)
+    environment = {"KUBECONFIG": str(config), NAMESPACE: namespace}
     pods, other = (kubernetes_pods(tmp_path / home, environment) for home in ("one", "two"))
     (tmp_path / "job.py").write_text(APPLICATION)
     submission = make_submission(
@@ -276,6 +285,9 @@ async def test_the_submitter_itself_runs_an_application_of_this_machine_in_a_pod
     assert "RuntimeError: on purpose" in status.reason
     assert status.running_for is not None
     assert status.running_for >= 2
+    assert status.cpu_seconds is not None
+    assert status.peak_memory_mb is not None
+    assert (status.cpu_seconds > 0, status.peak_memory_mb > 0) == (True, True), "as its wrapper counted it"
     await other.forget(submission.key, submission.tag, handle)
     await pods.close()
     await other.close()

@@ -493,6 +493,23 @@ async def test_a_sweep_takes_what_no_try_has_any_more_and_nothing_of_another_ins
     assert await sweep(daemon.api, world.installation, tags) == 0
 
 
+async def test_a_sweep_takes_executors_of_tries_that_are_forgotten_where_the_cluster_follows_no_owner_references(
+    world: World,
+) -> None:
+    """Their driver is gone, and Spark did not delete them. They name no owner, so only their labels say whose they are."""
+    for number in (1, 2):
+        executor(world, number)
+    executor(world, 1, task="open")
+    assert not any("ownerReferences" in pod["metadata"] for pod in world.pods())
+    kept = make_submission("open", Path("/load.py")).tag
+
+    async def tags() -> Collection[str]:
+        return {kept}
+
+    assert await sweep(world.daemon().api, world.installation, tags) == 2
+    assert [pod["metadata"]["labels"][names.TRY] for pod in world.pods()] == [names.pod_name(kept)]
+
+
 async def test_a_try_that_is_recorded_while_a_sweep_lists_is_kept(world: World) -> None:
     daemon = world.daemon()
     tags: set[str] = set()

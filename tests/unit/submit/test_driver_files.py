@@ -12,6 +12,7 @@ import pytest
 from config.models.kubernetes import DriverPod
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes.driver_files import CarriedFiles, NotCarried, driver_command, in_pod
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import Place
 
 PLACE = Place(namespace="spark", installation="0a-0b")
@@ -22,7 +23,7 @@ def carried(**more: Any) -> tuple[dict[str, Path], list[str], dict[str, str]]:
     """The files, the arguments of spark-submit and the environment of a job with these keys."""
     submission, files = make_submission("1", Path("/jobs/load.py"), "--day", "1", **more), CarriedFiles()
     application = in_pod(submission.application, POD, files)
-    command, _ = driver_command(replace(submission, application=application), POD, PLACE)
+    command, _ = driver_command(replace(submission, application=application), POD, PLACE, LeaseTimes())
     return files.by_name, list(command.argv), dict(command.environment)
 
 

@@ -17,6 +17,7 @@ from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import names
 from watcher.submit.kubernetes.driver_files import CarriedFiles, driver_command, in_pod
 from watcher.submit.kubernetes.executor_start import command, spark_home
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import Place
 
 PLACE = Place(namespace="spark", installation="0a0a0a0a-0000-4000-8000-000000000000")
@@ -37,7 +38,7 @@ def started(keys: dict[str, Any], **more: Any) -> tuple[list[str], dict[str, str
     pod = DriverPod.model_validate({"image": "watcher:1", "executor": {"cpu": "1500m", "memory": "2Gi"}, **keys})
     submission = make_submission("1", Path("/jobs/load.py"), "--day", "1", **more)
     application = in_pod(submission.application, pod, CarriedFiles())
-    order, files = driver_command(replace(submission, application=application), pod, PLACE)
+    order, files = driver_command(replace(submission, application=application), pod, PLACE, LeaseTimes())
     template = json.loads(files["executor.json"]) if "executor.json" in files else {}
     return list(order.argv), read_properties(files["spark.properties"].decode()), template
 

@@ -78,6 +78,22 @@ def test_only_the_wrapper_can_say_that_a_container_was_started_twice() -> None:
     assert (fenced.exit_code, fenced.restarted, fenced.reason) == (75, False, "the daemon answered 409")
 
 
+@pytest.mark.parametrize(
+    ("message", "cost"),
+    [
+        ('asset-watcher: \n{"cpu_seconds": 1.5, "peak_mb": 300}', (1.5, 300)),
+        ('asset-watcher: the daemon answered 409\n{"cpu_seconds": 1.5, "peak_mb": 300}', (1.5, 300)),
+        ("asset-watcher: started twice", (None, None)),
+        ('the job\'s own\n{"cpu_seconds": 1.5, "peak_mb": 300}', (None, None)),
+        ("asset-watcher: \n[1]", (None, None)),
+        (None, (None, None)),
+    ],
+)
+def test_what_a_driver_took_is_what_its_wrapper_counted(message: str | None, cost: tuple[Any, Any]) -> None:
+    status = status_of(pod(terminated(0, message=message)))
+    assert (status.cpu_seconds, status.peak_memory_mb) == cost
+
+
 def test_a_container_whose_end_its_node_does_not_know_is_lost() -> None:
     status = status_of(pod(terminated(137, "ContainerStatusUnknown")))
     assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
@@ -144,7 +160,7 @@ NOW = datetime(2026, 11, 26, 12, 5, tzinfo=UTC)
 
 def test_only_a_driver_that_has_run_or_should_be_gone_for_long_is_lost_with_its_node() -> None:
     def phase(seen: dict[str, Any], silence: float, now: datetime = NOW) -> str:
-        return without_node(with_start(status_of(seen), seen, now), seen, now, silence).phase
+        return without_node(with_start(status_of(seen), seen, now), seen, now, silence, silent_for=120).phase
 
     assert phase(pod(RUNNING), 119) == "running"
     assert phase(pod(RUNNING), 120) == "exited"

@@ -124,7 +124,15 @@ sys.exit(5)
     assert json.loads(shown.rpartition(" ")[0]) == container.context
     assert Path(path).parent == container.private
     assert not Path(path).exists()
-    assert not container.message.exists()
+    assert container.message.read_text().startswith("asset-watcher: \n")
+
+
+def test_it_reports_what_the_driver_took(container: Container) -> None:
+    text = "memory = bytearray(150_000_000); print(sum(range(3_000_000)))"
+    assert ended(container.start(text))[0] == 0
+    cost = json.loads(container.message.read_text().partition("\n")[2])
+    assert cost["cpu_seconds"] > 0
+    assert cost["peak_mb"] >= 150
 
 
 def test_a_container_that_is_started_twice_starts_no_second_driver(container: Container) -> None:
@@ -176,9 +184,8 @@ def test_a_superseded_try_is_ended_at_once_with_all_its_processes(
     assert ended(process)[0] == wrapper.FENCED
     for caller in callers:
         caller.wait_gone()
-    assert (
-        container.message.read_text() == f"asset-watcher: the daemon answered {status}: this try is over or superseded"
-    )
+    sentence, _ = container.message.read_text().split("\n")
+    assert sentence == f"asset-watcher: the daemon answered {status}: this try is over or superseded"
 
 
 @pytest.mark.parametrize("status", [500, 503])

@@ -14,7 +14,7 @@ from store.detection.rejections import RejectedRow
 from store.runs.explanations import ConsumedBy, QueueDeletion
 from store.runs.runs import DELETED
 from triggers.explanations import Explanation
-from watcher.triggerer.cleaning.reasons import cleaning_sentences
+from watcher.triggerer.cleaning.reasons import sentences_of_missing, sentences_of_staying
 
 AnswerState: TypeAlias = Literal[
     "loaded",
@@ -127,10 +127,11 @@ def _fate(event: NamingEvent, explanation: Explanation, evidence: Evidence) -> V
         parts += [f"its run {run.run_id} of {run.dag_id} failed{_because(run.reason)}" for run in failed]
     if waiting and state != "queued":
         parts.append(f"it waits in the queue of {', '.join(waiting)}")
-    is_missing = explanation.state == "missing"
-    if is_missing:
-        parts.append("the source does not have it any more")
-    parts += cleaning_sentences(evidence.cleanings.get(event.id), is_missing=is_missing)
+    cleaning = evidence.cleanings.get(event.id)
+    if explanation.state == "missing":
+        parts += sentences_of_missing(cleaning, event.place, event.files)
+    else:
+        parts += sentences_of_staying(cleaning)
     if explanation.state == "unknown":
         parts.append(explanation.sentence)
     facts = {**_losses([run for run in runs if run.state == _SUCCESS])}

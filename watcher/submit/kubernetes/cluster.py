@@ -15,6 +15,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from watcher.submit.base import SubmitError
+from watcher.submit.kubernetes.transport import AiohttpTransport
 
 IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT: Final = 10.0
@@ -43,7 +44,10 @@ class Cluster:
     def client(self) -> httpx.AsyncClient:
         """A client for its API. It reads no proxy from the environment. Blocking, for a moment."""
         auth = None if self.token is None and self.token_file is None else BearerToken(self)
-        return httpx.AsyncClient(base_url=self.server, verify=self._tls(), auth=auth, timeout=_TIMEOUT, trust_env=False)
+        transport = AiohttpTransport(self._tls())
+        return httpx.AsyncClient(
+            base_url=self.server, transport=transport, auth=auth, timeout=_TIMEOUT, trust_env=False
+        )
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=None if self.authority is None else self.authority.decode())

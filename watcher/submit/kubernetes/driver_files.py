@@ -12,6 +12,7 @@ from config.models.kubernetes import DriverPod
 from config.models.spark import write_properties
 from watcher.submit.base import SparkApplication, Submission, SubmitError
 from watcher.submit.kubernetes import executors
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import CONTEXT, ORDER, PRIVATE, SECRET, WORK, WRAPPER, DriverCommand, Place
 from watcher.submit.spark import command
 
@@ -75,7 +76,9 @@ def in_pod(application: SparkApplication, pod: DriverPod, files: CarriedFiles) -
     return application.model_copy(update={**lists, **more, **size})
 
 
-def driver_command(submission: Submission, pod: DriverPod, place: Place) -> tuple[DriverCommand, Mapping[str, bytes]]:
+def driver_command(
+    submission: Submission, pod: DriverPod, place: Place, lease: LeaseTimes
+) -> tuple[DriverCommand, Mapping[str, bytes]]:
     """Return what the wrapper starts for a submission whose paths are in the pod, and the files that Spark reads."""
     paths = command.Paths(
         spark_home=Path("/"),
@@ -97,7 +100,8 @@ def driver_command(submission: Submission, pod: DriverPod, place: Place) -> tupl
         files[executors.TEMPLATE] = json.dumps(template).encode()
         arguments = [*executors.DRIVER_HOST, *arguments]
     files[_PROPERTIES] = write_properties(configuration).encode()
-    return DriverCommand(argv=[*_SPARK_SUBMIT, *arguments], environment=_environment(submission, paths)), files
+    argv = [*_SPARK_SUBMIT, *arguments]
+    return DriverCommand(argv=argv, environment=_environment(submission, paths), lease=lease), files
 
 
 def _environment(submission: Submission, paths: command.Paths) -> Mapping[str, str]:

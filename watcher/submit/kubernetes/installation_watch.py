@@ -16,6 +16,7 @@ from watcher.submit.kubernetes.removal import sweep
 
 SWEEP_EVERY: Final = 300.0
 """Seconds between two sweeps."""
+_AFTER_FAILURE: Final = 15.0
 
 log = structlog.get_logger()
 
@@ -23,10 +24,13 @@ log = structlog.get_logger()
 class InstallationWatch:
     """The pods of one installation. `records` None: this process does not know the tries, and sweeps nothing."""
 
-    def __init__(self, api: PodApi, installation: str, records: TryRecords | None) -> None:
+    def __init__(
+        self, api: PodApi, installation: str, records: TryRecords | None, sweep_every: float = SWEEP_EVERY
+    ) -> None:
         self._api = api
         self._installation = installation
         self._records = records
+        self._sweep_every = sweep_every
         self._pods = PodWatch(api, installation)
         self._events = EventWatch(api)
 
@@ -48,7 +52,9 @@ class InstallationWatch:
 
     async def _keep_sweeping(self, records: TryRecords) -> None:
         while True:
+            pause = _AFTER_FAILURE
             async with keep_going("kubernetes.sweep_failed"):
                 if removed := await sweep(self._api, self._installation, records.kept):
                     log.info("kubernetes.swept", removed=removed)
-            await anyio.sleep(SWEEP_EVERY)
+                pause = self._sweep_every
+            await anyio.sleep(pause)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -17,6 +17,7 @@ from config.models.kubernetes import DriverPod
 from config.models.pod_template import DRIVER, merged
 from watcher.submit.base import Submission, SubmitError
 from watcher.submit.kubernetes import names
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 
 MOST_BYTES: Final = 900_000
 """What a Secret may hold: the API server refuses more than 1 MiB of it."""
@@ -48,16 +49,13 @@ class DriverCommand:
 
     argv: Sequence[str]
     environment: Mapping[str, str]
-    renew_every: float = 10.0
-    """Seconds between two renewals of the try's lease."""
-    lease: float = 60.0
-    """Seconds without an answer of the API after which the wrapper ends the driver."""
+    lease: LeaseTimes = field(default_factory=LeaseTimes)
 
 
 def secret(submission: Submission, place: Place, command: DriverCommand, files: Mapping[str, bytes]) -> dict[str, Any]:
     """The try's Secret, with the files for the driver by name. Raises `SubmitError` if they are too large."""
     pod = names.pod_name(submission.tag)
-    contents = {**files, ORDER: json.dumps(asdict(command)).encode(), CONTEXT: json.dumps(submission.context).encode()}
+    contents = {**files, ORDER: json.dumps(_order(command)).encode(), CONTEXT: json.dumps(submission.context).encode()}
     size = sum(map(len, contents.values()))
     if size > MOST_BYTES:
         largest = max(files, key=lambda name: len(files[name]), default="")
@@ -80,6 +78,11 @@ def secret(submission: Submission, place: Place, command: DriverCommand, files: 
         },
         "data": {name: base64.b64encode(content).decode() for name, content in contents.items()},
     }
+
+
+def _order(command: DriverCommand) -> Mapping[str, Any]:
+    lease = {"renew_every": command.lease.renew_every, "lease": command.lease.ends_after}
+    return {"argv": command.argv, "environment": command.environment, **lease}
 
 
 def owned_by(pod: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,8 +17,11 @@ from typing import Final
 _GAP: Final = b"asset-watcher: lines before this one are missing: the node had removed them before they were read\n"
 COPY_EVERY: Final = 2.0
 """Seconds between two requests for the log of a running driver, as long as it grows."""
-SLOWEST_COPY: Final = 16.0
-"""The longest pause between two requests. Pauses grow while nothing is new: a request costs milliseconds of CPU time."""
+SLOWEST_COPY: Final = 30.0
+"""The longest pause between two requests, which grows with the driver's age, and while nothing is new: a request costs milliseconds of
+CPU time, and a log that nobody reads now need not be whole before the end."""
+_READ_WITHIN: Final = 15.0
+"""Seconds for which a log counts as being read after it was."""
 MOST_AT_ONCE: Final = 4_000_000
 """Bytes that are asked for at a time. A node keeps 10 MB of a container's log by default."""
 
@@ -47,15 +50,28 @@ class NewLines:
 
 @dataclass
 class CopyPace:
-    """When the log of a running driver is copied next, in seconds of the caller's clock."""
+    """When the log of a running driver is copied next, in seconds of the caller's clock.
 
-    next_at: float = -math.inf
+    A log that grows and is read is copied every two seconds, and one that nobody reads after a quarter of the time for which
+    it has been followed.
+    """
+
+    began: float
+    copied_at: float = -math.inf
+    read_at: float = -math.inf
     pause: float = COPY_EVERY
+    copied: CopiedUpTo | None = None
+    """How far it was copied by this process; None: not at all, and the file beside the copy knows."""
+
+    def is_due(self, now: float) -> bool:
+        is_read = now - self.read_at < _READ_WITHIN
+        return now >= self.copied_at + (min(self.pause, COPY_EVERY) if is_read else self.pause)
 
     def note(self, now: float, *, is_new: bool) -> None:
         """Take note of a copy, and of whether it had anything new."""
-        self.pause = COPY_EVERY if is_new else min(2 * self.pause, SLOWEST_COPY)
-        self.next_at = now + self.pause
+        least = (now - self.began) / 4 if is_new else 2 * self.pause
+        self.pause = min(max(least, COPY_EVERY), SLOWEST_COPY)
+        self.copied_at = now
 
 
 def new_lines(answer: bytes, copied: CopiedUpTo) -> NewLines:
@@ -94,12 +110,12 @@ class CopiedLog:
             return CopiedUpTo()
         return CopiedUpTo(size=state["size"], timestamp=state["timestamp"], lines=state["lines"])
 
-    def add(self, answer: bytes) -> bool:
-        """Add a node's answer to the copy; return whether it had anything new. Only one process may do so at a time."""
+    def add(self, answer: bytes) -> CopiedUpTo:
+        """Add what is new in a node's answer to the copy, and return how far it goes. Only one process may do so at a time."""
         copied = self.read_state()
         new = new_lines(answer, copied)
         if not new.content:
-            return False
+            return copied
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab") as file:
             file.truncate(copied.size)
@@ -109,7 +125,7 @@ class CopiedLog:
         written = self.state.with_suffix(".new")
         written.write_text(json.dumps(asdict(state)), encoding="utf-8")
         os.replace(written, self.state)  # noqa: PTH105
-        return True
+        return state
 
     def note_lost(self, why: str) -> None:
         """Say at the end of the copy that the rest cannot be read. It is said once, and goes when there is more to add."""

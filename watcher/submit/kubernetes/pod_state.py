@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -11,8 +12,6 @@ from config.models.pod_template import DRIVER
 from watcher.submit.base import Status
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT, STOPPED
 
-SILENT_FOR: Final = 120.0
-"""Seconds after its last renewal in which a driver that no node reports may still run: the wrapper ends it after half of them."""
 _NODE_LATE: Final = timedelta(seconds=30)
 """The time after the end of a deletion's grace in which a node that answers has reported the end."""
 _LOST: Final = (
@@ -44,7 +43,9 @@ def status_of(pod: Mapping[str, Any]) -> Status:
     state = _driver(pod).get("state") or {}
     stopped = STOPPED in (pod["metadata"].get("annotations") or {})
     if ended := state.get("terminated"):
-        return _ended(pod, ended, stopped=stopped)
+        cost = _cost(ended)
+        status = _ended(pod, ended, stopped=stopped)
+        return replace(status, cpu_seconds=cost.get("cpu_seconds"), peak_memory_mb=cost.get("peak_mb"))
     if "running" in state:
         return Status(phase="running", stopped=stopped, reason=_silent_node(pod))
     if (reason := pod["status"].get("reason")) in _REFUSED_BY_NODE and not has_started(pod):
@@ -76,17 +77,17 @@ def _given_up(status: Status, pod: Mapping[str, Any]) -> Status:
     return status
 
 
-def without_node(status: Status, pod: Mapping[str, Any], now: datetime, silence: float) -> Status:
+def without_node(status: Status, pod: Mapping[str, Any], now: datetime, silence: float, silent_for: float) -> Status:
     """Return the status as lost if the driver cannot run any more, although its node does not report the end.
 
-    `silence` is the number of seconds since the driver's last renewal, or since the try was submitted. No container that
-    starts later can start the driver: the wrapper asks for the lease first.
+    `silence` is the number of seconds since the driver's last renewal, or since the try was submitted; `silent_for` is how
+    many prove that it has ended. No container that starts later can start the driver: the wrapper asks for the lease first.
     """
-    if status.phase == "exited" or silence < SILENT_FOR:
+    if status.phase == "exited" or silence < silent_for:
         return status
     leaves = pod["metadata"].get("deletionTimestamp")
     is_late = leaves is not None and now - datetime.fromisoformat(leaves) >= _NODE_LATE
-    if not is_late and (status.running_for or 0) < SILENT_FOR:
+    if not is_late and (status.running_for or 0) < silent_for:
         return status
     return _given_up(replace(status, phase="exited", restarted=not status.stopped, reason=_LOST), pod)
 
@@ -139,7 +140,17 @@ def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -
 
 def _wrappers_message(ended: Mapping[str, Any]) -> str:
     message: str = ended.get("message") or ""
-    return message.removeprefix(_OF_WRAPPER) if message.startswith(_OF_WRAPPER) else ""
+    return message.removeprefix(_OF_WRAPPER).partition("\n")[0] if message.startswith(_OF_WRAPPER) else ""
+
+
+def _cost(ended: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the driver's processes took, as its wrapper counted it; nothing if the wrapper was killed, too."""
+    message: str = ended.get("message") or ""
+    try:
+        cost = json.loads(message.partition("\n")[2]) if message.startswith(_OF_WRAPPER) else {}
+    except ValueError:
+        return {}
+    return cost if isinstance(cost, dict) else {}
 
 
 def _out_of_memory(pod: Mapping[str, Any]) -> str:

@@ -21,8 +21,9 @@ from config.models.kubernetes import DriverPod
 from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
-from watcher.submit.kubernetes.pod_state import SILENT_FOR, has_started, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start, without_node
 from watcher.submit.kubernetes.removal import of_this_object, remove
 
 QUIET_FOR: Final = 30.0
@@ -45,6 +46,7 @@ class PodTries:
     """Returns whether this home may still start the try with this tag, by the metadata database."""
     warning: Callable[[str], str] = lambda _uid: ""
     """Returns what the cluster's events say of the pod with this uid, or ''."""
+    lease: LeaseTimes = field(default_factory=LeaseTimes)
     _looked_at: dict[str, float] = field(default_factory=dict)
     """When the database was asked for the renewals of a pod's driver, by the pod's uid."""
 
@@ -71,7 +73,7 @@ class PodTries:
         if pod is not None:
             return self._handle(pod, tag)
         if handle is not None:
-            if await self.silence(tag) < SILENT_FOR:
+            if await self.silence(tag) < self.lease.silent_for:
                 return handle
             await self._delete_executors(handle)
             return Attachment.RESTARTED
@@ -87,7 +89,7 @@ class PodTries:
         is_known = _is_handles(seen, handle) and silence < QUIET_FOR
         pod = seen if is_known else await self.api.read("pods", handle["pod"])
         if pod is None or not _is_handles(pod, handle):
-            if await self.silence(handle["tag"]) < SILENT_FOR:
+            if await self.silence(handle["tag"]) < self.lease.silent_for:
                 return Status(phase="running", reason=_GONE)
             status = Status(phase="exited", restarted=True, reason=_GONE)
         else:
@@ -109,7 +111,7 @@ class PodTries:
     async def _status(self, pod: Mapping[str, Any], silence: float) -> Status:
         """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
         now = datetime.now(UTC)
-        status = without_node(with_start(status_of(pod), pod, now), pod, now, silence)
+        status = without_node(with_start(status_of(pod), pod, now), pod, now, silence, self.lease.silent_for)
         if status.phase == "starting" and not status.reason and (warning := self.warning(pod["metadata"]["uid"])):
             status = replace(status, reason=f"waits for its container: {warning}")
         if sentence := overdue(pod, status, now):

@@ -10,7 +10,8 @@ everything when the lease ends: then the daemon may start the try elsewhere, alt
     started.json   in the folder on the node's disk, made with O_EXCL: a container that is started twice exits with 76
 
 It exits as the driver does (128 + n after signal n), or with 75 when it ended the driver itself. What the daemon has to
-know beside the exit code is the container's termination message.
+know beside the exit code is the container's termination message: a line that says why it ended the driver, which is empty if
+it did not, and a line of JSON with what the driver's processes took (`cpu_seconds`, `peak_mb`).
 """
 
 from __future__ import annotations
@@ -116,10 +117,8 @@ def main(work: Path, private: Path, message: Path) -> int:
         status, ended_because = follow(first, lease, order["lease"])
     shim.kill_descendants()
     copied.unlink()
-    if ended_because:
-        message.write_text(f"{MESSAGE}{ended_because}", encoding="utf-8")
-        return FENCED
-    return shim.outcome(status)[0]
+    message.write_text(f"{MESSAGE}{ended_because}\n{json.dumps(shim.cost(0.0))}", encoding="utf-8")
+    return FENCED if ended_because else shim.outcome(status)[0]
 
 
 def end(code: int) -> NoReturn:

@@ -45,12 +45,18 @@ def finding_of(staying: Mapping[str, int], target: str | None) -> Finding | None
     )
 
 
-def cleaning_sentences(cleaning: Cleaning | None, *, is_missing: bool) -> Sequence[str]:
-    """Say what the cleaning of its event, if there is one, means for one file. `is_missing`: the source lacks the file."""
-    if cleaning is None or (is_missing and not (cleaning.removed or cleaning.in_hand)):
-        return ()
-    if is_missing:
-        return ("`clean_source` has moved or deleted files of this event",)
-    if cleaning.state == "done" or cleaning.reason is None:
+def sentences_of_missing(cleaning: Cleaning | None, number: int, files: int) -> Sequence[str]:
+    """Say of a file that the source lacks whether cleaning has moved or deleted it. It has this number in an event of so many."""
+    if cleaning is not None and cleaning.has_removed(number, files):
+        return ("`clean_source` has moved or deleted it",)
+    parts = ["the source does not have it any more"]
+    if cleaning is not None and (cleaning.removed or cleaning.in_hand):
+        parts.append(f"`clean_source` has moved or deleted {cleaning.removed:,} of the {files:,} files of this event")
+    return parts
+
+
+def sentences_of_staying(cleaning: Cleaning | None) -> Sequence[str]:
+    """Say why the cleaning of its event, if there is one, leaves a file."""
+    if cleaning is None or cleaning.state == "done" or cleaning.reason is None:
         return ()
     return (f"`clean_source` leaves files of this event: {SENTENCES.get(cleaning.reason, cleaning.reason)}",)

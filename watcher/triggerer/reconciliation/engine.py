@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
+import anyio
 from anyio.to_thread import run_sync
 
 from store.database import Database
@@ -20,6 +21,7 @@ from store.runs import event_fates
 from store.runs.event_fates import EventWithFate
 from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
 from triggers.inventories import ListedInventory, NumberedInventory
+from watcher.host.containment import leaves
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, stored
 from watcher.triggerer.reconciliation.comparison import (
@@ -35,7 +37,7 @@ from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled,
 from watcher.triggerer.reconciliation.scratch import ScratchFile, scratch_file
 from watcher.triggerer.reconciliation.segments import UnnamedRules, segments
 
-MOST_EVENTS: Final = 1000
+MOST_EVENTS: Final = 10_000
 """The most events that are read at once."""
 MOST_CHARACTERS: Final = 4_000_000
 """About as many characters of events are read at once, if they are larger than the ones before they may be more."""
@@ -165,19 +167,28 @@ class Reconciler:
         progress: ReconcileProgress,
         add: Callable[[Sequence[EventWithFate]], None],
     ) -> None:
-        """Read the events after the source, so that they name all that the position had passed when it was listed."""
-        names, size = evidence.past.names, MOST_EVENTS // 10
+        """Read the events after the source, so that they name all that the position had passed when it was listed.
+
+        The next ones are read while those before them are added.
+        """
         for asset_id in evidence.asset_ids:
-            after = 0
-            while True:
-                async with self.database.reading() as connection:
-                    events = await event_fates.events_after(connection, asset_id, names, after, limit=size)
-                if not events:
-                    break
-                after, characters = events[-1].id, sum(len(event.extra) for event in events)
-                await run_sync(add, events)
-                progress.events += len(events)
+            events = await self._events_after(evidence, asset_id, 0, MOST_EVENTS // 100)
+            while events:
+                characters = sum(len(event.extra) for event in events)
                 size = max(1, min(MOST_EVENTS, MOST_CHARACTERS * len(events) // characters))
+                try:
+                    async with anyio.create_task_group() as tasks:
+                        tasks.start_soon(run_sync, add, events)
+                        progress.events += len(events)
+                        events = await self._events_after(evidence, asset_id, events[-1].id, size)
+                except ExceptionGroup as group:
+                    raise leaves(group)[0] from None
+
+    async def _events_after(
+        self, evidence: WatcherEvidence, asset_id: int, after: int, size: int
+    ) -> Sequence[EventWithFate]:
+        async with self.database.reading() as connection:
+            return await event_fates.events_after(connection, asset_id, evidence.past.names, after, limit=size)
 
 
 def _add_items(scratch: ScratchFile, evidence: WatcherEvidence, events: Sequence[EventWithFate]) -> None:

@@ -6,6 +6,7 @@ from bisect import bisect
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Any
 
 from pydantic_core import from_json
@@ -73,7 +74,11 @@ class WatcherEvidence:
             yield NamedRange(low, high, event.id, generation, fate)
 
     def _generation_of(self, event: EventWithFate) -> int:
-        return bisect([move.at for move in self.past.moves], event.timestamp)
+        return bisect(self._moved_at, event.timestamp)
+
+    @cached_property
+    def _moved_at(self) -> Sequence[datetime]:
+        return [move.at for move in self.past.moves]
 
 
 async def evidence_of(
