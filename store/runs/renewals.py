@@ -16,6 +16,7 @@ _a = task_try.c
 _SILENCE: Final = select(
     seconds_between(func.coalesce(_a.renewed_at, _a.submitted_at, _a.intent_at), database_now())
 ).where(_a.tag == bindparam("tag"))
+_WAS_RENEWED: Final = select(exists().where(_a.tag == bindparam("tag"), _a.renewed_at.is_not(None)))
 _OPEN_HERE: Final = and_(_a.tag == bindparam("tag"), _a.home_id == bindparam("home_id"))
 _MAY_START: Final = select(exists().where(_OPEN_HERE, _a.ended_at.is_(None), _a.cancelled_at.is_(None)))
 
@@ -35,6 +36,11 @@ async def silence(connection: AsyncConnection, tag: str) -> float:
     """Return the seconds since the try was intended, submitted, or renewed, whichever was last; infinite if unknown."""
     seconds = (await connection.execute(_SILENCE, {"tag": tag})).scalar_one_or_none()
     return math.inf if seconds is None else float(seconds)
+
+
+async def was_renewed(connection: AsyncConnection, tag: str) -> bool:
+    """Return whether a driver of the try has ever been granted its lease: before that none has started."""
+    return bool((await connection.execute(_WAS_RENEWED, {"tag": tag})).scalar_one())
 
 
 async def may_start(connection: AsyncConnection, tag: str, home_id: str) -> bool:

@@ -20,6 +20,10 @@ class StoredTries:
         async with self.database.reading() as connection:
             return await renewals.silence(connection, tag)
 
+    async def was_renewed(self, tag: str) -> bool:
+        async with self.database.reading() as connection:
+            return await renewals.was_renewed(connection, tag)
+
     async def may_start(self, tag: str) -> bool:
         async with self.database.reading() as connection:
             return await renewals.may_start(connection, tag, self.home_id)

@@ -28,6 +28,9 @@ class TryRecords(Protocol):
     async def silence(self, tag: str) -> float:
         """Return the seconds since the try was intended, submitted, or renewed by its driver, whichever was last."""
 
+    async def was_renewed(self, tag: str) -> bool:
+        """Return whether a driver of the try has ever renewed it, which each does before it starts."""
+
     async def may_start(self, tag: str) -> bool:
         """Return whether this home may still start the try: nobody has taken it over, ended it or cancelled it."""
 

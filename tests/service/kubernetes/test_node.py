@@ -68,12 +68,15 @@ class Daemon:
         async def silence(_tag: str) -> float:
             return 1000.0
 
+        async def was_renewed(_tag: str) -> bool:
+            return False
+
         async def is_ours(_tag: str) -> bool:
             return True
 
         place = Place(namespace=pods.namespace, installation=str(uuid4()))
         self.pods = pods
-        self.tries = PodTries(api=pods, place=place, silence=silence, is_ours=is_ours)
+        self.tries = PodTries(api=pods, place=place, silence=silence, was_renewed=was_renewed, is_ours=is_ours)
         self._api = f"http://{GATEWAY}:{renewals.server_port}"
         self._task = str(uuid4())
 

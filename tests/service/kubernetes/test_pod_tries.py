@@ -17,7 +17,7 @@ from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import ADMIN
 from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
-from watcher.submit.base import Attachment, Handle, Submission, SubmitError
+from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
@@ -69,6 +69,7 @@ class World:
     task: str = field(default_factory=lambda: str(uuid4()))
     silent_for: float = 0.0
     is_ours: bool = True
+    was_renewed: bool = False
 
     def daemon(
         self,
@@ -85,11 +86,21 @@ class World:
             headers={"Authorization": f"Bearer {ADMIN}"},
         )
         place = Place(namespace=namespace_of(self.api), installation=installation or self.installation)
-        return PodTries(api=PodApi(client, place.namespace), place=place, silence=self._silence, is_ours=self._is_ours)
+        return PodTries(
+            api=PodApi(client, place.namespace),
+            place=place,
+            silence=self._silence,
+            was_renewed=self._was_renewed,
+            is_ours=self._is_ours,
+        )
 
     async def _silence(self, tag: str) -> float:
         assert tag == self.submission().tag
         return self.silent_for
+
+    async def _was_renewed(self, tag: str) -> bool:
+        assert tag == self.submission().tag
+        return self.was_renewed
 
     async def _is_ours(self, tag: str) -> bool:
         assert tag == self.submission().tag
@@ -326,6 +337,23 @@ async def test_a_pod_that_was_removed_by_force_is_lost_only_after_its_driver_mus
     status = await daemon.poll(handle)
     assert (status.phase, status.restarted, status.exit_code) == ("exited", True, None)
     assert await daemon.attach(handle["tag"], handle) is Attachment.RESTARTED
+
+
+async def test_a_driver_whose_pod_was_removed_by_force_before_its_daemon_noted_it_does_not_start_again(
+    world: World,
+) -> None:
+    """The daemon died after it had created the pod. The driver started, and a person took the finalizer off and deleted it."""
+    await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    merge = {"Content-Type": "application/merge-patch+json"}
+    world.api.patch(f"/pods/{world.name}", json={"metadata": {"finalizers": None}}, headers=merge).raise_for_status()
+    world.api.request("DELETE", f"/pods/{world.name}", json={"gracePeriodSeconds": 0}).raise_for_status()
+    world.was_renewed, world.silent_for = True, 119.0
+    with pytest.raises(NotYet, match="waits until the driver has certainly ended"):
+        await world.daemon().attach(world.submission().tag, None)
+    world.silent_for = 120.0
+    assert await world.daemon().attach(world.submission().tag, None) is Attachment.RESTARTED
+    world.was_renewed = False
+    assert await world.daemon().attach(world.submission().tag, None) is Attachment.ABSENT
 
 
 async def test_a_driver_whose_node_is_gone_is_lost_once_it_must_have_ended(world: World) -> None:

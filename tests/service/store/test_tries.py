@@ -510,10 +510,12 @@ async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database
     async with database.reading() as connection:
         assert 500 <= await renewals.silence(connection, open_try.tag) < 600
         assert await renewals.silence(connection, "another") == math.inf
+        assert not await renewals.was_renewed(connection, open_try.tag)
     async with database.statements() as connection:
         await renewals.renew(connection, ref_of(task))  # it is being stopped: what it has opened, it may still close
     async with database.reading() as connection:
         assert await renewals.silence(connection, open_try.tag) < 100
+        assert await renewals.was_renewed(connection, open_try.tag)
     async with database.transaction() as connection:
         await connection.execute(update(task_try).values(ended_at=database_now()))
     for ref in (ref_of(task), ref_of(task, 2)):

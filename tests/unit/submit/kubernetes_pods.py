@@ -26,6 +26,9 @@ class SilentTries:
     async def silence(self, tag: str) -> float:  # noqa: ARG002
         return self.seconds
 
+    async def was_renewed(self, tag: str) -> bool:  # noqa: ARG002
+        return False
+
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return True
 

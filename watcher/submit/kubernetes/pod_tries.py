@@ -42,6 +42,8 @@ class PodTries:
     place: Place
     silence: Callable[[str], Awaitable[float]]
     """Returns the seconds since the try with this tag was created or last renewed, whichever is later."""
+    was_renewed: Callable[[str], Awaitable[bool]]
+    """Returns whether a driver of the try with this tag was ever granted its lease. None starts before that."""
     is_ours: Callable[[str], Awaitable[bool]]
     """Returns whether this home may still start the try with this tag, by the metadata database."""
     warning: Callable[[str], str] = lambda _uid: ""
@@ -80,8 +82,16 @@ class PodTries:
         await self._delete_secrets(names.pod_name(tag))
         pod = await self._own_pod(tag, None)
         if pod is None or await self._withdraw(pod, tag):
-            return Attachment.ABSENT
+            return await self._without_pod(tag)
         return self._handle(pod, tag)
+
+    async def _without_pod(self, tag: str) -> Attachment:
+        """What a try is of which there is no pod and no handle: a person may have removed the pod by force after its driver started."""
+        if not await self.was_renewed(tag):
+            return Attachment.ABSENT
+        if await self.silence(tag) < self.lease.silent_for:
+            raise NotYet(f"waits until the driver has certainly ended: {_GONE}")
+        return Attachment.RESTARTED
 
     async def poll(self, handle: Handle, seen: Mapping[str, Any] | None = None) -> Status:
         """Return the try's state. `seen` is its pod as a watch has it; its absence there is no proof, so it is read then."""

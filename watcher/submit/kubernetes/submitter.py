@@ -170,6 +170,7 @@ class KubernetesPods(Submitter):
             api=PodApi(client, settings.namespace),
             place=Place(namespace=settings.namespace, installation=self.workspace.installation),
             silence=records.silence,
+            was_renewed=records.was_renewed,
             is_ours=records.may_start,
             warning=lambda uid: "" if self._watch is None else self._watch.warning(uid),
             lease=self.lease,
@@ -184,6 +185,9 @@ class _Unknown(TryRecords):
 
     async def silence(self, tag: str) -> float:  # noqa: ARG002
         return 0.0
+
+    async def was_renewed(self, tag: str) -> bool:  # noqa: ARG002
+        return False
 
     async def may_start(self, tag: str) -> bool:  # noqa: ARG002
         return False
