@@ -128,6 +128,7 @@ class Scanner:
         self._holds_back = self._is_resumed = False
         state = self._algorithm.begin(self._state, page, self._handled)
         self.last.begin()
+        self._handled.begin()
         self.copies.begin()
         self._state = replace(state, records_all=self.last.is_used or self.copies.is_used)
 
@@ -238,7 +239,7 @@ class Scanner:
         """Whether the version waits: it is too young, all else comes before it, or it is a copy."""
         if self._min_age and version.modified > clock - self._min_age:
             return True
-        if version.fault is None and self.last.selects(version):
+        if self.last.selects(version) and version.fault is None:
             self.last.wait(version)
         elif (self._stops and version.fault is not None) or not self.copies.hold(version):
             return False
