@@ -59,26 +59,26 @@ class RunStarter:
     async def look(self) -> None:
         """Settle the tries of homes that are gone, and start what may start now. One snapshot is enough for most looks."""
         async with self.database.reading() as connection:
-            orphans = await self._orphans(connection)
-            waiting = await next_startable(connection, limit=self._most_read())
+            orphans, most = await self._orphans(connection), self._most_read()
+            waiting = await next_startable(connection, limit=most)
         await self._settle(orphans)
-        await self._start(None if orphans else waiting)
+        await self._start(most, None if orphans else waiting)
 
     async def start_due(self) -> None:
         """Start what may start now, oldest run first, and keep why no more could."""
-        await self._start(None)
+        await self._start(self._most_read(), None)
 
     def _most_read(self) -> int:
         """How many runs to read first: the one that waits longest is enough if nothing can start."""
         return MOST_READ if len(self.running()) < self.limits.parallelism else 1
 
-    async def _start(self, waiting: Sequence[Startable] | None) -> None:
-        """Start what may start now, given the first of it; None: it has to be read.
+    async def _start(self, most: int, waiting: Sequence[Startable] | None) -> None:
+        """Start what may start now, given at most so many that were read; None: they have to be read.
 
         It reads what can start: the first run of each job that has room for one. After a start the next one of its job
         may be older than what was read, unless a job has one run at a time.
         """
-        reasons, after, most = StartReasons(), 0, self._most_read()
+        reasons, after = StartReasons(), 0
         while not self.stopped and reasons.first is None:
             if waiting is None:
                 async with self.database.reading() as connection:
