@@ -140,8 +140,11 @@ async def look(database: Database) -> float:
         await starter.start_due()
     before = time.process_time()
     for _ in range(LOOKS):
-        await starter.reap_orphans()
-        await starter.start_due()
+        if hasattr(starter, "look"):
+            await starter.look()
+        else:  # another checkout's
+            await starter.reap_orphans()
+            await starter.start_due()
         async with database.reading() as connection:
             await runs.next_retry_in(connection)
     return (time.process_time() - before) / LOOKS * 1000

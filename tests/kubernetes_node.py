@@ -113,6 +113,21 @@ def running_node(folder: Path) -> Iterator[KubernetesNode]:
         yield node
 
 
+def local_volume(folder: Path, storage_class: str = "") -> dict[str, object]:
+    """Return a volume of a node of this machine that is the folder, under the folder's name."""
+    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["localhost"]}
+    return {
+        "metadata": {"name": folder.name},
+        "spec": {
+            "capacity": {"storage": "10Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": storage_class,
+            "local": {"path": str(folder)},
+            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
+        },
+    }
+
+
 def _release_addresses(containers: Collection[str]) -> None:
     """Give back what containers had that nobody took down in order. All nodes of this machine share a bridge and its addresses."""
     for file in _ADDRESSES.glob("*.*.*.*"):

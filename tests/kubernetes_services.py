@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import subprocess
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 from shutil import which
 
 import httpx
@@ -16,7 +19,10 @@ from watcher.demo.servers import free_port
 
 @contextlib.contextmanager
 def running_services(api: KubernetesApi) -> Iterator[None]:
-    """Serve the addresses and names of the node's Services. Skips the test where iptables is missing."""
+    """Serve the addresses and names of the node's Services. Skips the test where iptables is missing.
+
+    The rules are the machine's, so another process that serves a node's Services is waited for.
+    """
     if which("iptables") is None:
         pytest.skip("kube-proxy needs iptables")
     binaries, kubeconfig, port = programs(), api.folder / "kubeconfig", free_port()
@@ -33,11 +39,13 @@ def running_services(api: KubernetesApi) -> Iterator[None]:
         *("--healthz-bind-address", f"127.0.0.1:{free_port()}", "--metrics-bind-address", f"127.0.0.1:{free_port()}"),
     ]
     dns = [str(binaries / "coredns"), "-conf", str(corefile)]
-    try:
-        with running(proxy, api.folder / "proxy.log"), running(dns, api.folder / "dns.log"):
-            yield
-    finally:
-        subprocess.run([binaries / "kube-proxy", "--cleanup"], check=True, capture_output=True)
+    with (Path(tempfile.gettempdir()) / "asset-watcher-services.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            with running(proxy, api.folder / "proxy.log"), running(dns, api.folder / "dns.log"):
+                yield
+        finally:
+            subprocess.run([binaries / "kube-proxy", "--cleanup"], check=True, capture_output=True)
 
 
 def _create_dns(client: httpx.Client, port: int) -> None:

@@ -152,12 +152,14 @@ def referred(row: Row[*tuple[Any, ...]] | None, asset_id: int, *, active: bool =
     return AssetRef(id=row.id, name=row.name, uri=row.uri)
 
 
+_EXPECTED: Final = (
+    _assets().where(_a.active, _a.expect_every_seconds.is_not(None) | _a.expect_by.is_not(None)).order_by(_a.name)
+)
+
+
 async def expected(connection: AsyncConnection) -> Sequence[AssetRow]:
     """Return the active assets that expect events, by name."""
-    query = (
-        _assets().where(_a.active, _a.expect_every_seconds.is_not(None) | _a.expect_by.is_not(None)).order_by(_a.name)
-    )
-    return await all_of(connection, query, AssetRow)
+    return await all_of(connection, _EXPECTED, AssetRow)
 
 
 async def of_alias(connection: AsyncConnection, alias_id: int) -> Sequence[AssetRow]:

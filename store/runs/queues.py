@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from sqlalchemy import CTE, ColumnElement, ScalarSelect, Select, and_, bindparam, func, or_, select, true, update
@@ -56,31 +56,6 @@ class JobQueue:
     assets: Mapping[int, StoredAsset]
     """The assets with queued events, by their ids."""
     now: datetime
-
-
-async def jobs_to_check(connection: AsyncConnection) -> Sequence[str]:
-    """Return the jobs to check, oldest queue first.
-
-    They are configured, not paused, and have queued events, a tick that is due or stored events to catch up with; or a replay of theirs goes on.
-    """
-    q, j = queued_event.c, job.c
-    oldest = select(func.min(q.event_id)).where(q.dag_id == j.dag_id).scalar_subquery()
-    ticks = and_(j.cron.is_not(None), or_(j.clock.is_distinct_from(j.cron), j.next_tick <= database_now()))
-    due = or_(and_(~j.paused, or_(oldest.is_not(None), ticks, j.catchup_at.is_not(None))), j.replay_id.is_not(None))
-    waiting = select(j.dag_id).where(j.active, due)
-    return (await connection.execute(waiting.order_by(oldest.nulls_last(), j.dag_id))).scalars().all()
-
-
-async def next_tick_in(connection: AsyncConnection) -> timedelta | None:
-    """Return how long until the next tick of any job that is not paused; None if none has any.
-
-    A due tick of a joint schedule waits for events, and not for the clock.
-    """
-    ticking = select(func.min(job.c.next_tick), database_now())
-    ticking = ticking.where(job.c.active, ~job.c.paused, job.c.cron.is_not(None))
-    ticking = ticking.where(or_(~job.c.joint, job.c.next_tick > database_now()))
-    tick, now = (await connection.execute(ticking)).one()
-    return None if tick is None else max(tick - now, timedelta(0))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,11 +164,15 @@ async def create_run(
     return trace_of_run
 
 
+_t = task_instance.c
+_NEXT_RETRY: Final = select(func.min(_t.not_before), database_now()).where(
+    _t.state == "up_for_retry", _t.not_before > database_now()
+)
+
+
 async def next_retry_in(connection: AsyncConnection) -> timedelta | None:
     """Return how long until the next retry that is not due yet; None if there is none."""
-    t = task_instance.c
-    later = and_(t.state == "up_for_retry", t.not_before > database_now())
-    due, now = (await connection.execute(select(func.min(t.not_before), database_now()).where(later))).one()
+    due, now = (await connection.execute(_NEXT_RETRY)).one()
     return None if due is None else max(due - now, timedelta(0))
 
 

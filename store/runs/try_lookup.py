@@ -54,12 +54,15 @@ async def open_tries(connection: AsyncConnection, home_id: str) -> Sequence[Open
     return await _open(connection, task_try.c.home_id == home_id)
 
 
+_LIVES: Final = select(dispatcher.c.home_id).where(dispatcher.c.expires_at > database_now())
+_SILENT: Final = (
+    select(task_try.c.home_id).where(task_try.c.ended_at.is_(None), task_try.c.home_id.not_in(_LIVES)).distinct()
+)
+
+
 async def silent_homes(connection: AsyncConnection) -> frozenset[str]:
     """Return the homes with open tries whose lease has ended."""
-    a = task_try.c
-    lives = select(dispatcher.c.home_id).where(dispatcher.c.expires_at > database_now())
-    silent = select(a.home_id).where(a.ended_at.is_(None), a.home_id.not_in(lives)).distinct()
-    return frozenset((await connection.execute(silent)).scalars())
+    return frozenset((await connection.execute(_SILENT)).scalars())
 
 
 async def taken_over(connection: AsyncConnection, home_id: str, tags: Collection[str]) -> frozenset[str]:

@@ -17,7 +17,7 @@ from sqlalchemy import make_url
 
 from tests.container.engine import ROOT, podman
 from tests.kubernetes_api import GATEWAY, KubernetesApi, programs
-from tests.kubernetes_node import running_node
+from tests.kubernetes_node import local_volume, running_node
 from tests.kubernetes_services import running_services
 from tests.pages import run_block, shell_blocks
 from tests.servers import running_postgres
@@ -46,19 +46,6 @@ def node(image: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kuber
         api.load(archive)
         archive.unlink()
         yield api
-
-
-def persistent_volume(folder: Path) -> Mapping[str, Any]:
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["localhost"]}
-    return {
-        "metadata": {"name": folder.name},
-        "spec": {
-            "capacity": {"storage": "10Gi"},
-            "accessModes": ["ReadWriteOnce"],
-            "local": {"path": str(folder)},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
 
 
 class Reader:
@@ -100,7 +87,7 @@ def reader(node: KubernetesApi, tmp_path: Path) -> Iterator[Reader]:
         for name in ("lake", "one", "two"):
             folder = tmp_path / f"{name}-{uuid4().hex[:8]}"
             folder.mkdir()
-            client.post("/api/v1/persistentvolumes", json=persistent_volume(folder)).raise_for_status()
+            client.post("/api/v1/persistentvolumes", json=local_volume(folder)).raise_for_status()
         yield Reader(node, tmp_path)
         client.delete("/api/v1/persistentvolumes").raise_for_status()
 

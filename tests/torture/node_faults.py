@@ -43,10 +43,6 @@ class NodeOfWorld:
     def is_connected(self, value: bool) -> None:
         self.node.link.is_cut = not value
 
-    def running(self) -> list[str]:
-        """The containers that run, those of the pods themselves among them."""
-        return [line for line in self.node.ctr("tasks", "ls").splitlines() if " RUNNING" in line]
-
     def lose_node(self) -> list[str]:
         pods = self.door.list(self.namespace, "pods", "")["items"]
         lost = [pod["metadata"]["uid"] for pod in pods if pod["status"]["phase"] == "Running"]

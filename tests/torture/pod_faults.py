@@ -24,10 +24,6 @@ class Node(Protocol):
     is_connected: bool
     """False: it hears and reports nothing, and its containers run on."""
 
-    def running(self) -> list[str]:
-        """What names the containers that run."""
-        ...
-
     def lose_node(self) -> list[str]:
         """End all containers together with their node, of which nothing is heard any more. Return the uids of their pods."""
         ...

@@ -35,7 +35,8 @@ class Result:
     repeated: int | str = "-"
     gap: str = "-"
     """The witness's largest gap in seconds, in brackets how much of it the daemon waited for a processor. For neighbours: the
-    longest time from a row's commit to its event."""
+    longest time from a row's commit to its event. For nodes: the longest time for which the Secret of an undisturbed driver
+    outlived its container, at most half a second more."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

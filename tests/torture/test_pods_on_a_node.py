@@ -21,7 +21,7 @@ from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import GATEWAY
 from tests.kubernetes_door import kubernetes_door
 from tests.kubernetes_images import IMAGE, SPARK_HOME
-from tests.kubernetes_node import KubernetesNode, running_node
+from tests.kubernetes_node import KubernetesNode, local_volume, running_node
 from tests.network_link import network_link
 from tests.torture.daemons import until
 from tests.torture.node_faults import NodeFaults, NodeOfWorld
@@ -77,24 +77,13 @@ def place(node: KubernetesNode, tmp_path: Path) -> Iterator[DriverPlace]:
 
 def witness_volume(folder: Path, namespace: str) -> Mapping[str, Any]:
     """Return what to create, by path: a volume that is a folder of the node, and the claim of it."""
-    here = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["localhost"]}
-    size, modes = {"storage": "1Gi"}, ["ReadWriteOnce"]
-    volume = {
-        "metadata": {"name": "witness"},
-        "spec": {
-            "capacity": size,
-            "accessModes": modes,
-            "storageClassName": "witness",
-            "local": {"path": str(folder)},
-            "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}},
-        },
-    }
+    size = {"requests": {"storage": "1Gi"}}
     claim = {
         "metadata": {"name": "witness"},
-        "spec": {"accessModes": modes, "storageClassName": "witness", "resources": {"requests": size}},
+        "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "witness", "resources": size},
     }
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
-    return {"/api/v1/persistentvolumes": volume, path: claim}
+    return {"/api/v1/persistentvolumes": local_volume(folder, "witness"), path: claim}
 
 
 class SecretsAfterTheEnd:

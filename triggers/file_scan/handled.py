@@ -72,6 +72,7 @@ class HandledVersions:
         "_deleted",
         "_expires",
         "_forget_after",
+        "_had_any",
         "_inserted",
         "absent",
         "added",
@@ -88,6 +89,8 @@ class HandledVersions:
             del self.members[member]
         self.removals = Removals() if removals is None else removals
         self._forget_after = forget_after
+        self._had_any = len(rows) > 0
+        """Whether there were any when the scan began. Those recorded since then have the names of today."""
         self._expires = self._next_expiry()
         self._below: Moment | None = None
         self._deleted: set[int] = set()
@@ -97,6 +100,10 @@ class HandledVersions:
         self.has_quiet_changes = False
         """Whether versions became absent, came back or are to be deleted. Members below a horizon are not counted: they are
         deleted together."""
+
+    def begin(self) -> None:
+        """Note that a scan begins."""
+        self._had_any = len(self) > 0
 
     def __len__(self) -> int:
         return len(self.members) + len(self.absent)
@@ -127,6 +134,8 @@ class HandledVersions:
         """The fingerprint under which a version is known, its own or an alias; None: it is not."""
         if self.knows(fingerprint, version.modified, clock):
             return fingerprint
+        if not self._had_any:
+            return None
         return next((alias for alias in version.aliases if self.knows(alias, version.modified, clock)), None)
 
     def rename(self, member: int, to: int, modified: Moment) -> None:

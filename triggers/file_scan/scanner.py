@@ -128,6 +128,7 @@ class Scanner:
         self._holds_back = self._is_resumed = False
         state = self._algorithm.begin(self._state, page, self._handled)
         self.last.begin()
+        self._handled.begin()
         self.copies.begin()
         self._state = replace(state, records_all=self.last.is_used or self.copies.is_used)
 
@@ -220,7 +221,11 @@ class Scanner:
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
             return False
-        if self._is_handled(version, clock):
+        name = version.fingerprint
+        if name in self._handled.members:  # most are, most of the time
+            self._tally.met += 1
+            return False
+        if self._is_handled(version, name, clock):
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         self._tally.fresh += 1
@@ -231,26 +236,22 @@ class Scanner:
             if self._stops and version.fault is not None:
                 raise _UnnamedVersion(version)
         if is_met_again:
-            self._handled.add(version.fingerprint, modified)
+            self._handled.add(name, modified)
         return not is_old
 
     def _waits(self, version: FileVersion, clock: Moment) -> bool:
         """Whether the version waits: it is too young, all else comes before it, or it is a copy."""
         if self._min_age and version.modified > clock - self._min_age:
             return True
-        if version.fault is None and self.last.selects(version):
+        if self.last.selects(version) and version.fault is None:
             self.last.wait(version)
         elif (self._stops and version.fault is not None) or not self.copies.hold(version):
             return False
         self._state = self._state.ending_at(version.modified)
         return True
 
-    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
-        name = version.fingerprint
-        if name in self._handled.members:  # most are, most of the time
-            self._tally.met += 1
-            return True
+    def _is_handled(self, version: FileVersion, name: int, clock: Moment) -> bool:
+        """Whether a version that is not known to be there was handled before. It is recorded if a later scan could meet it again."""
         is_met_again = self._state.meets_again(version.modified)
         former = self._handled.name_of(version, name, clock)
         if former is not None:

@@ -152,6 +152,8 @@ def key_bytes(raw: bytes, *, url_encoded: bool) -> bytes:
 
 def key_fault(raw: bytes, *, url_encoded: bool) -> str | None:
     """Why no event can name the key; None: one can."""
+    if raw.isascii() and not (url_encoded and b"%" in raw):  # most keys
+        return None
     try:
         decoded_key(raw, url_encoded=url_encoded)
     except SourceUnavailable:

@@ -92,8 +92,7 @@ class Dispatcher:
                 next_check = anyio.current_time() + (await self._next_check()).total_seconds()
                 if self.leadership.leads:
                     async with keep_going("dispatcher.failed"):
-                        await self._starter.reap_orphans()
-                        await self._starter.start_due()
+                        await self._starter.look()
                 await self.wakeup.wait(next_check - anyio.current_time())
 
     def adopt(self, submissions: Submissions, configuration: str | None) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Final
 
 import anyio
 import structlog
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
 from store.processes import leaders
@@ -55,16 +56,33 @@ class RunStarter:
     _silent_since: dict[str, float] = field(default_factory=dict)
     _warned: set[str] = field(default_factory=set)
 
+    async def look(self) -> None:
+        """Settle the tries of homes that are gone, and start what may start now. One snapshot is enough for most looks."""
+        async with self.database.reading() as connection:
+            orphans, most = await self._orphans(connection), self._most_read()
+            waiting = await next_startable(connection, limit=most)
+        await self._settle(orphans)
+        await self._start(most, None if orphans else waiting)
+
     async def start_due(self) -> None:
-        """Start what may start now, oldest run first, and keep why no more could.
+        """Start what may start now, oldest run first, and keep why no more could."""
+        await self._start(self._most_read(), None)
+
+    def _most_read(self) -> int:
+        """How many runs to read first: the one that waits longest is enough if nothing can start."""
+        return MOST_READ if len(self.running()) < self.limits.parallelism else 1
+
+    async def _start(self, most: int, waiting: Sequence[Startable] | None) -> None:
+        """Start what may start now, given at most so many that were read; None: they have to be read.
 
         It reads what can start: the first run of each job that has room for one. After a start the next one of its job
         may be older than what was read, unless a job has one run at a time.
         """
         reasons, after = StartReasons(), 0
         while not self.stopped and reasons.first is None:
-            async with self.database.reading() as connection:
-                waiting = await next_startable(connection, after=after, limit=MOST_READ)
+            if waiting is None:
+                async with self.database.reading() as connection:
+                    waiting = await next_startable(connection, after=after, limit=most)
             for task in waiting:
                 after = task.number
                 dag_id = task.key.instance.dag_id
@@ -79,8 +97,9 @@ class RunStarter:
                 if not await self._intend(task) or task.definition.max_active_runs > 1:
                     break
             else:
-                if len(waiting) < MOST_READ:
+                if len(waiting) < most:
                     break
+            waiting, most = None, MOST_READ
         await self._keep(reasons)
 
     def _obstacle(self, task: Startable) -> str:
@@ -141,8 +160,14 @@ class RunStarter:
         their runs. Tries whose drivers live elsewhere are taken over. Tries of unknown submitters are left alone.
         """
         async with self.database.reading() as connection:
-            gone = self._gone(await try_lookup.silent_homes(connection))
-            orphans = [orphan for home in gone for orphan in await try_lookup.open_tries(connection, home)]
+            orphans = await self._orphans(connection)
+        await self._settle(orphans)
+
+    async def _orphans(self, connection: AsyncConnection) -> Sequence[OpenTry]:
+        gone = self._gone(await try_lookup.silent_homes(connection))
+        return [orphan for home in gone for orphan in await try_lookup.open_tries(connection, home)]
+
+    async def _settle(self, orphans: Sequence[OpenTry]) -> None:
         for orphan in orphans:
             submitter = self.submissions.submitters.get(orphan.submitter)
             if submitter is None:

@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, assets
 from store.database import Database
-from store.runs import queues, replays, runs
+from store.runs import due_jobs, queues, replays, runs
 from store.runs.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
@@ -79,10 +79,10 @@ class Scheduler:
         if not self._leadership.leads:
             return
         async with self._database.reading() as connection:
-            waiting = await queues.jobs_to_check(connection)
+            waiting = await due_jobs.jobs_to_check(connection)
         await self._schedule_all(waiting)
         async with self._database.reading() as connection:
-            tick = await queues.next_tick_in(connection)
+            tick = await due_jobs.next_tick_in(connection)
             expected = await assets.expected(connection)
         self._log_late({asset.name for asset in expected if asset.is_late})
         if tick is not None:

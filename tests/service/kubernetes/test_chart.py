@@ -249,7 +249,9 @@ def test_an_upgrade_changes_what_was_asked_for_and_nothing_else_and_its_end_leav
     deploy("upgrade", {name: value for name, value in FULL.items() if name != "persistence"})
     assert {"Ingress/watcher", "NetworkPolicy/watcher", "PodDisruptionBudget/watcher"} <= objects().keys()
     with pytest.raises(HelmFailed, match="updates to statefulset spec"):
-        deploy("upgrade", {"persistence": {"size": "20Gi"}})
+        deploy("upgrade", {"persistence": {"size": "20Gi"}}, "--reset-then-reuse-values")
+    helm("rollback", *release)
+    deploy("upgrade", {"replicas": 1}, "--reset-then-reuse-values")
     helm("uninstall", *release, "--wait")
     with server.client() as client:
         assert [name for name, each in after.items() if read(client, namespace, each) is not None] == []

@@ -285,6 +285,9 @@ async def test_the_submitter_itself_runs_an_application_of_this_machine_in_a_pod
     assert "RuntimeError: on purpose" in status.reason
     assert status.running_for is not None
     assert status.running_for >= 2
+    assert status.cpu_seconds is not None
+    assert status.peak_memory_mb is not None
+    assert (status.cpu_seconds > 0, status.peak_memory_mb > 0) == (True, True), "as its wrapper counted it"
     await other.forget(submission.key, submission.tag, handle)
     await pods.close()
     await other.close()

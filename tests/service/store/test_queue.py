@@ -14,7 +14,7 @@ from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event, task_instance
 from store.errors import NotFound
 from store.keys import JobDefinition
-from store.runs import decisions, jobs, queues, runs
+from store.runs import decisions, due_jobs, jobs, queues, runs
 from store.runs.queues import JobQueue, QueueFilter, Rest, Span
 from tests.effort import PATIENCE
 from tests.service.store.words import (
@@ -91,11 +91,11 @@ async def test_removed_and_paused_jobs_keep_their_queue_but_are_not_checked(
 ) -> None:
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert set(await queues.jobs_to_check(session)) == {"load", "report"}
+        assert set(await due_jobs.jobs_to_check(session)) == {"load", "report"}
     async with database.transaction() as session:
         await session.execute(update(job).where(job.c.dag_id == "load").values(paused=True))
     async with database.reading() as session:
-        assert await queues.jobs_to_check(session) == ["report"]
+        assert await due_jobs.jobs_to_check(session) == ["report"]
     assert await lock(database, "load") is None
     assert await lock(database, "unknown") is None
     assert len(await rows(database, queued_event)) == 2
@@ -119,11 +119,11 @@ async def test_the_job_that_waits_longest_comes_first(database: Database, ids: d
     await append(database, [event(ids["b"])])
     await append(database, [event(ids["a"])])
     async with database.reading() as session:
-        assert await queues.jobs_to_check(session) == ["load", "report"]
+        assert await due_jobs.jobs_to_check(session) == ["load", "report"]
     await consume(database, "load", "r1")
     await append(database, [event(ids["b"])])
     async with database.reading() as session:
-        assert await queues.jobs_to_check(session) == ["report", "load"]
+        assert await due_jobs.jobs_to_check(session) == ["report", "load"]
 
 
 async def test_a_run_consumes_exactly_the_rows_it_was_given(database: Database, ids: dict[str, int]) -> None:

@@ -18,7 +18,7 @@ from store.keys import TryRef
 from store.processes import leaders, posts, triggerers
 from store.processes.posts import EventPost
 from store.processes.triggerers import ProcessInfo
-from store.runs import answers, queues, runs, startable, tries, try_lookup
+from store.runs import answers, due_jobs, queues, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.entries import EntryChange
@@ -56,8 +56,8 @@ async def read_of_a_queue(connection: AsyncConnection, _world: World) -> None:
 
 
 async def check_of_the_scheduler(connection: AsyncConnection, _world: World) -> None:
-    await queues.jobs_to_check(connection)
-    await queues.next_tick_in(connection)
+    await due_jobs.jobs_to_check(connection)
+    await due_jobs.next_tick_in(connection)
 
 
 async def check_of_the_dispatcher(connection: AsyncConnection, _world: World) -> None:

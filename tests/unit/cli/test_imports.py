@@ -14,6 +14,7 @@ LIGHT = {
     "watcher.cli.database": "fastapi",
     "config.reading.settings_loader": "config.models.jobs",
     "config.reading.loader": "javaproperties",
+    "watcher.app": "aiohttp",
 }
 
 

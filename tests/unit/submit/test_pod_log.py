@@ -56,9 +56,9 @@ def test_a_copy_that_was_interrupted_goes_on_without_a_repetition(tmp_path: Path
     log.state.write_bytes(before)  # it was killed before it recorded how far it was
     log.note_lost("its node is gone")
     assert "could not be read: its node is gone" in log.file.read_text()
-    assert log.add(line(1, "a") + line(2, "b") + line(3, "c"))
+    copied = log.add(line(1, "a") + line(2, "b") + line(3, "c"))
     assert log.file.read_text() == "a\nb\nc\n"
-    assert not log.add(line(3, "c"))
+    assert log.add(line(3, "c")) == copied == log.read_state()
 
 
 def test_a_log_that_does_not_grow_is_asked_for_less_often() -> None:

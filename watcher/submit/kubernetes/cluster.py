@@ -15,7 +15,6 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from watcher.submit.base import SubmitError
-from watcher.submit.kubernetes.transport import AiohttpTransport
 
 IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT: Final = 10.0
@@ -44,6 +43,8 @@ class Cluster:
     def client(self) -> httpx.AsyncClient:
         """A client for its API. It reads no proxy from the environment. Blocking, for a moment."""
         auth = None if self.token is None and self.token_file is None else BearerToken(self)
+        from watcher.submit.kubernetes.transport import AiohttpTransport  # noqa: PLC0415  most daemons have no pods, and no aiohttp
+
         transport = AiohttpTransport(self._tls())
         return httpx.AsyncClient(
             base_url=self.server, transport=transport, auth=auth, timeout=_TIMEOUT, trust_env=False

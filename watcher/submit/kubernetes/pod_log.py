@@ -60,6 +60,8 @@ class CopyPace:
     copied_at: float = -math.inf
     read_at: float = -math.inf
     pause: float = COPY_EVERY
+    copied: CopiedUpTo | None = None
+    """How far it was copied by this process; None: not at all, and the file beside the copy knows."""
 
     def is_due(self, now: float) -> bool:
         is_read = now - self.read_at < _READ_WITHIN
@@ -108,12 +110,12 @@ class CopiedLog:
             return CopiedUpTo()
         return CopiedUpTo(size=state["size"], timestamp=state["timestamp"], lines=state["lines"])
 
-    def add(self, answer: bytes) -> bool:
-        """Add a node's answer to the copy; return whether it had anything new. Only one process may do so at a time."""
+    def add(self, answer: bytes) -> CopiedUpTo:
+        """Add what is new in a node's answer to the copy, and return how far it goes. Only one process may do so at a time."""
         copied = self.read_state()
         new = new_lines(answer, copied)
         if not new.content:
-            return False
+            return copied
         self.file.parent.mkdir(parents=True, exist_ok=True)
         with self.file.open("ab") as file:
             file.truncate(copied.size)
@@ -123,7 +125,7 @@ class CopiedLog:
         written = self.state.with_suffix(".new")
         written.write_text(json.dumps(asdict(state)), encoding="utf-8")
         os.replace(written, self.state)  # noqa: PTH105
-        return True
+        return state
 
     def note_lost(self, why: str) -> None:
         """Say at the end of the copy that the rest cannot be read. It is said once, and goes when there is more to add."""

@@ -9,14 +9,12 @@ from pathlib import Path
 from typing import ClassVar, Final, cast
 
 import anyio
-import httpx
 from anyio.to_thread import run_sync
 from pydantic import BaseModel
 
 from config.models import SparkParameters
 from config.models.kubernetes import DriverPod, KubernetesSettings
 from store.keys import TryKey
-from watcher.host.logs import driver_log, end_of_copy
 from watcher.submit.base import (
     Addresses,
     Attachment,
@@ -34,20 +32,19 @@ from watcher.submit.base import (
 from watcher.submit.failure_reasons import explain_log
 from watcher.submit.kubernetes import wrapper
 from watcher.submit.kubernetes.access import access_findings, driver_findings
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_context, own_cluster
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
+from watcher.submit.kubernetes.driver_logs import DriverLogs
 from watcher.submit.kubernetes.installation_watch import SWEEP_EVERY, InstallationWatch
 from watcher.submit.kubernetes.lease_times import LeaseTimes
 from watcher.submit.kubernetes.manifest import WRAPPER, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
-from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.local import shim
 from watcher.submit.local.exit_reason import end_of
 from watcher.submit.spark_submit import with_properties
 
-_CHUNK: Final = 64 * 1024
 _NO_ADDRESS: Final = "drivers in pods need an address of the API that they can reach: set settings.kubernetes.api_url, or settings.api.base_url"
 
 
@@ -68,7 +65,7 @@ class KubernetesPods(Submitter):
         self._opened: PodTries | None = None
         self._opening = anyio.Lock()
         self._watch: InstallationWatch | None = None
-        self._paces: dict[str, CopyPace] = {}
+        self._logs = DriverLogs(workspace.logs)
 
     @classmethod
     def refusals(cls, spark: SparkParameters, options: BaseModel) -> Iterable[tuple[str, str]]:
@@ -110,21 +107,19 @@ class KubernetesPods(Submitter):
         """Return the try's state, with its log copied up to its end once it is over."""
         seen = None if self._watch is None else self._watch.pod(handle["pod"])
         status = await (await self._tries()).poll(handle, seen)
-        if status.phase == "exited" or (status.phase == "running" and self._is_due(handle["uid"])):
-            await self._copy_log(handle, is_over=status.phase == "exited")
+        if status.phase == "running":
+            await self._logs.copy_now_and_then((await self._tries()).api, handle)
+        elif status.phase == "exited":
+            await self._logs.copy_to_the_end((await self._tries()).api, handle)
         if status.phase == "exited" and status.exit_code and not status.reason and not status.stopped:
-            return replace(status, reason=await run_sync(_explained, status.exit_code, self._log(handle).file))
+            return replace(status, reason=await run_sync(_explained, status.exit_code, self._logs.copy_of(handle).file))
         return status
 
     async def cancel(self, handle: Handle, grace: float) -> None:
         await (await self._tries()).cancel(handle, grace)
 
-    async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
-        if (pace := self._paces.get(handle["uid"])) is not None:
-            pace.read_at = anyio.current_time()
-        while chunk := await run_sync(_read, self._log(handle).file, offset):
-            yield chunk
-            offset += len(chunk)
+    def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        return self._logs.read(handle, offset)
 
     def kept_for(self, handle: Handle | None) -> timedelta:
         return timedelta(seconds=0 if handle is None else handle["delete_after"])
@@ -156,10 +151,11 @@ class KubernetesPods(Submitter):
             return [Finding(check="kubernetes", level="error", message=problem, remedy=remedy)]
 
     async def _tries(self) -> PodTries:
-        async with self._opening:
-            if self._opened is None:
-                self._opened = await self._open()
-            return self._opened
+        if self._opened is None:
+            async with self._opening:
+                if self._opened is None:
+                    self._opened = await self._open()
+        return self._opened
 
     async def _open(self) -> PodTries:
         settings = self.workspace.kubernetes
@@ -181,34 +177,6 @@ class KubernetesPods(Submitter):
 
     def _handle(self, key: TryKey, handle: Handle) -> Handle:
         return {**handle, "log": key.bindings}
-
-    def _log(self, handle: Handle) -> CopiedLog:
-        file = driver_log(self.workspace.logs, **handle["log"])
-        return CopiedLog(file, end_of_copy(file))
-
-    def _is_due(self, uid: str) -> bool:
-        now = anyio.current_time()
-        return self._paces.setdefault(uid, CopyPace(now)).is_due(now)
-
-    async def _copy_log(self, handle: Handle, *, is_over: bool) -> None:
-        """Copy what is new in the driver's log. What the node does not give any more is gone, and fails nothing."""
-        api, log, is_whole, is_new = (await self._tries()).api, self._log(handle), False, False
-        try:
-            while not is_whole:
-                copied = await run_sync(log.read_state)
-                answer = await api.log(handle["pod"], since=copied.since, most_bytes=MOST_AT_ONCE)
-                is_whole = len(answer) < MOST_AT_ONCE
-                ending = b"\n" if is_over and is_whole and answer and not answer.endswith(b"\n") else b""
-                if not await run_sync(log.add, answer + ending):
-                    break
-                is_new = True
-        except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
-            if is_over:
-                await run_sync(log.note_lost, str(error))
-        if is_over:
-            self._paces.pop(handle["uid"], None)
-        else:
-            self._paces[handle["uid"]].note(anyio.current_time(), is_new=is_new)
 
 
 class _Unknown(TryRecords):
@@ -248,12 +216,3 @@ def _explained(exit_code: int, log: Path) -> str:
     if reason is None:
         return f"{ending} and logged nothing"
     return f"{ending}; the last line of its log: {reason.sentence}" if reason.guessed else reason.sentence
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(_CHUNK)
-    except FileNotFoundError:
-        return b""
