@@ -27,7 +27,7 @@ TEST = PYTHONDONTWRITEBYTECODE= $(BIN)/pytest --dist loadscope --no-loadscope-re
 MORE := spark or slow or browser or airflow or maven or container or go or kubernetes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java airflow demo test test-more torture soak check bench image site requirements release
+.PHONY: help setup java airflow demo test coverage test-more torture soak check bench image site requirements release
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-20s %s\n", $$1, $$2 }'
@@ -54,17 +54,14 @@ airflow: setup ## Make an environment with a real Airflow for the tests, and pri
 demo: setup ## Watch it work: PostgreSQL, S3 and Spark on this machine (ARGS=--keep stays up)
 	@$(BIN)/watcher demo $(ARGS)
 
-# In CI the lines that the tests reach are counted: by Python itself from 3.12 on, before that in tests/conftest.py's COUNTED.
-COUNTING = COVERAGE_CORE=$(shell $(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")')
-
 test: setup ## Run the tests of every change, in minutes (ARGS="tests/unit -x")
-ifdef CI
-	@mkdir -p build
-	@$(COUNTING) $(TEST) -n $(WORKERS) -m "not ($(MORE))" --cov --cov-report= $(ARGS)
-	@echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of lines"
-else
 	@$(TEST) -n $(WORKERS) -m "not ($(MORE))" $(ARGS)
-endif
+
+coverage: setup ## Run the tests of every change, and print the share of lines that they reach: twice as long before Python 3.12
+	@mkdir -p build
+	@COVERAGE_CORE=$$($(BIN)/python -c 'import sys; print("sysmon" if sys.version_info >= (3, 12) else "ctrace")') \
+		$(TEST) -n $(WORKERS) -m "not ($(MORE))" --cov --cov-report= $(ARGS)
+	@echo "coverage: $$($(BIN)/coverage report --format=total --precision=1) % of lines"
 
 test-more: setup ## Run the others: Spark, kills, what takes long, and what needs a browser, an Airflow, Maven, a container or Go
 	@$(TEST) -n $(WORKERS_MORE) -m "$(MORE)" $(ARGS)

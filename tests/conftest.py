@@ -6,7 +6,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from functools import cache
 from hashlib import sha256
 from typing import Any
@@ -81,22 +81,6 @@ def _turn(item: pytest.Item) -> tuple[int, bytes]:
         return 1, by_chance
     are_long = shared.startswith(LONG) or not shared.startswith("tests/")
     return 0 if are_long else 2, by_chance
-
-
-COUNTED = ("tests/unit/", "tests/contract/")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Before Python 3.12 counting lines doubles a test's CPU time: `--cov` counts those of `COUNTED` alone."""
-    coverage = getattr(item.config.pluginmanager.getplugin("_cov"), "cov_controller", None)
-    if coverage is None or sys.version_info >= (3, 12) or item.nodeid.startswith(COUNTED):
-        return (yield)
-    coverage.pause()
-    try:
-        return (yield)
-    finally:
-        coverage.resume()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

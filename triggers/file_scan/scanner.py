@@ -221,7 +221,11 @@ class Scanner:
         state, modified = self._state, version.modified
         if state.horizon is not None and modified < state.horizon:
             return False
-        if self._is_handled(version, clock):
+        name = version.fingerprint
+        if name in self._handled.members:  # most are, most of the time
+            self._tally.met += 1
+            return False
+        if self._is_handled(version, name, clock):
             return False
         is_met_again, is_old = state.meets_again(modified), state.is_in_baseline(modified)
         self._tally.fresh += 1
@@ -232,7 +236,7 @@ class Scanner:
             if self._stops and version.fault is not None:
                 raise _UnnamedVersion(version)
         if is_met_again:
-            self._handled.add(version.fingerprint, modified)
+            self._handled.add(name, modified)
         return not is_old
 
     def _waits(self, version: FileVersion, clock: Moment) -> bool:
@@ -246,12 +250,8 @@ class Scanner:
         self._state = self._state.ending_at(version.modified)
         return True
 
-    def _is_handled(self, version: FileVersion, clock: Moment) -> bool:
-        """Whether the version was handled before. It is recorded as being there if a later scan could meet it again."""
-        name = version.fingerprint
-        if name in self._handled.members:  # most are, most of the time
-            self._tally.met += 1
-            return True
+    def _is_handled(self, version: FileVersion, name: int, clock: Moment) -> bool:
+        """Whether a version that is not known to be there was handled before. It is recorded if a later scan could meet it again."""
         is_met_again = self._state.meets_again(version.modified)
         former = self._handled.name_of(version, name, clock)
         if former is not None:

@@ -214,7 +214,7 @@ async def test_random_files_and_rows_that_no_run_has_are_explained(
         expected["rows", f"{name}-{row}"] = "outside"
     triggers: Mapping[str, Any] = {
         "files": (FileNewFiles, {**FILES, "path": str(folder), "start": "all", "on_bad_row": "report"}),
-        "rows": (NewRows, {**WEIGHTS, "start": "all", "on_bad_row": "report"}),
+        "rows": (NewRows, {**WEIGHTS, "start": "all", "on_bad_row": "report", "batch": {"max_rows": 50}}),
     }
     postgres = PostgresConnection.model_validate({"type": "postgres", "dsn": postgres_database.dsn})
     async with explained_world(database, triggers, set(), tmp_path, postgres=postgres) as world:
