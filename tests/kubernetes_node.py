@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -60,6 +61,7 @@ class KubernetesNode(KubernetesApi):
         """End all containers, and have containerd start with nothing but its images: it has lost what it knew."""
         self.kill_containers()
         self.containerd.kill()
+        _kill_shims(self.socket)
         for name in ("containerd", "containerd-state"):
             unmount(self.folder / name)
             shutil.rmtree(self.folder / name, ignore_errors=True)
@@ -99,6 +101,7 @@ def running_node(folder: Path) -> Iterator[KubernetesNode]:
             containerd=containerd,
             link=link,
         )
+        stack.callback(_kill_shims, node.socket)
         stack.callback(containerd.end)
         containerd.start()
         anyio.run(until, node.socket.exists)
@@ -111,6 +114,15 @@ def running_node(folder: Path) -> Iterator[KubernetesNode]:
         stack.enter_context(running(controllers, folder / "controllers.log"))
         anyio.run(until, lambda: _is_ready(api))
         yield node
+
+
+def _kill_shims(socket: Path) -> None:
+    """End the processes that containerd leaves between itself and its containers, when it is killed before they end."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            command = (process / "cmdline").read_bytes()
+            if b"containerd-shim" in command and str(socket).encode() in command:
+                os.kill(int(process.name), signal.SIGKILL)
 
 
 def local_volume(folder: Path, storage_class: str = "") -> dict[str, object]:
