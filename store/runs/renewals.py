@@ -16,20 +16,28 @@ _a = task_try.c
 _SILENCE: Final = select(
     seconds_between(func.coalesce(_a.renewed_at, _a.submitted_at, _a.intent_at), database_now())
 ).where(_a.tag == bindparam("tag"))
+_RENEW: Final = (
+    update(task_try)
+    .where(_a.task_instance_id == bindparam("b_instance"), _a.try_number == bindparam("b_number"))
+    .where(_a.token_hash == bindparam("b_hash"), _a.ended_at.is_(None))
+    .values(renewed_at=database_now())
+    .returning(_a.tag)
+)
 _WAS_RENEWED: Final = select(exists().where(_a.tag == bindparam("tag"), _a.renewed_at.is_not(None)))
 _OPEN_HERE: Final = and_(_a.tag == bindparam("tag"), _a.home_id == bindparam("home_id"))
 _MAY_START: Final = select(exists().where(_OPEN_HERE, _a.ended_at.is_(None), _a.cancelled_at.is_(None)))
 
 
-async def renew(connection: AsyncConnection, ref: TryRef) -> None:
-    """Record that the driver lives. Raises `TryFenced` if the end of the try is known.
+async def renew(connection: AsyncConnection, ref: TryRef, token_hash: str) -> None:
+    """Record that the driver lives. `token_hash` is that of the first token that it was given.
+
+    Raises `TryFenced` if the end of the try is known, or if the try has been submitted again with another token since.
 
     A try that has reported its result, or is being stopped, may be renewed: its driver still has to close what it opened.
     """
-    this = and_(_a.task_instance_id == ref.task_instance_id, _a.try_number == ref.try_number, _a.ended_at.is_(None))
-    renewed = update(task_try).where(this).values(renewed_at=database_now()).returning(_a.tag)
-    if (await connection.execute(renewed)).one_or_none() is None:
-        raise TryFenced(f"try {ref.try_number} is over; end this process")
+    parameters = {"b_instance": ref.task_instance_id, "b_number": ref.try_number, "b_hash": token_hash}
+    if (await connection.execute(_RENEW, parameters)).one_or_none() is None:
+        raise TryFenced(f"try {ref.try_number} is over, or was submitted again; end this process")
 
 
 async def silence(connection: AsyncConnection, tag: str) -> float:

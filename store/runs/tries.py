@@ -57,8 +57,11 @@ async def commit_intent(
 
 
 async def replace_token(connection: AsyncConnection, open_try: OpenTry, token_hash: str) -> bool:
-    """Give a try that certainly never started a new token; return False if its home no longer has it."""
-    return await _change(connection, open_try, token_hash=token_hash)
+    """Give a try that never started a new token, with which it is submitted again: then none that was given before can start it.
+
+    Return False if a driver was granted its lease meanwhile, or if its home no longer has the try.
+    """
+    return await _change(connection, open_try, task_try.c.renewed_at.is_(None), token_hash=token_hash)
 
 
 async def store_handle(connection: AsyncConnection, open_try: OpenTry, handle: str) -> bool:
@@ -90,13 +93,15 @@ async def take_over(connection: AsyncConnection, open_try: OpenTry, home_id: str
     return replace(open_try, home_id=home_id)
 
 
-async def _change(connection: AsyncConnection, open_try: OpenTry, **values: Any) -> bool:
-    """Change the try if it is still open and belongs to the home that `open_try` names.
+async def _change(
+    connection: AsyncConnection, open_try: OpenTry, *conditions: ColumnElement[bool], **values: Any
+) -> bool:
+    """Change the try if it is still open, belongs to the home that `open_try` names, and meets the conditions.
 
     Return whether it was changed.
     """
     a = task_try.c
-    still = and_(this_try(open_try.key), a.home_id == open_try.home_id, a.ended_at.is_(None))
+    still = and_(this_try(open_try.key), a.home_id == open_try.home_id, a.ended_at.is_(None), *conditions)
     changed = await connection.execute(update(task_try).where(still).values(**values).returning(a.tag))
     return changed.one_or_none() is not None
 

@@ -129,8 +129,12 @@ class FollowedTry:
         if attached is Attachment.ABSENT and not self.open_try.cancelled:
             token = submissions.issue_token(self.open_try.key, self.open_try.trace_id)
             async with database.transaction() as connection:
-                still_ours = await tries.replace_token(connection, self.open_try, digest(token))
-            return await self._submit(database, submissions, token) if still_ours else LOST
+                is_replaced = await tries.replace_token(connection, self.open_try, digest(token))
+            if is_replaced:
+                return await self._submit(database, submissions, token)
+            attached = await self._submitter.attach(
+                self.open_try.key, self.open_try.tag, stored
+            )  # it started meanwhile?
         if isinstance(attached, Attachment):
             return replace(LOST, restarted=attached is Attachment.RESTARTED)
         await self._store_handle(database, attached)

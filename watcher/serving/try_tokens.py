@@ -1,6 +1,6 @@
 """The tokens of tries, and the secrets that sign them: short-lived JWTs that name a task instance and one of its tries.
 
-The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try` and `trace` added. A token proves
+The claims are those of Airflow's execution API (`sub` is the task instance's UUID), with `try`, `trace` and `first` added. A token proves
 who sends a request. It does not prove that the try may still write: the transaction that writes checks this on the locked row.
 """
 
@@ -22,6 +22,7 @@ from config.models.api_settings import ApiSettings
 from store.database import Database
 from store.keys import TaskInstanceId, TryKey, TryRef
 from store.processes import triggerers
+from store.processes.tokens import digest
 from store.processes.triggerers import ProcessInfo, SigningKeys
 from store.runs.foreign_tasks import NO_TRY
 from watcher.errors import StartRefused
@@ -62,6 +63,7 @@ class _Claims(BaseModel):
     scope: Literal["execution"]
     number: Annotated[int, Field(strict=True, alias="try", ge=NO_TRY, lt=2**31)]
     trace: Annotated[str | None, Field(pattern="^[0-9a-f]{32}$")] = None
+    first: Annotated[str | None, Field(pattern="^[0-9a-f]{64}$")] = None
     assets: frozenset[_Id] | None = None
     iat: _Seconds
     exp: _Seconds
@@ -79,6 +81,8 @@ class TryIdentity(TryRef):
     expires_at: datetime
     trace_id: str | None = None
     """The trace of the try's run. None in a token of an older release."""
+    first: str
+    """The digest of the token with which the try was submitted. Renewed tokens carry it."""
 
     @property
     def lifetime(self) -> timedelta:
@@ -132,8 +136,12 @@ def issue(
     lifetime: timedelta,
     trace_id: str | None = None,
     assets: Collection[int] | None = None,
+    first: str | None = None,
 ) -> str:
-    """Return a token that is valid from now on; with `assets`, one for a task of another scheduler."""
+    """Return a token that is valid from now on; with `assets`, one for a task of another scheduler.
+
+    `first` is the digest of the try's first token; without it, the new token is the first.
+    """
     now = datetime.now(UTC)
     claims = {
         "sub": ref.task_instance_id,
@@ -145,6 +153,7 @@ def issue(
         "jti": uuid.uuid4().hex,
         "try": ref.try_number,
         **({} if assets is None else {"assets": sorted(assets)}),
+        **({} if first is None else {"first": first}),
         "trace": trace_id,
     }
     return jwt.encode(claims, _key(secret), algorithm=_ALGORITHM)
@@ -171,6 +180,7 @@ def _decoded(secrets: tuple[bytes, ...], token: str) -> TryIdentity:
         task_instance_id=TaskInstanceId(str(claims.sub)),
         try_number=claims.number,
         trace_id=claims.trace,
+        first=claims.first or digest(token),
         assets=claims.assets,
         issued_at=datetime.fromtimestamp(claims.iat, UTC),
         expires_at=datetime.fromtimestamp(claims.exp, UTC),

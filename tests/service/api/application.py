@@ -18,6 +18,7 @@ from starlette.datastructures import State
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.keys import JobDefinition, Role, TryRef
+from store.processes.tokens import digest
 from store.runs import runs, tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.service.api.conformance import Conforming, Document
@@ -139,8 +140,9 @@ class Api:
             task = await queued_task_of(session, run_id)
             assert task is not None
             tag = f"{task.key.task_instance_id}-{task.key.try_number}"
-            assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash="")
-        return self.as_try(task.key.task_instance_id, task.key.try_number, run_id)
+            made = self.as_try(task.key.task_instance_id, task.key.try_number, run_id)
+            assert await tries.commit_intent(session, task, home_id="home", tag=tag, token_hash=digest(made.token))
+        return made
 
     def as_try(self, task_instance_id: str, number: int, run_id: str) -> Try:
         token = try_tokens.issue(

@@ -13,6 +13,8 @@ from sqlalchemy import delete, insert, select, update
 
 from store.database import schema
 from store.keys import TryRef
+from store.processes.tokens import digest
+from store.runs import tries, try_lookup
 from tests.databases import on_both
 from tests.service.api.application import SECRET, Api, Try, adapted, claimed, serving, superseded
 from watcher.serving import try_tokens
@@ -128,6 +130,18 @@ async def test_a_driver_elsewhere_renews_its_try_until_its_end_is_known(api: Api
     assert ended.scalar_one() is not None
     refused = await one.call("POST", "tries/renewal", body={})
     assert (refused.status_code, refused.json()["detail"]["reason"]) == (409, "fenced")
+
+
+async def test_a_driver_that_another_submission_of_its_try_replaced_is_granted_nothing(api: Api) -> None:
+    replaced = await api.start_try()
+    again = api.as_try(replaced.task_instance_id, replaced.number, "manual__1")
+    async with api.database.transaction() as connection:
+        [open_try] = await try_lookup.open_tries(connection, "home")
+        assert await tries.replace_token(connection, open_try, digest(again.token))
+    refused = await replaced.call("POST", "tries/renewal", body={})
+    assert (refused.status_code, refused.json()["detail"]["reason"]) == (409, "fenced")
+    for _ in range(2):
+        again.token = (await again.done("POST", "tries/renewal", body={}))["token"]
 
 
 async def test_a_finished_try_cannot_write(api: Api) -> None:

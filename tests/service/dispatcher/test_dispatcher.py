@@ -23,7 +23,7 @@ from store.errors import TryFenced
 from store.keys import JobDefinition, TryRef
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
-from store.runs import decisions, runs, startable, task_instances, tries, try_lookup
+from store.runs import decisions, renewals, runs, startable, task_instances, tries, try_lookup
 from tests.databases import on_both
 from tests.effort import PATIENCE
 from tests.plugins.cluster_server import ADDRESS, running_cluster
@@ -33,7 +33,7 @@ from watcher.host.leader_election import Leadership
 from watcher.scheduling.admission import AdmissionLimits
 from watcher.scheduling.dispatcher import Dispatcher
 from watcher.scheduling.submissions import JobToStart
-from watcher.submit.base import Progress, SparkApplication, Status
+from watcher.submit.base import Attachment, NotYet, Progress, SparkApplication, Status
 from watcher.submit.spark.yarn import ApplicationsLeft
 
 pytestmark = pytest.mark.service
@@ -477,6 +477,35 @@ async def test_what_a_driver_waits_for_changes_nothing_that_a_person_decided(dat
         submitter.says = ""
         dispatcher.wakeup.set()
         await until_all_have_ended(database)
+
+
+class GrantedMeanwhile(PlainPython):
+    """A cluster in which the driver of an earlier submission is granted its lease just after nothing of it was found."""
+
+    attachments = 0
+
+    def __init__(self, workspace, database):
+        super().__init__(workspace)
+        self.database = database
+
+    async def attach(self, key, tag, handle):  # noqa: ARG002
+        self.attachments += 1
+        if self.attachments > 1:
+            raise NotYet("waits until the driver has certainly ended")
+        async with self.database.statements() as connection:
+            await renewals.renew(connection, key, "")
+        return Attachment.ABSENT
+
+
+async def test_a_try_whose_driver_starts_while_its_home_looks_for_it_is_not_submitted_again(database, jobs):
+    jobs.add("plain", "")
+    await queue(database, jobs, "plain")
+    async with database.transaction() as connection:
+        [task] = await startable.next_startable(connection)
+        await intend(connection, task)
+    async with dispatching(database, jobs, submitter=GrantedMeanwhile(workspace(jobs.folder), database)):
+        await until_detail(database, "waits until the driver has certainly ended")
+    assert not jobs.marks.exists()
 
 
 class FailsOftenToPoll(PlainPython):

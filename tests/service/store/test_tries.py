@@ -512,7 +512,9 @@ async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database
         assert await renewals.silence(connection, "another") == math.inf
         assert not await renewals.was_renewed(connection, open_try.tag)
     async with database.statements() as connection:
-        await renewals.renew(connection, ref_of(task))  # it is being stopped: what it has opened, it may still close
+        await renewals.renew(
+            connection, ref_of(task), "h"
+        )  # it is being stopped: what it has opened, it may still close
     async with database.reading() as connection:
         assert await renewals.silence(connection, open_try.tag) < 100
         assert await renewals.was_renewed(connection, open_try.tag)
@@ -521,7 +523,26 @@ async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database
     for ref in (ref_of(task), ref_of(task, 2)):
         with pytest.raises(TryFenced, match="is over"):
             async with database.statements() as connection:
-                await renewals.renew(connection, ref)
+                await renewals.renew(connection, ref, "h")
+
+
+async def test_a_try_that_is_submitted_again_can_be_started_with_its_new_token_only(
+    database: Database, task: Startable
+) -> None:
+    await intend(database, task)
+    open_try = await opened(database, task)
+    assert open_try is not None
+    async with database.transaction() as session:
+        assert await tries.replace_token(session, open_try, "new")
+    with pytest.raises(TryFenced, match="was submitted again"):
+        async with database.statements() as connection:
+            await renewals.renew(connection, ref_of(task), "h")
+    async with database.reading() as connection:
+        assert not await renewals.was_renewed(connection, open_try.tag)
+    async with database.statements() as connection:
+        await renewals.renew(connection, ref_of(task), "new")
+    async with database.transaction() as session:
+        assert not await tries.replace_token(session, open_try, "newer"), "its driver runs"
 
 
 async def test_only_the_home_of_an_open_try_may_start_it(database: Database, task: Startable) -> None:

@@ -10,6 +10,7 @@ import jwt
 import pytest
 
 from store.keys import TryRef
+from store.processes.tokens import digest
 from watcher.serving import try_tokens
 from watcher.serving.try_tokens import InvalidTryToken, TryIdentity
 
@@ -75,6 +76,7 @@ def test_the_claims_are_those_of_airflow_and_the_try() -> None:
         *(signed(**{"try": number}) for number in (-1, 0, 2**31, 2**63, 2**64, 10**300, 1.0, [1], {})),
         *(signed(sub=subject) for subject in ("", "x", "\0", "\ud800", "a" * 10_000)),
         *(signed(trace=trace) for trace in (1, "", "\0", "a" * 33)),
+        *(signed(first=first) for first in (1, "", "a" * 63, "\0" * 64)),
         *(signed(assets=assets) for assets in ([1], 1, "1", [[1]], ["1"])),  # those of a try have none
         *(signed(assets=assets, **{"try": 0}) for assets in (1, ["1"], [2**63], [0], [True])),
         *(signed(exp=moment) for moment in (10**12, 10**300, 10**400, True, "never")),
@@ -88,6 +90,15 @@ def test_invalid_tokens_are_refused(token: str) -> None:
     with pytest.raises(InvalidTryToken) as raised:
         try_tokens.verify([b"key"], token)
     assert not token or token not in str(raised.value)
+
+
+def test_a_renewed_token_carries_the_digest_of_the_first() -> None:
+    ref = TryRef(task_instance_id=TASK, try_number=3)
+    first = try_tokens.issue(b"key", ref, lifetime=HOUR)
+    identity = try_tokens.verify([b"key"], first)
+    assert identity.first == digest(first)
+    renewed = try_tokens.issue(b"key", ref, lifetime=HOUR, first=identity.first)
+    assert try_tokens.verify([b"key"], renewed).first == digest(first)
 
 
 def test_a_header_nested_very_deeply_is_refused() -> None:
@@ -107,6 +118,6 @@ def test_clocks_may_differ_a_little() -> None:
 @pytest.mark.parametrize(("minutes", "due"), [(0, False), (47, False), (49, True), (61, True)])
 def test_a_token_is_due_for_renewal_in_its_last_fifth(minutes: int, due: bool) -> None:
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    identity = TryIdentity(task_instance_id=TASK, try_number=1, issued_at=start, expires_at=start + HOUR)
+    identity = TryIdentity(task_instance_id=TASK, try_number=1, issued_at=start, expires_at=start + HOUR, first="")
 
     assert identity.is_due_for_renewal(start + timedelta(minutes=minutes)) is due

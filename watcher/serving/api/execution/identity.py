@@ -89,7 +89,8 @@ def _fingerprint(request: Request, body: bytes) -> str:
 def renewed(context: ApiContext, identity: TryIdentity) -> str:
     """Return a new token for the same try with the same lifetime."""
     secret = context.sign_in.secrets[0]
-    return try_tokens.issue(secret, identity, lifetime=identity.lifetime, trace_id=identity.trace_id)
+    lifetime, trace_id, first = identity.lifetime, identity.trace_id, identity.first
+    return try_tokens.issue(secret, identity, lifetime=lifetime, trace_id=trace_id, first=first)
 
 
 async def _by_name(name: str) -> AssetSelector:

@@ -179,7 +179,7 @@ class RenewedTry(Shape):
 async def renew_try(context: Context, identity: Identity) -> dict[str, str]:
     """Renew the right to run of a driver on another machine, and return its next token. 409 means that it must end."""
     async with context.database.statements() as connection:
-        await renewals.renew(connection, identity)
+        await renewals.renew(connection, identity, identity.first)
     return {"token": renewed(context, identity)}
 
 
