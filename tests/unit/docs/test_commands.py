@@ -23,6 +23,7 @@ RUN = {
     ("docs/kubernetes.md", 1): "tests/container/test_chart.py",
     ("docs/kubernetes.md", 2): "tests/container/test_chart.py",
     ("docs/kubernetes.md", 3): "tests/container/test_chart.py",
+    ("docs/kubernetes.md", 4): "tests/container/test_chart.py",
     ("docs/writing-a-job.md", 1): "tests/service/spark/test_sdk_with_spark.py",
     ("examples/quickstart/README.md", 0): "tests/e2e/test_quickstart.py",
     ("examples/quickstart/README.md", 1): "tests/e2e/test_quickstart.py",
