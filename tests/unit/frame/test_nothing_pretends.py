@@ -36,7 +36,6 @@ UNREAD_SETTINGS: Mapping[str, str] = {}
 """Settings that nothing reads yet, and why they are there."""
 
 UNSELECTED_COLUMNS: Mapping[str, str] = {
-    "task_try.token_hash": "nothing compares it: a token is proved by its signature, a try by its number and its nonce",
     **dict.fromkeys(
         ("dropped_event.actor", "dropped_event.dropped_at"),
         "people ask the database who took an event off a queue; a replay only needs to know that it was taken off",
