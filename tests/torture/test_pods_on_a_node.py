@@ -16,7 +16,7 @@ import pytest
 from sqlalchemy import make_url
 
 from tests.databases import migrate
-from tests.effort import SEED, effort
+from tests.effort import LONG, SEED, effort
 from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import GATEWAY
 from tests.kubernetes_door import kubernetes_door
@@ -29,16 +29,20 @@ from tests.torture.pod_faults import torture
 from tests.torture.pod_world import DriverPlace, PodWorld
 from tests.torture.results import Result
 
-pytestmark = [pytest.mark.kubernetes, pytest.mark.service, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.kubernetes,
+    pytest.mark.service,
+    pytest.mark.slow,
+    pytest.mark.skipif(not LONG, reason="WATCHER_TEST_LONG kills on a real node; test_pods.py does on a stand-in"),
+]
 KILLS = effort(3, 200)
 MOST_OPEN = 6
 UNDISTURBED = effort(1, 10)
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[KubernetesNode]:
-    (tmp_path / "cluster").mkdir()
-    with running_node(tmp_path / "cluster") as node:
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesNode]:
+    with running_node(tmp_path_factory.mktemp("node")) as node:  # the address of a socket in it has at most 107 characters
         yield node
 
 
