@@ -36,17 +36,17 @@ async def test_ids_given_by_hand_above_the_sequence_hide_no_row(
     postgres_database: PostgresDatabase, orders: asyncpg.Connection
 ) -> None:
     async with hosted(postgres_database.dsn) as host:
-        await orders.execute("INSERT INTO orders (id) VALUES (1_000_000), (1_000_002)")
+        await orders.execute("INSERT INTO orders (id) VALUES (1000000), (1000002)")
         assert await host.catch_up() == [1_000_000, 1_000_002]
         await orders.execute(TEN)
-        await orders.execute("INSERT INTO orders (id) VALUES (1_000_001)")
+        await orders.execute("INSERT INTO orders (id) VALUES (1000001)")
         assert await host.catch_up() == [*range(1, 11), 1_000_001]
         finding = (await findings_of(host))["ids ahead"]
         assert "3 ids from 1000000 to 1000002 were given by hand" in finding.message
         assert "setval('public.orders_id_seq', 1000002)" in finding.remedy or "setval" in finding.remedy
 
         await host.start()
-        await orders.execute(f"SELECT setval('orders_id_seq', 1_000_002); {TEN}")
+        await orders.execute(f"SELECT setval('orders_id_seq', 1000002); {TEN}")
         assert await host.catch_up() == [*range(1_000_003, 1_000_013)]
         await host.catch_up()
         assert "ids ahead" not in await findings_of(host)

@@ -399,7 +399,7 @@ async def test_a_start_with_too_many_holes_watches_the_newest(
 ) -> None:
     slow = await connect()
     await orders.execute("INSERT INTO orders (id) SELECT 2 * n FROM generate_series(1, 10100) n")
-    await orders.execute("SELECT setval('orders_id_seq', 20_200)")
+    await orders.execute("SELECT setval('orders_id_seq', 20200)")
     async with slow.transaction():
         await insert(slow)
         with capture_logs() as logs:
