@@ -42,7 +42,9 @@ UNDISTURBED = effort(1, 10)
 
 @pytest.fixture
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesNode]:
-    with running_node(tmp_path_factory.mktemp("node")) as node:  # the address of a socket in it has at most 107 characters
+    with running_node(
+        tmp_path_factory.mktemp("node")
+    ) as node:  # the address of a socket in it has at most 107 characters
         yield node
 
 
