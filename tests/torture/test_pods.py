@@ -22,7 +22,7 @@ from tests.torture.pod_world import DriverPlace, PodWorld
 from tests.torture.results import Result
 
 pytestmark = [pytest.mark.service, pytest.mark.slow]
-KILLS = effort(14, 200)
+KILLS = effort(9, 200)
 MOST_OPEN = 20
 
 

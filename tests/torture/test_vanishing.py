@@ -32,7 +32,7 @@ from triggers.s3.connection import S3Connection
 log = logging.getLogger(__name__)
 pytestmark = pytest.mark.service
 
-FOLDERS, BUCKETS = effort(16, 200), effort(2, 200)
+FOLDERS, BUCKETS = effort(10, 200), effort(2, 200)
 PATTERNS: Sequence[str | None] = (None, "[0-7]*", "*[0-9a]*.csv", "*[02468]*", "none")
 WRONG = ("lost", "repeated", "silent", "endless", "unasked", "again")
 

@@ -83,7 +83,7 @@ from watcher.serving.api.waiting import waiting_jobs
 
 on_sqlite = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
 pytestmark = pytest.mark.service
-HISTORIES, HISTORIES_OF_SERVERS = effort(40, 5_000), effort(20, 5_000)
+HISTORIES, HISTORIES_OF_SERVERS = effort(25, 5_000), effort(12, 5_000)
 """The histories of each kind on SQLite, and on a server, where one takes several times as long."""
 CONFIGURED = select(*JOB_COLUMNS).where(job.c.active).order_by(job.c.dag_id)
 FOUND_WITHIN = 500

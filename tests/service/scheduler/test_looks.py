@@ -30,7 +30,7 @@ from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 
 pytestmark = pytest.mark.service
-STATES = effort(60, 3_000)
+STATES = effort(40, 3_000)
 LEASE = timedelta(minutes=10)
 JOBS = ("a", "b", "c", "d", "e")
 DRIVER_MB = 550
