@@ -137,14 +137,10 @@ async def look(database: Database) -> float:
         follow=lambda _open_try, _token: None,
     )
     for _ in range(3):
-        await starter.start_due()
+        await starter.look()
     before = time.process_time()
     for _ in range(LOOKS):
-        if hasattr(starter, "look"):
-            await starter.look()
-        else:  # another checkout's
-            await starter.reap_orphans()
-            await starter.start_due()
+        await starter.look()
         async with database.reading() as connection:
             await runs.next_retry_in(connection)
     return (time.process_time() - before) / LOOKS * 1000

@@ -13,6 +13,7 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     Column,
+    Dialect,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -26,9 +27,9 @@ from sqlalchemy import (
     text,
     true,
 )
+from sqlalchemy.types import TypeDecorator
 
 from store.database import access, column_types, tables
-from store.database.definitions import Definition
 from store.database.lifecycle import (
     DeletedWith,
     Follows,
@@ -42,7 +43,7 @@ from store.database.lifecycle import (
     Swept,
 )
 from store.database.tables import BIG_ID, NAME, UUID, table
-from store.keys import LONGEST_PARTITION_KEY, ROLES, Role
+from store.keys import LONGEST_PARTITION_KEY, ROLES, JobDefinition, Role
 
 # Migrations, which are never edited, and the store's rooms import these from here.
 UtcDateTime = column_types.UtcDateTime
@@ -56,6 +57,19 @@ api_token = access.api_token
 api_session = access.api_session
 
 PARTITION_KEY = String(LONGEST_PARTITION_KEY)
+
+
+class Definition(TypeDecorator[JobDefinition]):
+    """A `JobDefinition` in Python, stored as JSON text."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: JobDefinition | None, _dialect: Dialect) -> str | None:
+        return None if value is None else value.to_json()
+
+    def process_result_value(self, value: str | None, _dialect: Dialect) -> JobDefinition | None:
+        return None if value is None else JobDefinition.from_json(value)
 
 
 UNDO_SUFFIX: Final = "@previous"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from watcher.submit.kubernetes.lease_times import LeaseTimes
+from watcher.submit.kubernetes.manifest import LeaseTimes
 from watcher.submit.kubernetes.submitter import KubernetesPods
 
 

@@ -129,8 +129,8 @@ class ScanState:
         modified = version.modified
         if (self.horizon is not None and modified < self.horizon) or self.is_in_baseline(modified):
             return True
-        is_behind = self.cursor is not None and self.next_horizon is not None and modified < self.next_horizon
-        if is_behind and version.key <= (self.cursor or ""):
+        cursor, passed = self.cursor, self.next_horizon
+        if cursor is not None and passed is not None and modified < passed and version.key <= cursor:
             return True
         return accounts_for(rows, version) or self.is_passed(version)
 

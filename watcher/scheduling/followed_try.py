@@ -13,7 +13,7 @@ import structlog
 
 from store.database import Database
 from store.processes.tokens import digest
-from store.runs import measures, tries
+from store.runs import measures, renewals, tries
 from store.runs.measures import Cost
 from store.runs.try_lookup import OpenTry
 from watcher.host.loops import keep_going
@@ -129,12 +129,10 @@ class FollowedTry:
         if attached is Attachment.ABSENT and not self.open_try.cancelled:
             token = submissions.issue_token(self.open_try.key, self.open_try.trace_id)
             async with database.transaction() as connection:
-                is_replaced = await tries.replace_token(connection, self.open_try, digest(token))
-            if is_replaced:
-                return await self._submit(database, submissions, token)
-            attached = await self._submitter.attach(
-                self.open_try.key, self.open_try.tag, stored
-            )  # it started meanwhile?
+                is_ours = await tries.replace_token(connection, self.open_try, digest(token))
+                if not is_ours and await renewals.was_renewed(connection, self.open_try.tag):
+                    raise NotYet("waits until its driver, which started meanwhile, is found or has certainly ended")
+            return await self._submit(database, submissions, token) if is_ours else LOST
         if isinstance(attached, Attachment):
             return replace(LOST, restarted=attached is Attachment.RESTARTED)
         await self._store_handle(database, attached)

@@ -57,20 +57,16 @@ class RunStarter:
     _warned: set[str] = field(default_factory=set)
 
     async def look(self) -> None:
-        """Settle the tries of homes that are gone, and start what may start now. One snapshot is enough for most looks."""
+        """Settle the tries of homes that are gone; start what may start now, oldest run first, and keep why no more could.
+
+        One snapshot is enough for most looks. The run that waits longest is enough, too, if nothing can start.
+        """
+        most = MOST_READ if len(self.running()) < self.limits.parallelism else 1
         async with self.database.reading() as connection:
-            orphans, most = await self._orphans(connection), self._most_read()
+            orphans = await self._orphans(connection)
             waiting = await next_startable(connection, limit=most)
         await self._settle(orphans)
         await self._start(most, None if orphans else waiting)
-
-    async def start_due(self) -> None:
-        """Start what may start now, oldest run first, and keep why no more could."""
-        await self._start(self._most_read(), None)
-
-    def _most_read(self) -> int:
-        """How many runs to read first: the one that waits longest is enough if nothing can start."""
-        return MOST_READ if len(self.running()) < self.limits.parallelism else 1
 
     async def _start(self, most: int, waiting: Sequence[Startable] | None) -> None:
         """Start what may start now, given at most so many that were read; None: they have to be read.
@@ -153,21 +149,16 @@ class RunStarter:
                 await leaders.set_start_reasons(connection, term, reasons.to_json())
             self._kept = term, reasons
 
-    async def reap_orphans(self) -> None:
-        """Settle the tries of homes that are gone.
-
-        Tries whose drivers ended with their home are ended: that revokes their tokens, in the transaction that frees
-        their runs. Tries whose drivers live elsewhere are taken over. Tries of unknown submitters are left alone.
-        """
-        async with self.database.reading() as connection:
-            orphans = await self._orphans(connection)
-        await self._settle(orphans)
-
     async def _orphans(self, connection: AsyncConnection) -> Sequence[OpenTry]:
         gone = self._gone(await try_lookup.silent_homes(connection))
         return [orphan for home in gone for orphan in await try_lookup.open_tries(connection, home)]
 
     async def _settle(self, orphans: Sequence[OpenTry]) -> None:
+        """Settle the tries of homes that are gone.
+
+        Tries whose drivers ended with their home are ended: that revokes their tokens, in the transaction that frees
+        their runs. Tries whose drivers live elsewhere are taken over. Tries of unknown submitters are left alone.
+        """
         for orphan in orphans:
             submitter = self.submissions.submitters.get(orphan.submitter)
             if submitter is None:

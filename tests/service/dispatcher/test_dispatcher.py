@@ -691,8 +691,7 @@ async def test_another_homes_tries_are_left_alone_while_it_is_alive(database, jo
         await intend(session, task, other)
         await triggerers.beat_dispatcher(session, ProcessInfo(id=other, host="there", pid=1), HOUR, database.dialect)
     async with dispatching(database, jobs, lease=timedelta(0)) as dispatcher:
-        await dispatcher._starter.reap_orphans()
-        await dispatcher._starter.start_due()
+        await dispatcher._starter.look()
     assert jobs.started == 0
     assert await states(database) == ["running"]
 
@@ -851,7 +850,7 @@ async def test_a_home_that_lost_its_tries_stops_their_drivers_when_it_wakes_up(d
             await triggerers.beat_dispatcher(session, gone, timedelta(seconds=-1), database.dialect)
         elsewhere = make(database, jobs, home=str(uuid.uuid4()), leadership=leading(database), lease=timedelta(0))
         await elsewhere.leadership.campaign()
-        await elsewhere._starter.reap_orphans()
+        await elsewhere._starter.look()
         with anyio.fail_after(PATIENCE):
             while alive(pids):
                 dispatcher.wakeup.set()
@@ -885,9 +884,9 @@ async def test_after_an_outage_each_home_has_a_lease_to_report_and_no_home_gives
             slept = ProcessInfo(id=HOME, host="here", pid=1)
             await triggerers.beat_dispatcher(session, slept, timedelta(seconds=-1), database.dialect)
         dispatcher._starter.lease = timedelta(0)
-        await dispatcher._starter.reap_orphans()
+        await dispatcher._starter.look()
         other = make(database, jobs, home=str(uuid.uuid4()), leadership=dispatcher.leadership)
-        await other._starter.reap_orphans()
+        await other._starter.look()
         assert await rows(database, select(task_try.c.ended_at)) == [(None,)]
         await settle(database, "failed")
         dispatcher.wakeup.set()
@@ -1033,7 +1032,7 @@ async def test_a_try_whose_submitter_is_not_configured_any_more_is_left_alone(da
                 while (await rows(database, select(run.c.warning)))[0].warning is None:
                     dispatcher.wakeup.set()
                     await anyio.sleep(0.05)
-            await dispatcher._starter.reap_orphans()
+            await dispatcher._starter.look()
     ((warning, state),) = await rows(database, select(run.c.warning, run.c.state))
     assert warning.startswith(f"the submitter {REMOTE} is not configured any more")
     assert state == "running"

@@ -25,8 +25,7 @@ from watcher.submit.base import Handle, NotYet, Status, Submission
 from watcher.submit.kubernetes import manifest, names, wrapper
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
-from watcher.submit.kubernetes.lease_times import LeaseTimes
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.kubernetes.pod_watch import EventWatch

@@ -229,7 +229,7 @@ async def test_a_look_starts_what_the_rules_say_and_people_read_why_the_others_w
         await store(database, state)
         started: list[int] = []
         starter = await starter_of(database, state, started)
-        await starter.start_due()
+        await starter.look()
         note = f"state {number} of WATCHER_TEST_SEED={SEED}: {state}"
         to_start, reasons = expected(state)
         assert started == to_start, note
@@ -241,7 +241,7 @@ async def test_a_look_starts_what_the_rules_say_and_people_read_why_the_others_w
             detail = details[which] or ""
             is_behind = is_full and reason.startswith("waits: ") and "behind older runs" in detail
             assert detail.startswith(reason) or is_behind, (which, reason, detail, note)
-        await starter.start_due()
+        await starter.look()
         assert started == to_start, note
 
 
@@ -257,10 +257,10 @@ async def test_a_look_costs_the_same_however_many_runs_are_queued(database: Data
         state = LookedState(jobs=jobs, runs=made, parallelism=1, running_mb=[DRIVER_MB])
         await store(database, state)
         starter = await starter_of(database, state, [])
-        await starter.start_due()
+        await starter.look()
         JobDefinition.from_json.cache_clear()
         with statements_of(database) as sent:
             for _ in range(3):
-                await starter.start_due()
+                await starter.look()
         costs.append((len(sent), JobDefinition.from_json.cache_info().misses))
-    assert costs == [(3, 1), (3, 1)], "one statement a look, and each version of a job is parsed once"
+    assert costs == [(6, 1), (6, 1)], "two statements a look, and each version of a job is parsed once"

@@ -17,8 +17,7 @@ from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import names
 from watcher.submit.kubernetes.driver_files import CarriedFiles, driver_command, in_pod
 from watcher.submit.kubernetes.executor_start import command, spark_home
-from watcher.submit.kubernetes.lease_times import LeaseTimes
-from watcher.submit.kubernetes.manifest import Place
+from watcher.submit.kubernetes.manifest import LeaseTimes, Place
 
 PLACE = Place(namespace="spark", installation="0a0a0a0a-0000-4000-8000-000000000000")
 OF_SPARK = {

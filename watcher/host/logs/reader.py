@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final, TypeAlias
+
+from anyio.to_thread import run_sync
 
 from watcher.host.logs.moments import offset_at
 from watcher.host.logs.paths import mark_of
@@ -30,6 +32,7 @@ CLOCKS_DIFFER: Final = timedelta(minutes=1)
 _LONGEST_LINE: Final = 65_536
 """The bytes of the longest line. A longer one is read as several."""
 BLOCK: Final = 1_048_576
+_PIECE: Final = 65_536
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +160,19 @@ def fragment(path: Path, offset: int, lines: int) -> Fragment:
         records = [record_of(line) for line in islice(_lines(file), lines)]
         end = file.tell()
         return Fragment(records=records, next_offset=end if end < size else None)
+
+
+async def pieces(path: Path, offset: int) -> AsyncIterator[bytes]:
+    """Yield a file's bytes from an offset up to its end of now, or none if there is no file."""
+    while piece := await run_sync(_piece, path, offset):
+        yield piece
+        offset += len(piece)
+
+
+def _piece(path: Path, offset: int) -> bytes:
+    with opened(path) as file:
+        file.seek(offset)
+        return file.read(_PIECE)
 
 
 def fragment_of(data: bytes, offset: int, lines: int) -> Fragment:

@@ -12,8 +12,17 @@ from config.models.kubernetes import DriverPod
 from config.models.spark import write_properties
 from watcher.submit.base import SparkApplication, Submission, SubmitError
 from watcher.submit.kubernetes import executors
-from watcher.submit.kubernetes.lease_times import LeaseTimes
-from watcher.submit.kubernetes.manifest import CONTEXT, ORDER, PRIVATE, SECRET, WORK, WRAPPER, DriverCommand, Place
+from watcher.submit.kubernetes.manifest import (
+    CONTEXT,
+    ORDER,
+    PRIVATE,
+    SECRET,
+    WORK,
+    WRAPPER,
+    DriverCommand,
+    LeaseTimes,
+    Place,
+)
 from watcher.submit.spark import command
 
 SHIM: Final = "shim.py"

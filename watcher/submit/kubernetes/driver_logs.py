@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
 
 import anyio
 import httpx
 from anyio.to_thread import run_sync
 
 from watcher.host.logs import driver_log, end_of_copy
+from watcher.host.logs.reader import pieces
 from watcher.submit.base import Handle
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
-
-_CHUNK: Final = 64 * 1024
 
 
 @dataclass
@@ -42,13 +40,11 @@ class DriverLogs:
         await self._copy(api, handle, self._pace(handle), is_over=True)
         self._paces.pop(handle["uid"], None)
 
-    async def read(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
-        """Yield the copy's bytes from `offset` on. A log that is read is copied more often for a while."""
+    def read(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        """Return the copy's bytes from `offset` on. A log that is read is copied more often for a while."""
         if (pace := self._paces.get(handle["uid"])) is not None:
             pace.read_at = anyio.current_time()
-        while chunk := await run_sync(_read, self.copy_of(handle).file, offset):
-            yield chunk
-            offset += len(chunk)
+        return pieces(self.copy_of(handle).file, offset)
 
     def _pace(self, handle: Handle) -> CopyPace:
         if handle["uid"] not in self._paces:
@@ -73,12 +69,3 @@ class DriverLogs:
             if is_over:
                 await run_sync(log.note_lost, str(error))
         return is_new
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(_CHUNK)
-    except FileNotFoundError:
-        return b""

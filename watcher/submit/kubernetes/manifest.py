@@ -17,7 +17,6 @@ from config.models.kubernetes import DriverPod
 from config.models.pod_template import DRIVER, merged
 from watcher.submit.base import Submission, SubmitError
 from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.lease_times import LeaseTimes
 
 MOST_BYTES: Final = 900_000
 """What a Secret may hold: the API server refuses more than 1 MiB of it."""
@@ -41,6 +40,21 @@ class Place:
 
     namespace: str
     installation: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaseTimes:
+    """When a driver's lease is renewed and ends, in seconds.
+
+    `silent_for` is twice `ends_after`: clocks may differ, and a machine may be slow to kill.
+    """
+
+    renew_every: float = 10.0
+    """The pause between two renewals."""
+    ends_after: float = 60.0
+    """The time without an answer of the API after which the wrapper ends the driver."""
+    silent_for: float = 120.0
+    """The time after the last renewal in which a driver that no node reports may still run."""
 
 
 @dataclass(frozen=True, kw_only=True)

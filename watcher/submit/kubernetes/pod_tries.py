@@ -21,8 +21,7 @@ from config.models.kubernetes import DriverPod
 from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
-from watcher.submit.kubernetes.lease_times import LeaseTimes
-from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
 from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start, without_node
 from watcher.submit.kubernetes.removal import of_this_object, remove
 

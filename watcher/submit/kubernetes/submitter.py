@@ -37,8 +37,7 @@ from watcher.submit.kubernetes.cluster import Cluster, NoCluster, cluster_of_con
 from watcher.submit.kubernetes.driver_files import SDK, SHIM, CarriedFiles, driver_command, in_pod
 from watcher.submit.kubernetes.driver_logs import DriverLogs
 from watcher.submit.kubernetes.installation_watch import SWEEP_EVERY, InstallationWatch
-from watcher.submit.kubernetes.lease_times import LeaseTimes
-from watcher.submit.kubernetes.manifest import WRAPPER, Place
+from watcher.submit.kubernetes.manifest import WRAPPER, LeaseTimes, Place
 from watcher.submit.kubernetes.options import KubernetesOptions, refusals
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.local import shim

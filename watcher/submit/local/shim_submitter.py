@@ -16,6 +16,7 @@ from anyio.to_thread import run_sync
 
 from store.keys import TryKey
 from watcher.host.logs import try_log
+from watcher.host.logs.reader import pieces
 from watcher.submit.base import Addresses, Attachment, Handle, Status, Submission, SubmitError, Submitter
 from watcher.submit.local import shim
 from watcher.submit.local.folder import TryFolder, try_folder
@@ -25,7 +26,6 @@ from watcher.submit.local.processes import TAG_VARIABLE
 _START_TIMEOUT: Final = 60.0
 _KILL_MARGIN: Final = 5.0
 _CHECK_EVERY: Final = 0.05
-_CHUNK: Final = 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,10 +85,8 @@ class ShimSubmitter(Submitter):
                 await anyio.sleep(_CHECK_EVERY)
         await run_sync(local_try.kill_rest)
 
-    async def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
-        while chunk := await run_sync(_read, Path(handle["log"]), offset):
-            yield chunk
-            offset += len(chunk)
+    def logs(self, handle: Handle, offset: int) -> AsyncIterator[bytes]:
+        return pieces(Path(handle["log"]), offset)
 
     def api_url(self, addresses: Addresses) -> str:
         return addresses.local
@@ -138,12 +136,3 @@ def _withdraw(folder: TryFolder, sentence: str) -> None:
         if free and not folder.started():
             folder.withdraw()
             raise SubmitError(sentence)
-
-
-def _read(path: Path, offset: int) -> bytes:
-    try:
-        with path.open("rb") as file:
-            file.seek(offset)
-            return file.read(_CHUNK)
-    except FileNotFoundError:
-        return b""
