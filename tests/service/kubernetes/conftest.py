@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ import pytest
 from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from tests.stand_in_kubernetes import stand_in_kubernetes
+from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.connection import ApiConnection
 
 REAL = pytest.param("real", marks=pytest.mark.kubernetes)
 
@@ -55,6 +57,14 @@ def api(running: RunningApi) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {ADMIN}"}
     with httpx.Client(base_url=url, verify=False, trust_env=False, headers=headers) as client:  # noqa: S501  a test's own server
         yield client
+
+
+@pytest.fixture
+async def connection(running: RunningApi) -> AsyncIterator[ApiConnection]:
+    """A daemon's connection to the same server, as an administrator."""
+    authority = None if running.authority is None else running.authority.read_bytes()
+    async with Cluster(server=running.address, authority=authority, token=ADMIN).connection() as connection:
+        yield connection
 
 
 def namespace_of(api: httpx.Client) -> str:

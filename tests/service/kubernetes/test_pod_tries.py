@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,12 +14,12 @@ import httpx
 import pytest
 
 from config.models.kubernetes import DriverPod
-from tests.kubernetes_api import ADMIN
 from tests.service.kubernetes.conftest import namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
 from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.connection import ApiConnection
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.kubernetes.removal import remove_all, sweep
@@ -34,17 +34,17 @@ class Died(Exception):
 
 
 @dataclass
-class Mortal(httpx.AsyncBaseTransport):
+class Mortal(ApiConnection):
     """Sends requests until the daemon dies at the one of this number, before it is sent or before it is answered."""
 
-    inner: httpx.AsyncBaseTransport
+    inner: ApiConnection
     dies_at: int | None = None
     before: bool = True
     meanwhile: tuple[int, Callable[[], object]] = (0, lambda: None)
     """What another does just before the request of this number is sent."""
     sent: int = 0
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, method: str, path: str, **request: Any) -> bytes:
         self.sent += 1
         number, happens = self.meanwhile
         if self.sent == number:
@@ -52,11 +52,11 @@ class Mortal(httpx.AsyncBaseTransport):
         dies = self.sent == self.dies_at
         if dies and self.before:
             raise Died
-        response = await self.inner.handle_async_request(request)
-        if dies:
-            await response.aread()
-            raise Died
-        return response
+        try:
+            return await self.inner.send(method, path, **request)
+        finally:
+            if dies:
+                raise Died
 
 
 @dataclass
@@ -64,7 +64,7 @@ class World:
     """A namespace, the daemons that work in it, and the kubelet that a test plays."""
 
     api: httpx.Client
-    transport: httpx.AsyncBaseTransport
+    connection: ApiConnection
     installation: str = field(default_factory=lambda: str(uuid4()))
     task: str = field(default_factory=lambda: str(uuid4()))
     silent_for: float = 0.0
@@ -79,15 +79,9 @@ class World:
         meanwhile: tuple[int, Callable[[], object]] = (0, lambda: None),
         installation: str | None = None,
     ) -> PodTries:
-        host = f"{self.api.base_url.scheme}://{self.api.base_url.netloc.decode()}"
-        client = httpx.AsyncClient(
-            base_url=host,
-            transport=Mortal(self.transport, dies_at, before, meanwhile),
-            headers={"Authorization": f"Bearer {ADMIN}"},
-        )
         place = Place(namespace=namespace_of(self.api), installation=installation or self.installation)
         return PodTries(
-            api=PodApi(client, place.namespace),
+            api=PodApi(Mortal(self.connection, dies_at, before, meanwhile), place.namespace),
             place=place,
             silence=self._silence,
             was_renewed=self._was_renewed,
@@ -163,9 +157,8 @@ class World:
 
 
 @pytest.fixture
-async def world(api: httpx.Client) -> AsyncIterator[World]:
-    async with httpx.AsyncHTTPTransport(verify=False) as transport:
-        yield World(api, transport)
+def world(api: httpx.Client, connection: ApiConnection) -> World:
+    return World(api, connection)
 
 
 async def settled(world: World, token: str = "token-2") -> Handle:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import anyio
-import httpx
 import structlog
 from anyio.abc import TaskStatus
 
@@ -62,7 +62,7 @@ class ObjectWatch(ABC):
             try:
                 return await self._api.list(self.kind, self._labels, self.fields)
             except ApiRefused as refusal:
-                if refusal.code != httpx.codes.FORBIDDEN:
+                if refusal.code != HTTPStatus.FORBIDDEN:
                     raise
                 remedy = "apply what `watcher kubernetes manifest` prints"
                 log.warning("kubernetes.watch_forbidden", resource=self.kind, refusal=refusal.message, remedy=remedy)
@@ -78,6 +78,6 @@ class ObjectWatch(ABC):
             except WatchExpired:
                 return
             except ApiRefused as refusal:
-                if refusal.code != httpx.codes.GONE:
+                if refusal.code != HTTPStatus.GONE:
                     raise
                 return
