@@ -27,6 +27,10 @@ class RunningApi:
     """Gives the daemon its rights in a namespace, and returns its account's token."""
     authority: Path | None = None
 
+    def cluster(self, token: str = ADMIN) -> Cluster:
+        authority = None if self.authority is None else self.authority.read_bytes()
+        return Cluster(server=self.address, authority=authority, token=token)
+
 
 @pytest.fixture(scope="session", params=["stand-in", REAL])
 def running(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApi]:
@@ -62,8 +66,7 @@ def api(running: RunningApi) -> Iterator[httpx.Client]:
 @pytest.fixture
 async def connection(running: RunningApi) -> AsyncIterator[ApiConnection]:
     """A daemon's connection to the same server, as an administrator."""
-    authority = None if running.authority is None else running.authority.read_bytes()
-    async with Cluster(server=running.address, authority=authority, token=ADMIN).connection() as connection:
+    async with running.cluster().connection() as connection:
         yield connection
 
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from config.models.kubernetes import DriverPod
-from tests.service.kubernetes.conftest import namespace_of
+from tests.service.kubernetes.conftest import RunningApi, namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
@@ -484,13 +484,13 @@ async def test_that_it_was_stopped_survives_the_daemon_that_stopped_it(world: Wo
     assert (status.exit_code, status.stopped) == (143, True)
 
 
-async def test_refusals_of_reads_prove_nothing(world: World) -> None:
-    daemon = world.daemon()
-    handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
-    daemon.api.client.headers["Authorization"] = "Bearer another"
-    for request in (daemon.attach(handle["tag"], None), daemon.attach(handle["tag"], handle), daemon.poll(handle)):
-        with pytest.raises(ApiRefused):
-            await request
+async def test_refusals_of_reads_prove_nothing(world: World, running: RunningApi) -> None:
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    async with running.cluster(token="another").connection() as world.connection:
+        daemon = world.daemon()
+        for request in (daemon.attach(handle["tag"], None), daemon.attach(handle["tag"], handle), daemon.poll(handle)):
+            with pytest.raises(ApiRefused):
+                await request
 
 
 async def test_a_sweep_takes_what_no_try_has_any_more_and_nothing_of_another_installation(world: World) -> None:

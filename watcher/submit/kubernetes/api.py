@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -123,7 +123,7 @@ class PodApi:
             return None
         return str(answer["metadata"]["uid"])
 
-    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncIterator[Mapping[str, Any]]:
+    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncGenerator[Mapping[str, Any]]:
         """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""
         where = {
             "labelSelector": labels,
