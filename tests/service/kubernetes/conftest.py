@@ -70,5 +70,15 @@ async def connection(running: RunningApi) -> AsyncIterator[ApiConnection]:
         yield connection
 
 
+def bind(api: httpx.Client, pod: str) -> None:
+    """Give a pod to a node, as the scheduler does."""
+    if api.base_url.scheme == "https":
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        api.post(f"/pods/{pod}/binding", json=binding).raise_for_status()
+    else:
+        api.patch(f"/pods/{pod}", json={"spec": {"nodeName": "n1"}}).raise_for_status()
+
+
 def namespace_of(api: httpx.Client) -> str:
     return api.base_url.path.rstrip("/").rpartition("/")[2]

@@ -29,7 +29,7 @@ class Proxy(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(b"{")
         else:
-            self.send_error(502)
+            self.send_error(404 if self.path.endswith("/none") else 502)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -47,7 +47,7 @@ async def test_what_a_proxy_answers_is_no_object_and_no_absence() -> None:
     with proxy() as server:
         async with Cluster(server=server).connection() as connection:
             api = PodApi(connection, "n")
-            for name, code in (("away", 302), ("other", 502)):
+            for name, code in (("away", 302), ("none", 404), ("other", 502)):
                 with pytest.raises(ApiRefused) as refused:
                     await api.read("pods", name)
                 assert refused.value.code == code

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from config.models.kubernetes import DriverPod
-from tests.service.kubernetes.conftest import RunningApi, namespace_of
+from tests.service.kubernetes.conftest import RunningApi, bind, namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
@@ -147,13 +147,7 @@ class World:
         self.kubelet({"terminated": {"exitCode": code, "reason": "Completed"}}, "Failed" if code else "Succeeded")
 
     def binds(self) -> None:
-        """Give the pod to a node, as the scheduler does."""
-        if self.api.base_url.scheme == "https":
-            target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}, "target": target}
-            self.api.post(f"/pods/{self.name}/binding", json=binding).raise_for_status()
-        else:
-            self.api.patch(f"/pods/{self.name}", json={"spec": {"nodeName": "n1"}}).raise_for_status()
+        bind(self.api, self.name)
 
 
 @pytest.fixture

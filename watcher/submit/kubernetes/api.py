@@ -143,7 +143,7 @@ class PodApi:
         try:
             return await self._call(method, path, **request)
         except ApiRefused as refusal:
-            if refusal.code == HTTPStatus.NOT_FOUND:
+            if refusal.reason == "NotFound":  # a proxy's 404 has not this word
                 return None
             raise
 

@@ -1,6 +1,6 @@
 """Requests to a cluster's API server, by aiohttp.
 
-Each run takes some fifteen requests. httpx, which is used elsewhere, takes 1.5 to 2 ms of CPU time more for each (`bench/pods.py`).
+Each run takes some fifteen requests. httpx, which is used elsewhere, took most of their CPU time (`bench/pods.py`).
 """
 
 from __future__ import annotations
