@@ -9,8 +9,9 @@ import pytest
 from tests.kubernetes_accounts import DAEMON, DRIVERS, apply, printed_documents, token_of
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from watcher.submit.kubernetes.access import DRIVER_RIGHTS, RIGHTS, access_findings, driver_findings
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 

@@ -11,8 +11,9 @@ import pytest
 
 from tests.stand_in_kubernetes import TOKEN, stand_in_kubernetes
 from watcher.demo.servers import free_port
-from watcher.submit.kubernetes.api import AnswerLost, ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.refusals import AnswerLost, ApiRefused
 
 
 class Proxy(BaseHTTPRequestHandler):

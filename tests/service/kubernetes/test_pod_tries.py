@@ -18,10 +18,11 @@ from tests.service.kubernetes.conftest import RunningApi, bind, namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.connection import ApiConnection
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.kubernetes.refusals import ApiRefused
 from watcher.submit.kubernetes.removal import remove_all, sweep
 
 JOB = DriverPod(image="watcher:1")

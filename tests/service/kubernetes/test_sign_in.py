@@ -10,8 +10,9 @@ import aiohttp
 import pytest
 
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 

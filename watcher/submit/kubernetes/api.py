@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from config.models.pod_template import DRIVER
+from watcher.submit.kubernetes.refusals import ApiRefused, WatchExpired
 
 if TYPE_CHECKING:  # it imports aiohttp, and most daemons have no pods
     from watcher.submit.kubernetes.connection import ApiConnection
@@ -20,24 +21,6 @@ _OF_LISTS: Final = {"Accept": "application/json;as=PartialObjectMetadataList;g=m
 _OF_ONE: Final = {"Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"}
 WATCHED_FOR: Final = 300
 """Seconds after which the server ends a watch, which is then begun again."""
-
-
-class ApiRefused(Exception):
-    """The API server answered, and refused. `reason` is Kubernetes' word for it, such as `AlreadyExists`."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(f"Kubernetes refused the request ({code} {reason}): {message}")
-        self.code = code
-        self.reason = reason
-        self.message = message
-
-
-class AnswerLost(ConnectionError):
-    """The connection ended before the whole answer had come. The request may have taken effect."""
-
-
-class WatchExpired(Exception):
-    """The changes since the list are not kept any more: list again."""
 
 
 @dataclass(frozen=True)

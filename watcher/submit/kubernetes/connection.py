@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import aiohttp
 from yarl import URL
 
-from watcher.submit.kubernetes.api import AnswerLost, ApiRefused
+from watcher.submit.kubernetes.refusals import AnswerLost, ApiRefused
 
 _TIMEOUT: Final = 10.0
 """The seconds within which the server is connected, and those within which it goes on answering."""

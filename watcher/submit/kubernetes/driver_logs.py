@@ -12,8 +12,9 @@ from anyio.to_thread import run_sync
 from watcher.host.logs import driver_log, end_of_copy
 from watcher.host.logs.reader import pieces
 from watcher.submit.base import Handle
-from watcher.submit.kubernetes.api import AnswerLost, ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
+from watcher.submit.kubernetes.refusals import AnswerLost, ApiRefused
 
 
 @dataclass

@@ -12,7 +12,8 @@ import structlog
 from anyio.abc import TaskStatus
 
 from watcher.host.loops import keep_going
-from watcher.submit.kubernetes.api import ApiRefused, Kind, PodApi, WatchExpired
+from watcher.submit.kubernetes.api import Kind, PodApi
+from watcher.submit.kubernetes.refusals import ApiRefused, WatchExpired
 
 _PAUSE: Final = 2.0
 _FORBIDDEN_PAUSE: Final = 60.0

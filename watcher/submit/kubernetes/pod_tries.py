@@ -20,9 +20,10 @@ import anyio
 from config.models.kubernetes import DriverPod
 from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
 from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.refusals import ApiRefused
 from watcher.submit.kubernetes.removal import of_this_object, remove
 
 QUIET_FOR: Final = 30.0

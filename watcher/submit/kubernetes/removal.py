@@ -8,7 +8,8 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 _ATTEMPTS: Final = 10
 
