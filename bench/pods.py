@@ -1,7 +1,8 @@
 """Counts the daemon's CPU time for a run in a pod: what the submitter itself needs, from the submission until it is forgotten.
 
 The cluster is the stand-in of the tests, in a process of its own, with a kubelet that starts nothing: it reports that each
-container runs, adds lines to its log, and reports the end. The submitter is polled as the dispatcher does it.
+container runs, adds lines to its log, and reports the end. The submitter is polled as the dispatcher does it, and told that
+drivers renew their leases; what the database takes for that is not counted.
 
     python bench/pods.py [seconds that each driver runs]
 """
@@ -110,7 +111,9 @@ def in_cluster(seconds: float, log_every: float) -> float:
     with tempfile.TemporaryDirectory() as folder:
         config = write_kubeconfig(Path(folder), ours.recv())
         (Path(folder) / "job.py").write_text("print()\n")
-        pods = kubernetes_pods(Path(folder), {**os.environ, "KUBECONFIG": str(config), NAMESPACE: namespace})
+        pods = kubernetes_pods(
+            Path(folder), {**os.environ, "KUBECONFIG": str(config), NAMESPACE: namespace}, silence=1.0
+        )
         used = anyio.run(measure, pods, Path(folder) / "job.py")
     ours.send(None)
     process.join()

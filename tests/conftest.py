@@ -51,6 +51,8 @@ LONG = (
     "tests/upgrade/",
 )
 """Where a test of its own is long, and shares nothing that takes long to make."""
+SHARING = ("test_cluster.py", "test_values_in_tables.py", "test_yarn.py")
+"""Files there whose tests share what takes a minute to make."""
 
 
 def _shared_by(nodeid: str) -> str:
@@ -60,9 +62,7 @@ def _shared_by(nodeid: str) -> str:
         return "container"  # they share the image that one of them builds
     if "browser/" in file:
         return "browser"  # and these a daemon with its servers, and Chromium
-    if file.endswith(("test_cluster.py", "test_yarn.py")):
-        return file
-    return nodeid if file.startswith(LONG) else file
+    return nodeid if file.startswith(LONG) and not file.endswith(SHARING) else file
 
 
 @pytest.hookimpl(trylast=True)

@@ -173,6 +173,8 @@ class StandInKubelet:
         with contextlib.suppress(queue.Empty):
             while True:
                 uid, phase, state = self._reports.get_nowait()
+                if uid in self._lost:
+                    continue
                 container = {"name": "driver", "state": state, "ready": False, "restartCount": 0}
                 container["started"] = "running" in state
                 status = {"phase": phase, "containerStatuses": [container]}

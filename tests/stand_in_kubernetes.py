@@ -103,6 +103,7 @@ class StandInKubernetes:
             if uid not in {None, before["metadata"]["uid"]}:
                 raise Refusal(409, "Conflict", f'Precondition failed: UID in precondition on {kind} "{name}"')
             grace = options.get("gracePeriodSeconds", 30)
+            grace = min(grace, before["metadata"].get("deletionGracePeriodSeconds", grace))
             if kind != "pods" or _is_done(before) or not before["spec"].get("nodeName"):
                 grace = 0
             if not grace and not before["metadata"].get("finalizers"):

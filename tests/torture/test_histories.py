@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from random import Random
@@ -203,28 +204,40 @@ def copy_of(server: MortalServer, kind: str, number: int) -> MortalServer:
     if kind == "crash":
         return server
     name = f"server{number}"
-    if kind.startswith("promotion"):
-        standby = server.standby(name)
-        standby.start()
-        if kind == SYNCHRONOUS:
-            run(server, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
-        else:
-            standby.lag(server)
-        return standby
-    return server.backed_up(name)
+    if not kind.startswith("promotion"):
+        return server.backed_up(name)
+    if kind == SYNCHRONOUS:
+        wait_for_standbys(server)
+    standby = server.standby(name)
+    standby.start()
+    if kind == SYNCHRONOUS:
+        wait_until(server, "SELECT FROM pg_stat_replication WHERE sync_state = 'sync'")
+    else:
+        standby.lag(server)
+    return standby
+
+
+def wait_for_standbys(server: MortalServer) -> None:
+    """Let each commit wait for a standby. The server shows none before that, and one waits when this returns."""
+    run(server, "ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
+    wait_until(server, "SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
 
 
 def open_for_writing(copy: MortalServer, kind: str) -> None:
     if kind.startswith("promotion"):
-        run(copy, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
         copy.promote()
         return
     if kind == "backup on a new timeline":
         copy.recover_to_a_new_timeline()
     copy.start()
-    with psycopg.connect(copy.dsn, autocommit=True) as session:
-        while session.execute("SELECT pg_is_in_recovery()").fetchone() == (True,):
-            pass
+    wait_until(copy, "SELECT WHERE NOT pg_is_in_recovery()")
+
+
+def wait_until(server: MortalServer, query: str) -> None:
+    """Wait until the query returns a row."""
+    with psycopg.connect(server.dsn, autocommit=True) as session:
+        while session.execute(query).fetchone() is None:
+            time.sleep(0.01)
 
 
 def run(server: MortalServer, *statements: str) -> None:

@@ -75,5 +75,5 @@ async def _forget(settings: Settings) -> int:
     where = _settings(settings)
     async with opened_database(settings) as database, database.transaction() as connection:
         installation = await neighbour.instance(connection, connection.dialect.name)
-    async with cluster_of(where, os.environ).client() as client:
-        return await remove_all(PodApi(client, where.namespace), installation)
+    async with cluster_of(where, os.environ).connection() as connection:
+        return await remove_all(PodApi(connection, where.namespace), installation)

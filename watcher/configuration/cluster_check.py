@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-import httpx
 from anyio.to_thread import run_sync
 
 from config.models.kubernetes import KubernetesSettings
@@ -25,8 +24,8 @@ async def check_cluster(database: Database, settings: KubernetesSettings, enviro
     """Record where drivers run. Raises `StartRefused`. A cluster that does not answer now is known by its address."""
     try:
         cluster = await run_sync(cluster_of, settings, environment)
-        async with cluster.client() as client:
-            uid = await _uid(PodApi(client, settings.namespace))
+        async with cluster.connection() as connection:
+            uid = await _uid(PodApi(connection, settings.namespace))
     except (NoCluster, OSError, ValueError) as error:
         raise StartRefused(f"settings.kubernetes: {error}") from error
     place = ClusterPlace(server=cluster.server, namespace=settings.namespace, uid=uid)
@@ -47,5 +46,5 @@ async def check_cluster(database: Database, settings: KubernetesSettings, enviro
 async def _uid(api: PodApi) -> str | None:
     try:
         return await api.cluster_id()
-    except (httpx.HTTPError, OSError):
+    except OSError:
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,8 @@ import pytest
 from tests.kubernetes_accounts import daemon_token
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from tests.stand_in_kubernetes import stand_in_kubernetes
+from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.connection import ApiConnection
 
 REAL = pytest.param("real", marks=pytest.mark.kubernetes)
 
@@ -24,6 +26,10 @@ class RunningApi:
     daemon_token: Callable[[str], str]
     """Gives the daemon its rights in a namespace, and returns its account's token."""
     authority: Path | None = None
+
+    def cluster(self, token: str = ADMIN) -> Cluster:
+        authority = None if self.authority is None else self.authority.read_bytes()
+        return Cluster(server=self.address, authority=authority, token=token)
 
 
 @pytest.fixture(scope="session", params=["stand-in", REAL])
@@ -55,6 +61,23 @@ def api(running: RunningApi) -> Iterator[httpx.Client]:
     headers = {"Authorization": f"Bearer {ADMIN}"}
     with httpx.Client(base_url=url, verify=False, trust_env=False, headers=headers) as client:  # noqa: S501  a test's own server
         yield client
+
+
+@pytest.fixture
+async def connection(running: RunningApi) -> AsyncIterator[ApiConnection]:
+    """A daemon's connection to the same server, as an administrator."""
+    async with running.cluster().connection() as connection:
+        yield connection
+
+
+def bind(api: httpx.Client, pod: str) -> None:
+    """Give a pod to a node, as the scheduler does."""
+    if api.base_url.scheme == "https":
+        target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+        binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod}, "target": target}
+        api.post(f"/pods/{pod}/binding", json=binding).raise_for_status()
+    else:
+        api.patch(f"/pods/{pod}", json={"spec": {"nodeName": "n1"}}).raise_for_status()
 
 
 def namespace_of(api: httpx.Client) -> str:

@@ -9,8 +9,9 @@ import pytest
 from tests.kubernetes_accounts import DAEMON, DRIVERS, apply, printed_documents, token_of
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
 from watcher.submit.kubernetes.access import DRIVER_RIGHTS, RIGHTS, access_findings, driver_findings
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 
@@ -36,9 +37,9 @@ async def test_the_printed_roles_are_exactly_what_the_program_asks_for(cluster: 
             cluster_with(cluster, token_of(client, namespace, account)) for account in (DAEMON, DRIVERS)
         )
         async with (
-            as_daemon.client() as of_daemon,
-            as_driver.client() as of_driver,
-            cluster_with(cluster, ADMIN).client() as of_admin,
+            as_daemon.connection() as of_daemon,
+            as_driver.connection() as of_driver,
+            cluster_with(cluster, ADMIN).connection() as of_admin,
         ):
             api, drivers, all_rights = (PodApi(each, namespace) for each in (of_daemon, of_driver, of_admin))
             assert len(await access_findings(api)) == sum(map(len, RIGHTS.values()))

@@ -10,7 +10,7 @@ import pytest
 
 from config.models.kubernetes import DriverPod
 from tests.kubernetes_api import running_api
-from tests.service.kubernetes.conftest import namespace_of
+from tests.service.kubernetes.conftest import bind, namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.kubernetes import manifest
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
@@ -74,6 +74,17 @@ def test_a_deleted_pod_stays_readable_until_our_finalizer_is_taken_off(api: http
     assert kept["metadata"]["deletionTimestamp"]
     assert reason(api.post("/pods", json=pod(api))) == (409, "AlreadyExists")
     assert patched(api, f"/pods/{name}", {"metadata": {"finalizers": None}}).status_code == 200
+    assert reason(api.get(f"/pods/{name}")) == (404, "NotFound")
+
+
+def test_a_later_deletion_does_not_give_a_pod_more_time(api: httpx.Client) -> None:
+    """So a pod that was deleted by force goes with its finalizer, although its try is cancelled afterwards."""
+    name = created(api, "pods", pod(api))["metadata"]["name"]
+    bind(api, name)
+    for grace, left in ((20, 20), (30, 20), (5, 5), (0, 0), (10, 0)):
+        assert api.request("DELETE", f"/pods/{name}", json={"gracePeriodSeconds": grace}).status_code == 200
+        assert api.get(f"/pods/{name}").json()["metadata"]["deletionGracePeriodSeconds"] == left
+    patched(api, f"/pods/{name}", {"metadata": {"finalizers": None}})
     assert reason(api.get(f"/pods/{name}")) == (404, "NotFound")
 
 

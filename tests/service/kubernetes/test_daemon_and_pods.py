@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sqlite3
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -78,6 +80,12 @@ class PodWorld:
         kinds = ("pods", "secrets")
         return sum(len(self.kubernetes.list(self.kubelet.namespace, kind, "")["items"]) for kind in kinds)
 
+    def sent(self) -> Counter[str]:
+        """The requests about single tries, not those about the installation, by method and path."""
+        of_tries = [each for each in self.kubernetes.requests if "aw-" in each or each.startswith("POST /api/v1/")]
+        place = f"/api/v1/namespaces/{self.kubelet.namespace}/"
+        return Counter(re.sub("aw-[^/]+", "…", each.partition("?")[0].replace(place, "")) for each in of_tries)
+
     def pod(self) -> dict[str, Any]:
         [pod] = self.kubernetes.list(self.kubelet.namespace, "pods", "")["items"]
         return dict(pod)
@@ -145,13 +153,16 @@ async def world(tmp_path: Path, start_timeout: str, monkeypatch: pytest.MonkeyPa
 async def test_a_job_runs_in_a_pod_and_leaves_nothing_but_its_log(world: PodWorld) -> None:
     run_id = await world.trigger()
     await world.until(lambda: world.starts)
-    sent = world.kubernetes.requests
-    await world.until(lambda: sum("/log?" in request for request in sent) >= 3)  # it is polled many times meanwhile
-    polls = [each for each in sent if each.startswith("GET") and "/pods/aw-" in each and "/log" not in each]
-    assert len(polls) <= 4, "the watch knows the pod: a poll sends no request"
+    await world.until(lambda: world.sent()["GET pods/…/log"] >= 3)  # it is polled many times meanwhile
     (world.folder / "go").touch()
     await world.until_state("success")
-    await world.until(lambda: not world.left())
+    await world.until(lambda: world.sent()["DELETE secrets"] == 2)
+    assert world.left() == 0
+    sent = world.sent()
+    assert sent.pop("GET pods/…/log") <= 6, "0, 2, 6, 14 and 30 s after its start, and at the end"
+    of_submission = {"GET pods/…": 1, "POST secrets": 1, "POST pods": 1, "PATCH secrets/…": 1}
+    of_end = {"DELETE secrets": 2, "PATCH pods/…": 1, "DELETE pods/…": 1}
+    assert sent == {**of_submission, **of_end, "GET pods/…": 2}, "the watch knows the pod: a poll sends no request"
     assert (world.starts, world.tries()) == (["1"], [(1, "success")])
     [instance] = (await world.request("GET", f"/{run_id}/taskInstances"))["task_instances"]
     log = await world.request("GET", f"/{run_id}/taskInstances/{instance['task_id']}/logs/1")

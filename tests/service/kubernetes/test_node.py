@@ -111,8 +111,8 @@ async def daemon(node: KubernetesApi, renewals: Renewals) -> AsyncIterator[Daemo
     with node.client() as administrator:
         token = daemon_token(administrator, namespace)
     cluster = Cluster(server=node.address, authority=node.authority.read_bytes(), token=token)
-    async with cluster.client() as client:
-        yield Daemon(PodApi(client, namespace), renewals)
+    async with cluster.connection() as connection:
+        yield Daemon(PodApi(connection, namespace), renewals)
 
 
 async def until_renewed(renewals: Renewals) -> None:

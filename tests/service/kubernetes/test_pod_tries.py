@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +14,15 @@ import httpx
 import pytest
 
 from config.models.kubernetes import DriverPod
-from tests.kubernetes_api import ADMIN
-from tests.service.kubernetes.conftest import namespace_of
+from tests.service.kubernetes.conftest import RunningApi, bind, namespace_of
 from tests.unit.submit.plain import make_submission
 from watcher.submit.base import Attachment, Handle, NotYet, Submission, SubmitError
 from watcher.submit.kubernetes import executors, manifest, names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
+from watcher.submit.kubernetes.connection import ApiConnection
 from watcher.submit.kubernetes.manifest import DriverCommand, Place
 from watcher.submit.kubernetes.pod_tries import PodTries
+from watcher.submit.kubernetes.refusals import ApiRefused
 from watcher.submit.kubernetes.removal import remove_all, sweep
 
 JOB = DriverPod(image="watcher:1")
@@ -34,17 +35,17 @@ class Died(Exception):
 
 
 @dataclass
-class Mortal(httpx.AsyncBaseTransport):
+class Mortal(ApiConnection):
     """Sends requests until the daemon dies at the one of this number, before it is sent or before it is answered."""
 
-    inner: httpx.AsyncBaseTransport
+    inner: ApiConnection
     dies_at: int | None = None
     before: bool = True
     meanwhile: tuple[int, Callable[[], object]] = (0, lambda: None)
     """What another does just before the request of this number is sent."""
     sent: int = 0
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+    async def send(self, method: str, path: str, **request: Any) -> bytes:
         self.sent += 1
         number, happens = self.meanwhile
         if self.sent == number:
@@ -52,11 +53,11 @@ class Mortal(httpx.AsyncBaseTransport):
         dies = self.sent == self.dies_at
         if dies and self.before:
             raise Died
-        response = await self.inner.handle_async_request(request)
-        if dies:
-            await response.aread()
-            raise Died
-        return response
+        try:
+            return await self.inner.send(method, path, **request)
+        finally:
+            if dies:
+                raise Died
 
 
 @dataclass
@@ -64,7 +65,7 @@ class World:
     """A namespace, the daemons that work in it, and the kubelet that a test plays."""
 
     api: httpx.Client
-    transport: httpx.AsyncBaseTransport
+    connection: ApiConnection
     installation: str = field(default_factory=lambda: str(uuid4()))
     task: str = field(default_factory=lambda: str(uuid4()))
     silent_for: float = 0.0
@@ -79,15 +80,9 @@ class World:
         meanwhile: tuple[int, Callable[[], object]] = (0, lambda: None),
         installation: str | None = None,
     ) -> PodTries:
-        host = f"{self.api.base_url.scheme}://{self.api.base_url.netloc.decode()}"
-        client = httpx.AsyncClient(
-            base_url=host,
-            transport=Mortal(self.transport, dies_at, before, meanwhile),
-            headers={"Authorization": f"Bearer {ADMIN}"},
-        )
         place = Place(namespace=namespace_of(self.api), installation=installation or self.installation)
         return PodTries(
-            api=PodApi(client, place.namespace),
+            api=PodApi(Mortal(self.connection, dies_at, before, meanwhile), place.namespace),
             place=place,
             silence=self._silence,
             was_renewed=self._was_renewed,
@@ -153,19 +148,12 @@ class World:
         self.kubelet({"terminated": {"exitCode": code, "reason": "Completed"}}, "Failed" if code else "Succeeded")
 
     def binds(self) -> None:
-        """Give the pod to a node, as the scheduler does."""
-        if self.api.base_url.scheme == "https":
-            target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
-            binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": self.name}, "target": target}
-            self.api.post(f"/pods/{self.name}/binding", json=binding).raise_for_status()
-        else:
-            self.api.patch(f"/pods/{self.name}", json={"spec": {"nodeName": "n1"}}).raise_for_status()
+        bind(self.api, self.name)
 
 
 @pytest.fixture
-async def world(api: httpx.Client) -> AsyncIterator[World]:
-    async with httpx.AsyncHTTPTransport(verify=False) as transport:
-        yield World(api, transport)
+def world(api: httpx.Client, connection: ApiConnection) -> World:
+    return World(api, connection)
 
 
 async def settled(world: World, token: str = "token-2") -> Handle:
@@ -491,13 +479,13 @@ async def test_that_it_was_stopped_survives_the_daemon_that_stopped_it(world: Wo
     assert (status.exit_code, status.stopped) == (143, True)
 
 
-async def test_refusals_of_reads_prove_nothing(world: World) -> None:
-    daemon = world.daemon()
-    handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
-    daemon.api.client.headers["Authorization"] = "Bearer another"
-    for request in (daemon.attach(handle["tag"], None), daemon.attach(handle["tag"], handle), daemon.poll(handle)):
-        with pytest.raises(ApiRefused):
-            await request
+async def test_refusals_of_reads_prove_nothing(world: World, running: RunningApi) -> None:
+    handle = await world.daemon().submit(world.submission(), JOB, COMMAND, {})
+    async with running.cluster(token="another").connection() as world.connection:
+        daemon = world.daemon()
+        for request in (daemon.attach(handle["tag"], None), daemon.attach(handle["tag"], handle), daemon.poll(handle)):
+            with pytest.raises(ApiRefused):
+                await request
 
 
 async def test_a_sweep_takes_what_no_try_has_any_more_and_nothing_of_another_installation(world: World) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -17,6 +17,8 @@ from tests.service.kubernetes.conftest import namespace_of
 from tests.stand_in_kubernetes import stand_in_kubernetes
 from watcher.submit.kubernetes import names
 from watcher.submit.kubernetes.api import PodApi
+from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.connection import ApiConnection
 from watcher.submit.kubernetes.pod_watch import EventWatch, PodWatch
 
 SAFE: Mapping[str, Any] = {
@@ -28,11 +30,8 @@ SAFE: Mapping[str, Any] = {
 
 
 @pytest.fixture
-async def pods(api: httpx.Client) -> AsyncIterator[PodApi]:
-    host = f"{api.base_url.scheme}://{api.base_url.netloc.decode()}"
-    headers = {"Authorization": f"Bearer {ADMIN}"}
-    async with httpx.AsyncClient(base_url=host, verify=False, headers=headers) as client:  # noqa: S501  a test's own server
-        yield PodApi(client, namespace_of(api))
+async def pods(connection: ApiConnection, api: httpx.Client) -> PodApi:
+    return PodApi(connection, namespace_of(api))
 
 
 def pod(name: str, installation: str) -> Mapping[str, Any]:
@@ -104,9 +103,8 @@ async def test_it_knows_the_newest_warning_of_a_pod(pods: PodApi) -> None:
 
 async def test_it_goes_on_when_the_server_restarts_and_when_it_has_forgotten_the_changes() -> None:
     with stand_in_kubernetes() as kubernetes:
-        headers = {"Authorization": f"Bearer {ADMIN}"}
-        async with httpx.AsyncClient(base_url=kubernetes.address, headers=headers) as client:
-            api = PodApi(client, kubernetes.new_namespace())
+        async with Cluster(server=kubernetes.address, token=ADMIN).connection() as connection:
+            api = PodApi(connection, kubernetes.new_namespace())
             watch = PodWatch(api, "ours")
             async with anyio.create_task_group() as tasks:
                 await tasks.start(watch.run)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from ssl import SSLCertVerificationError
 
-import httpx
+import aiohttp
 import pytest
 
 from tests.kubernetes_api import ADMIN, KubernetesApi, running_api
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 pytestmark = pytest.mark.kubernetes
 
@@ -23,8 +24,8 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubernetesApi]:
 
 
 async def reads(cluster: Cluster) -> None:
-    async with cluster.client() as client:
-        assert await PodApi(client, "default").read("pods", "x") is None
+    async with cluster.connection() as connection:
+        assert await PodApi(connection, "default").read("pods", "x") is None
 
 
 async def test_a_token(real: KubernetesApi) -> None:
@@ -41,8 +42,8 @@ async def test_a_token_that_is_rotated_in_its_file(real: KubernetesApi, tmp_path
     file = tmp_path / "token"
     file.write_text("expired\n")
     cluster = Cluster(server=real.address, authority=real.authority.read_bytes(), token_file=file)
-    async with cluster.client() as client:
-        api = PodApi(client, "default")
+    async with cluster.connection() as connection:
+        api = PodApi(connection, "default")
         with pytest.raises(ApiRefused, match="401"):
             await api.read("pods", "x")
         file.write_text(f"{ADMIN}\n")
@@ -50,7 +51,7 @@ async def test_a_token_that_is_rotated_in_its_file(real: KubernetesApi, tmp_path
 
 
 async def test_a_server_whose_certificate_no_authority_signed_is_not_trusted(real: KubernetesApi) -> None:
-    with pytest.raises(httpx.ConnectError) as failed:
+    with pytest.raises(aiohttp.ClientConnectorError) as failed:
         await reads(Cluster(server=real.address, token=ADMIN))
     assert isinstance(_root(failed.value), SSLCertVerificationError)
 

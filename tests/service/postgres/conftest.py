@@ -93,8 +93,12 @@ class MortalServer:
             standby.stop("immediate")
 
     def standby(self, name: str) -> MortalServer:
-        """Take a base backup that follows this server once it is started. What pg_basebackup writes, older servers do not know."""
+        """Take a base backup that follows this server once it is started. What pg_basebackup writes, older servers do not know.
+
+        What ALTER SYSTEM has set for this server does not count for the copy.
+        """
         copy = self.backed_up(name)
+        (copy.data / "postgresql.auto.conf").unlink(missing_ok=True)
         (copy.data / "standby.signal").touch()
         copy.configure(primary_conninfo=self.dsn)
         return copy

@@ -61,29 +61,21 @@ def test_a_copy_that_was_interrupted_goes_on_without_a_repetition(tmp_path: Path
     assert log.add(line(3, "c")) == copied == log.read_state()
 
 
-def test_a_log_that_does_not_grow_is_asked_for_less_often() -> None:
-    pace, pauses = CopyPace(began=100.0), []
-    for is_new in (True, False, False, False, False, False, True):
-        pace.note(100.0, is_new=is_new)
-        pauses.append(pace.pause)
-    assert pauses == [2, 4, 8, 16, 30, 30, 2]
-
-
-def test_a_log_that_grows_is_asked_for_less_often_the_longer_its_driver_runs() -> None:
-    pace, copies = CopyPace(began=0.0), list[int]()
-    for second in range(600):
+def test_a_log_that_nobody_reads_is_asked_for_less_and_less_often() -> None:
+    pace, copies = CopyPace(), list[int]()
+    for second in range(150):
         if pace.is_due(second):
-            pace.note(second, is_new=True)
+            pace.note(second)
             copies.append(second)
-    assert [sum(second < limit for second in copies) for limit in (10, 120, 600)] == [5, 16, 32]
+    assert copies == [0, 2, 6, 14, 30, 60, 90, 120]
 
 
 def test_a_log_that_somebody_reads_is_copied_every_two_seconds() -> None:
-    pace = CopyPace(began=0.0)
-    pace.note(600.0, is_new=True)
+    pace = CopyPace(pause=30.0)
+    pace.note(600.0)
     assert not pace.is_due(603.0)
     pace.read_at = 602.0
     assert pace.is_due(603.0)
-    pace.note(603.0, is_new=False)
+    pace.note(603.0)
     assert not pace.is_due(604.0)
     assert pace.is_due(605.0)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias
-
-import httpx
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from config.models.pod_template import DRIVER
+from watcher.submit.kubernetes.refusals import ApiRefused, WatchExpired
+
+if TYPE_CHECKING:  # it imports aiohttp, and most daemons have no pods
+    from watcher.submit.kubernetes.connection import ApiConnection
 
 Kind: TypeAlias = Literal["pods", "secrets", "events"]
 _REVIEWS: Final = "authorization.k8s.io/v1"
@@ -19,30 +23,16 @@ WATCHED_FOR: Final = 300
 """Seconds after which the server ends a watch, which is then begun again."""
 
 
-class ApiRefused(Exception):
-    """The API server answered, and refused. `reason` is Kubernetes' word for it, such as `AlreadyExists`."""
-
-    def __init__(self, code: int, reason: str, message: str) -> None:
-        super().__init__(f"Kubernetes refused the request ({code} {reason}): {message}")
-        self.code = code
-        self.reason = reason
-        self.message = message
-
-
-class WatchExpired(Exception):
-    """The changes since the list are not kept any more: list again."""
-
-
 @dataclass(frozen=True)
 class PodApi:
-    """One namespace. `client` has the server's address and the credentials; what it raises is a temporary failure."""
+    """One namespace. What is raised, apart from `ApiRefused`, is a temporary failure."""
 
-    client: httpx.AsyncClient
+    connection: ApiConnection
     namespace: str
 
     async def create(self, kind: Kind, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Create the object, and return it as it was stored; of a Secret the metadata alone."""
-        return await self._call("POST", self._path(kind), json=body, headers=_accept(kind))
+        return await self._call("POST", self._path(kind), body=body, headers=_accept(kind))
 
     async def read(self, kind: Kind, name: str) -> Mapping[str, Any] | None:
         """The object as it is now, by a quorum read; None if there is none of this name."""
@@ -50,43 +40,40 @@ class PodApi:
 
     async def list(self, kind: Kind, labels: str, fields: str = "") -> Mapping[str, Any]:
         """The objects that both selectors choose, by a quorum read."""
-        return await self._call("GET", self._path(kind), params={"labelSelector": labels, "fieldSelector": fields})
+        return await self._call("GET", self._path(kind), query={"labelSelector": labels, "fieldSelector": fields})
 
     async def list_metadata(self, kind: Kind, labels: str) -> Sequence[Mapping[str, Any]]:
         """The metadata of the objects alone: their contents, such as a Secret's, are not sent."""
-        listed = await self._call("GET", self._path(kind), params={"labelSelector": labels}, headers=_OF_LISTS)
+        listed = await self._call("GET", self._path(kind), query={"labelSelector": labels}, headers=_OF_LISTS)
         return [each["metadata"] for each in listed["items"] or ()]  # of none the server writes null
 
     async def change(self, kind: Kind, name: str, change: Mapping[str, Any]) -> Mapping[str, Any] | None:
         """Apply a JSON merge patch; None if there is none of this name. A uid and version in it are preconditions."""
         headers = {"Content-Type": "application/merge-patch+json", **_accept(kind)}
-        return await self._existing("PATCH", self._path(kind, name), json=change, headers=headers)
+        return await self._existing("PATCH", self._path(kind, name), body=change, headers=headers)
 
     async def delete(self, kind: Kind, name: str, *, uid: str, grace: int | None = None) -> None:
         """Ask for the deletion of exactly this object, with this grace. It may have been deleted before."""
         options: dict[str, Any] = {"preconditions": {"uid": uid}}
         if grace is not None:
             options["gracePeriodSeconds"] = grace
-        await self._existing("DELETE", self._path(kind, name), json=options)
+        await self._existing("DELETE", self._path(kind, name), body=options)
 
     async def delete_all(self, kind: Kind, selector: str) -> None:
-        await self._call("DELETE", self._path(kind), params={"labelSelector": selector}, headers=_OF_LISTS)
+        await self._call("DELETE", self._path(kind), query={"labelSelector": selector}, headers=_OF_LISTS)
 
     async def log(self, pod: str, *, since: str | None, most_bytes: int) -> bytes:
         """The driver's log from the second `since` on, each line behind its timestamp."""
         parameters = {"container": DRIVER, "timestamps": "true", "limitBytes": str(most_bytes)}
         more = {} if since is None else {"sinceTime": since}
-        response = await self.client.get(f"{self._path('pods', pod)}/log", params={**parameters, **more})
-        if response.is_error:
-            raise _refusal(response)
-        return response.content
+        return await self.connection.send("GET", f"{self._path('pods', pod)}/log", query={**parameters, **more})
 
     async def is_allowed(self, verb: str, resource: str) -> bool:
         """Whether our account may do this in the namespace; the resource may have a part, as in `pods/log`."""
         kind, _, part = resource.partition("/")
         asked = {"namespace": self.namespace, "verb": verb, "resource": kind, "subresource": part}
         review = {"apiVersion": _REVIEWS, "kind": "SelfSubjectAccessReview", "spec": {"resourceAttributes": asked}}
-        answer = await self._call("POST", f"/apis/{_REVIEWS}/selfsubjectaccessreviews", json=review)
+        answer = await self._call("POST", f"/apis/{_REVIEWS}/selfsubjectaccessreviews", body=review)
         return bool(answer["status"]["allowed"])
 
     async def may(self, account: str, verb: str, resource: str) -> bool | None:
@@ -104,9 +91,9 @@ class PodApi:
         }
         path = f"/apis/{_REVIEWS}/namespaces/{self.namespace}/localsubjectaccessreviews"
         try:
-            answer = await self._call("POST", path, json=review)
+            answer = await self._call("POST", path, body=review)
         except ApiRefused as refusal:
-            if refusal.code == httpx.codes.FORBIDDEN:
+            if refusal.code == HTTPStatus.FORBIDDEN:
                 return None
             raise
         return bool(answer["status"]["allowed"])
@@ -119,7 +106,7 @@ class PodApi:
             return None
         return str(answer["metadata"]["uid"])
 
-    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncIterator[Mapping[str, Any]]:
+    async def watch(self, kind: Kind, labels: str, version: str, fields: str = "") -> AsyncGenerator[Mapping[str, Any]]:
         """Yield each change after this version until the server ends the watch. Raises `WatchExpired`."""
         where = {
             "labelSelector": labels,
@@ -128,12 +115,8 @@ class PodApi:
             "resourceVersion": version,
             "timeoutSeconds": str(WATCHED_FOR),
         }
-        timeout = httpx.Timeout(10.0, read=WATCHED_FOR + 30.0)
-        async with self.client.stream("GET", self._path(kind), params=where, timeout=timeout) as response:
-            if response.is_error:
-                await response.aread()
-                raise _refusal(response)
-            async for line in response.aiter_lines():
+        async with aclosing(self.connection.lines(self._path(kind), where, silent_for=WATCHED_FOR + 30.0)) as lines:
+            async for line in lines:
                 event: Mapping[str, Any] = json.loads(line)
                 if event["type"] == "ERROR":
                     raise WatchExpired(event["object"].get("message", ""))
@@ -143,15 +126,12 @@ class PodApi:
         try:
             return await self._call(method, path, **request)
         except ApiRefused as refusal:
-            if refusal.code == httpx.codes.NOT_FOUND:
+            if refusal.reason == "NotFound":  # a proxy's 404 has not this word
                 return None
             raise
 
     async def _call(self, method: str, path: str, **request: Any) -> Mapping[str, Any]:
-        response = await self.client.request(method, path, **request)
-        if response.is_error:
-            raise _refusal(response)
-        answer: Mapping[str, Any] = response.json()
+        answer: Mapping[str, Any] = json.loads(await self.connection.send(method, path, **request))
         return answer
 
     def _path(self, kind: Kind, name: str = "") -> str:
@@ -161,11 +141,3 @@ class PodApi:
 def _accept(kind: Kind) -> Mapping[str, str]:
     """The headers with which a Secret is not sent back: it is up to a megabyte."""
     return _OF_ONE if kind == "secrets" else {}
-
-
-def _refusal(response: httpx.Response) -> ApiRefused:
-    try:
-        status = response.json()
-        return ApiRefused(response.status_code, status["reason"], status["message"])
-    except (ValueError, KeyError, TypeError):  # a proxy between us and the server answered
-        return ApiRefused(response.status_code, response.reason_phrase, response.text[:200])

@@ -5,19 +5,20 @@ from __future__ import annotations
 import base64
 import ssl
 import tempfile
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-import httpx
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from watcher.submit.base import SubmitError
 
+if TYPE_CHECKING:
+    from watcher.submit.kubernetes.connection import ApiConnection
+
 IN_CLUSTER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_TIMEOUT: Final = 10.0
 _UNBUILT: Final = {"exec": "a program (`exec`)", "auth-provider": "an `auth-provider`", "username": "a password"}
 
 
@@ -40,15 +41,15 @@ class Cluster:
     """Our own certificate and its key (PEM)."""
     key: bytes | None = None
 
-    def client(self) -> httpx.AsyncClient:
-        """A client for its API. It reads no proxy from the environment. Blocking, for a moment."""
-        auth = None if self.token is None and self.token_file is None else BearerToken(self)
-        from watcher.submit.kubernetes.transport import AiohttpTransport  # noqa: PLC0415  most daemons have no pods, and no aiohttp
+    def connection(self) -> ApiConnection:
+        """A connection to its API. Blocking, for a moment."""
+        from watcher.submit.kubernetes.connection import ApiConnection  # noqa: PLC0415  most daemons have no pods, and no aiohttp
 
-        transport = AiohttpTransport(self._tls())
-        return httpx.AsyncClient(
-            base_url=self.server, transport=transport, auth=auth, timeout=_TIMEOUT, trust_env=False
-        )
+        return ApiConnection(self.server, self._tls(), self._sign_in)
+
+    def _sign_in(self) -> Mapping[str, str]:
+        token = self.token if self.token_file is None else self.token_file.read_text(encoding="ascii").strip()
+        return {} if token is None else {"Authorization": f"Bearer {token}"}
 
     def _tls(self) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=None if self.authority is None else self.authority.decode())
@@ -58,19 +59,6 @@ class Cluster:
                 both.flush()
                 context.load_cert_chain(both.name)
         return context
-
-
-@dataclass
-class BearerToken(httpx.Auth):
-    """Sends the token of now."""
-
-    cluster: Cluster
-
-    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        file = self.cluster.token_file
-        token = self.cluster.token if file is None else file.read_text(encoding="ascii").strip()
-        request.headers["Authorization"] = f"Bearer {token}"
-        yield request
 
 
 def own_cluster(environment: Mapping[str, str], folder: Path = IN_CLUSTER) -> Cluster:

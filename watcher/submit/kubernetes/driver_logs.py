@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import anyio
-import httpx
 from anyio.to_thread import run_sync
 
 from watcher.host.logs import driver_log, end_of_copy
 from watcher.host.logs.reader import pieces
 from watcher.submit.base import Handle
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.pod_log import MOST_AT_ONCE, CopiedLog, CopyPace
+from watcher.submit.kubernetes.refusals import AnswerLost, ApiRefused
 
 
 @dataclass
@@ -33,8 +33,8 @@ class DriverLogs:
         """Copy what is new in the log of a driver that runs, if it is time for that."""
         pace = self._pace(handle)
         if pace.is_due(anyio.current_time()):
-            is_new = await self._copy(api, handle, pace, is_over=False)
-            pace.note(anyio.current_time(), is_new=is_new)
+            await self._copy(api, handle, pace, is_over=False)
+            pace.note(anyio.current_time())
 
     async def copy_to_the_end(self, api: PodApi, handle: Handle) -> None:
         await self._copy(api, handle, self._pace(handle), is_over=True)
@@ -47,13 +47,11 @@ class DriverLogs:
         return pieces(self.copy_of(handle).file, offset)
 
     def _pace(self, handle: Handle) -> CopyPace:
-        if handle["uid"] not in self._paces:
-            self._paces[handle["uid"]] = CopyPace(anyio.current_time())
-        return self._paces[handle["uid"]]
+        return self._paces.setdefault(handle["uid"], CopyPace())
 
-    async def _copy(self, api: PodApi, handle: Handle, pace: CopyPace, *, is_over: bool) -> bool:
-        """Copy what is new, and return whether anything was. What the node does not give any more is gone, and fails nothing."""
-        log, is_whole, is_new = self.copy_of(handle), False, False
+    async def _copy(self, api: PodApi, handle: Handle, pace: CopyPace, *, is_over: bool) -> None:
+        """Copy what is new. What the node does not give any more is gone, and fails nothing."""
+        log, is_whole = self.copy_of(handle), False
         try:
             while not is_whole:
                 if pace.copied is None:
@@ -64,8 +62,7 @@ class DriverLogs:
                 copied = await run_sync(log.add, answer + ending)
                 if copied == pace.copied:
                     break
-                pace.copied, is_new = copied, True
-        except (ApiRefused, httpx.ReadError, httpx.RemoteProtocolError) as error:
+                pace.copied = copied
+        except (ApiRefused, AnswerLost) as error:
             if is_over:
                 await run_sync(log.note_lost, str(error))
-        return is_new

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from http import HTTPStatus
 from typing import Any, ClassVar, Final
 
 import anyio
-import httpx
 import structlog
 from anyio.abc import TaskStatus
 
 from watcher.host.loops import keep_going
-from watcher.submit.kubernetes.api import ApiRefused, Kind, PodApi, WatchExpired
+from watcher.submit.kubernetes.api import Kind, PodApi
+from watcher.submit.kubernetes.refusals import ApiRefused, WatchExpired
 
 _PAUSE: Final = 2.0
 _FORBIDDEN_PAUSE: Final = 60.0
@@ -62,7 +63,7 @@ class ObjectWatch(ABC):
             try:
                 return await self._api.list(self.kind, self._labels, self.fields)
             except ApiRefused as refusal:
-                if refusal.code != httpx.codes.FORBIDDEN:
+                if refusal.code != HTTPStatus.FORBIDDEN:
                     raise
                 remedy = "apply what `watcher kubernetes manifest` prints"
                 log.warning("kubernetes.watch_forbidden", resource=self.kind, refusal=refusal.message, remedy=remedy)
@@ -78,6 +79,6 @@ class ObjectWatch(ABC):
             except WatchExpired:
                 return
             except ApiRefused as refusal:
-                if refusal.code != httpx.codes.GONE:
+                if refusal.code != HTTPStatus.GONE:
                     raise
                 return

@@ -16,10 +16,10 @@ from typing import Final
 
 _GAP: Final = b"asset-watcher: lines before this one are missing: the node had removed them before they were read\n"
 COPY_EVERY: Final = 2.0
-"""Seconds between two requests for the log of a running driver, as long as it grows."""
+"""Seconds between two requests for the log of a running driver, at first and while somebody reads it."""
 SLOWEST_COPY: Final = 30.0
-"""The longest pause between two requests, which grows with the driver's age, and while nothing is new: a request costs milliseconds of
-CPU time, and a log that nobody reads now need not be whole before the end."""
+"""The longest pause between two requests: each costs a millisecond of CPU time, and a log that nobody reads now need not be whole
+before the end."""
 _READ_WITHIN: Final = 15.0
 """Seconds for which a log counts as being read after it was."""
 MOST_AT_ONCE: Final = 4_000_000
@@ -50,16 +50,11 @@ class NewLines:
 
 @dataclass
 class CopyPace:
-    """When the log of a running driver is copied next, in seconds of the caller's clock.
+    """When the log of a running driver is copied next, in seconds of the caller's clock. Each pause is twice the one before."""
 
-    A log that grows and is read is copied every two seconds, and one that nobody reads after a quarter of the time for which
-    it has been followed.
-    """
-
-    began: float
     copied_at: float = -math.inf
     read_at: float = -math.inf
-    pause: float = COPY_EVERY
+    pause: float = COPY_EVERY / 2
     copied: CopiedUpTo | None = None
     """How far it was copied by this process; None: not at all, and the file beside the copy knows."""
 
@@ -67,10 +62,9 @@ class CopyPace:
         is_read = now - self.read_at < _READ_WITHIN
         return now >= self.copied_at + (min(self.pause, COPY_EVERY) if is_read else self.pause)
 
-    def note(self, now: float, *, is_new: bool) -> None:
-        """Take note of a copy, and of whether it had anything new."""
-        least = (now - self.began) / 4 if is_new else 2 * self.pause
-        self.pause = min(max(least, COPY_EVERY), SLOWEST_COPY)
+    def note(self, now: float) -> None:
+        """Take note of a copy."""
+        self.pause = min(2 * self.pause, SLOWEST_COPY)
         self.copied_at = now
 
 

@@ -12,17 +12,18 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
-import httpx
 
 from config.models.kubernetes import DriverPod
 from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, SubmitError
 from watcher.submit.kubernetes import manifest, names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
 from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.refusals import ApiRefused
 from watcher.submit.kubernetes.removal import of_this_object, remove
 
 QUIET_FOR: Final = 30.0
@@ -239,7 +240,7 @@ def _is_handles(pod: Mapping[str, Any] | None, handle: Handle) -> bool:
 def _submit_error(refusal: ApiRefused) -> Exception:
     """What a refused creation means. A quota, missing rights and an overloaded server are waited for."""
     if (
-        refusal.code in {httpx.codes.BAD_REQUEST, httpx.codes.UNPROCESSABLE_ENTITY}
+        refusal.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
         or "violates PodSecurity" in refusal.message
     ):
         error = SubmitError(f"{refusal}; correct the job's spark.kubernetes")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
-import httpx
-
 from watcher.submit.kubernetes import names
-from watcher.submit.kubernetes.api import ApiRefused, PodApi
+from watcher.submit.kubernetes.api import PodApi
+from watcher.submit.kubernetes.refusals import ApiRefused
 
 _ATTEMPTS: Final = 10
 
@@ -44,7 +44,7 @@ async def of_this_object(request: Callable[[], Awaitable[Any]]) -> bool:
     try:
         await request()
     except ApiRefused as refusal:
-        if refusal.code not in {httpx.codes.CONFLICT, httpx.codes.UNPROCESSABLE_ENTITY}:
+        if refusal.code not in {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}:
             raise
         return False
     return True

@@ -87,7 +87,7 @@ class KubernetesPods(Submitter):
         """Close the connections to the cluster. The next request opens new ones."""
         opened, self._opened = self._opened, None
         if opened is not None:
-            await opened.api.client.aclose()
+            await opened.api.connection.close()
 
     async def submit(self, submission: Submission) -> Handle:
         tries, pod, files = await self._tries(), _pod_of(submission.application), CarriedFiles()
@@ -161,12 +161,12 @@ class KubernetesPods(Submitter):
         if settings is None:
             raise ClusterUnknown("there is no settings.kubernetes, which names cluster and namespace: add it")
         try:
-            client = await run_sync(lambda: cluster_of(settings, self.workspace.environment).client())
+            connection = await run_sync(lambda: cluster_of(settings, self.workspace.environment).connection())
         except NoCluster as error:
             raise ClusterUnknown(str(error)) from error
         records = self.workspace.tries or _Unknown()
         return PodTries(
-            api=PodApi(client, settings.namespace),
+            api=PodApi(connection, settings.namespace),
             place=Place(namespace=settings.namespace, installation=self.workspace.installation),
             silence=records.silence,
             was_renewed=records.was_renewed,
