@@ -72,11 +72,12 @@ torture: setup ## Every fault for long, one after the other, and a table of what
 soak: setup ## A quarter of an hour under steady load: memory must stay flat (ARGS="--minutes 60 --database sqlite")
 	@$(BIN)/python -m tests.torture.soak $(ARGS)
 
-check: setup ## Lint, format, types, also of the tests, import boundaries
+check: setup ## Lint, format, types, also of the tests and measurements, import boundaries
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests
+	@MYPYPATH=bench $(BIN)/mypy bench
 	@$(BIN)/lint-imports --no-logo
 
 bench: setup ## Run the side-by-side measurements

@@ -180,15 +180,15 @@ def main() -> None:
     parser.add_argument("--events", type=int, default=1_000_000)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores; others keep {os.getloadavg()[0]:.1f} of them busy")
-    run = {"backend_options": {"use_uvloop": True}}
+    loop = {"use_uvloop": True}
     if options.only != "sqlite":
         with tempfile.TemporaryDirectory() as folder, running_postgres() as address:
             url = address.replace("postgresql://", "postgresql+asyncpg://")
-            anyio.run(measure, url, Path(folder), options.seconds, options.events, **run)
+            anyio.run(measure, url, Path(folder), options.seconds, options.events, backend_options=loop)
     if options.only != "postgresql":
         with tempfile.TemporaryDirectory() as folder:
             url = str(sqlite_url(Path(folder) / "watcher.db"))
-            anyio.run(measure, url, Path(folder), options.seconds, options.events, **run)
+            anyio.run(measure, url, Path(folder), options.seconds, options.events, backend_options=loop)
 
 
 if __name__ == "__main__":

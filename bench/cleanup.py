@@ -56,8 +56,9 @@ async def measure(url: str, rows: int) -> None:
         backend = MetastoreStoreBackend(database)
         days = Retention(task_days=30, history_days=90, event_days=90, run_days=90, orphan_days=30)
         limits = CleanupLimits(retention=days, logs=timedelta(days=30), batch_size=0)
-        with tempfile.TemporaryDirectory() as logs:
-            cleaner = Timed(database, backend, Path(logs), limits)
+        with tempfile.TemporaryDirectory() as folder:
+            home = Path(folder)
+            cleaner = Timed(database, backend, home, home / "logs", limits)
             waits: list[float] = []
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(keep_writing, backend, waits)

@@ -7,7 +7,6 @@ A detection is: position (the fence), event, queue row, watermark entry, history
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 import time
 import uuid
@@ -112,10 +111,10 @@ async def prepare(database: Database) -> dict[str, int]:
 
 def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(measure, sqlite_url(Path(folder) / "bench.db"))
+        anyio.run(measure, str(sqlite_url(Path(folder) / "bench.db")))
     with running_postgres() as address:
         anyio.run(measure, address.replace("postgresql://", "postgresql+asyncpg://"))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

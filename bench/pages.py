@@ -182,7 +182,7 @@ async def main(events: int, only: str | None) -> None:
     with tempfile.TemporaryDirectory() as folder, running_postgres() as server:
         urls = {
             "postgresql": server.replace("postgresql:", "postgresql+asyncpg:"),
-            "sqlite": sqlite_url(Path(folder) / "pages.db"),
+            "sqlite": str(sqlite_url(Path(folder) / "pages.db")),
         }
         process = await process_of_server(server)
         for engine, url in urls.items():

@@ -108,7 +108,7 @@ class Counted:
             self.bytes += len(body)
             return status, headers, body
 
-        client.requests._get = counted  # noqa: SLF001
+        client.requests._get = counted  # type: ignore[method-assign]  # noqa: SLF001
 
 
 def serve_moto(port: Connection) -> None:

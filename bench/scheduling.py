@@ -149,8 +149,9 @@ async def look(database: Database) -> float:
 async def partitions(database: Database) -> tuple[float, float]:
     """Return the milliseconds of CPU of one check while partitions wait: when nothing is new, and when one event is."""
     one = replace(definition(0), schedule={"all": ["asset_0", "asset_1"]}, batch=Batching(mode="per_partition"))
-    assets = {"schedule": {"asset_0", "asset_1"}}
-    job_of_partitions = DeclaredJob(dag_id="job_0", task_id="job_0", definition=one, paused=False, assets=assets)
+    job_of_partitions = DeclaredJob(
+        dag_id="job_0", task_id="job_0", definition=one, paused=False, assets={"schedule": {"asset_0", "asset_1"}}
+    )
     async with database.transaction() as connection:
         applied = await catalog_sync.apply(connection, replace(declared(), jobs=[job_of_partitions]), database.dialect)
     asset_id = dict(applied.asset_ids)["asset_0"]

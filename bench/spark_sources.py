@@ -182,7 +182,8 @@ def bench_files(  # noqa: C901 - one case after another
     read(".json", 1, schema=SCHEMA)  # the first read of a job starts Python
     measured("plain download, one after the other", megabytes(".json"), "MB", download)
     measured("r.read, lines", megabytes(".json"), "MB", lambda: read(".json", format="text"))
-    plain, headless = {}, {"header": False}
+    plain: dict[str, bool] = {}
+    headless = {"header": False}
     cases = [(".json", SCHEMA, plain), (".csv", SCHEMA, headless), (".breaks.csv", SCHEMA, headless)]
     for ending, schema, options in [*cases, (".parquet", PARQUET_SCHEMA, plain)]:
         kind = ending.rpartition(".")[2]
@@ -269,7 +270,11 @@ def main() -> None:
 
     files = file_server(options.megabytes * (1 << 20) // options.files, options.latency / 1000)
     with files as (endpoint, sizes), running_postgres() as dsn:
-        conf = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false", "spark.driver.memory": "1g"}
+        conf: dict[str, bool | float | int | str | None] = {
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.driver.memory": "1g",
+        }
         if options.profile == "small":
             conf["spark.driver.extraJavaOptions"] = " ".join(SMALL)
         s3a = {"endpoint": endpoint, "access.key": "a", "secret.key": "b", "path.style.access": "true"}

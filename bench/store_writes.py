@@ -26,7 +26,7 @@ from sqlalchemy import func, insert, select
 
 from store.base import AssetScope, AssetStoreWriterKind, Writer
 from store.database import Database, migrations, schema, sqlite_url
-from store.keys import TryRef
+from store.keys import TaskInstanceId, TryRef
 from store.metastore import MetastoreStoreBackend
 from watcher.demo.daemon import running_daemon
 from watcher.demo.servers import free_port, running_postgres
@@ -97,7 +97,7 @@ async def api_writes(port: int, tries: list[Mapping[str, str]], *, keyed: bool) 
     lifetime = timedelta(hours=1)
     headers = [
         {
-            "Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), TryRef(task_instance_id=one['id'], try_number=1), lifetime=lifetime)}"
+            "Authorization": f"Bearer {try_tokens.issue(SECRET.encode(), TryRef(task_instance_id=TaskInstanceId(one['id']), try_number=1), lifetime=lifetime)}"
         }
         for one in tries
     ]
@@ -213,12 +213,12 @@ def _stat(process: Path) -> list[str]:
 def main() -> None:
     seconds = float(sys.argv[1]) if sys.argv[1:] else 8.0
     print(f"{os.cpu_count()} cores; others keep {os.getloadavg()[0]:.1f} of them busy")
-    run = {"backend_options": {"use_uvloop": True}}
+    loop = {"use_uvloop": True}
     with tempfile.TemporaryDirectory() as folder, running_postgres() as address:
         url = address.replace("postgresql://", "postgresql+asyncpg://")
-        anyio.run(measure, url, Path(folder), seconds, **run)
+        anyio.run(measure, url, Path(folder), seconds, backend_options=loop)
     with tempfile.TemporaryDirectory() as folder:
-        anyio.run(measure, str(sqlite_url(Path(folder) / "watcher.db")), Path(folder), seconds, **run)
+        anyio.run(measure, str(sqlite_url(Path(folder) / "watcher.db")), Path(folder), seconds, backend_options=loop)
 
 
 if __name__ == "__main__":

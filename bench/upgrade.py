@@ -57,7 +57,7 @@ async def measure(url: str, events: int) -> float:
 def main() -> None:
     events = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
     with tempfile.TemporaryDirectory() as folder:
-        seconds = anyio.run(measure, sqlite_url(Path(folder) / "watcher.db"), events)
+        seconds = anyio.run(measure, str(sqlite_url(Path(folder) / "watcher.db")), events)
         print(f"sqlite      {events:>9} events: {seconds:6.1f} s")
     with running_postgres() as address:
         seconds = anyio.run(measure, address.replace("postgresql://", "postgresql+asyncpg://"), events)

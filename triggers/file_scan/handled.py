@@ -79,6 +79,7 @@ class HandledVersions:
         "has_quiet_changes",
         "members",
         "removals",
+        "returned",
     )
 
     def __init__(self, rows: Mapping[int, int], *, forget_after: int = 0, removals: Removals | None = None) -> None:
@@ -100,6 +101,8 @@ class HandledVersions:
         self.has_quiet_changes = False
         """Whether versions became absent, came back or are to be deleted. Members below a horizon are not counted: they are
         deleted together."""
+        self.returned = 0
+        """The versions that are stored as absent and came back."""
 
     def begin(self) -> None:
         """Note that a scan begins."""
@@ -140,6 +143,7 @@ class HandledVersions:
 
     def rename(self, member: int, to: int, modified: Moment) -> None:
         """Record a version that is there under another name from now on."""
+        self._note_return(member)
         self.members.pop(member, None)
         self.absent.pop(member, None)
         self._inserted.pop(member, None)
@@ -155,6 +159,7 @@ class HandledVersions:
     def take_back(self, member: int, modified: Moment) -> None:
         """Record that an absent version is there again."""
         if member in self.absent:
+            self._note_return(member)
             self.add(member, modified)
             self.has_quiet_changes = True
 
@@ -202,7 +207,11 @@ class HandledVersions:
         # A member that was deleted and added again is in both: `RowChanges` inserts last.
         changes = RowChanges(delete_below=self._below, delete=self._deleted, insert=self._inserted)
         self._below, self._deleted, self._inserted, self.has_quiet_changes = None, set(), {}, False
+        self.returned = 0
         return changes
+
+    def _note_return(self, member: int) -> None:
+        self.returned += member in self.absent and member not in self._inserted
 
     def _is_expired(self, value: int, clock: Moment) -> bool:
         return clock - _second(value) >= self._forget_after

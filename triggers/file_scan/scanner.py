@@ -16,13 +16,14 @@ from triggers.file_scan.algorithms import Algorithm
 from triggers.file_scan.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
 from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
 from triggers.file_scan.handled import HandledVersions, Removals
-from triggers.file_scan.masses import Tally, vanished_after
+from triggers.file_scan.masses import FEWEST, Tally, vanished_after
 from triggers.file_scan.state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
 QUIET_COMMIT_SECONDS: Final = 60.0
 """The least time between two writes that no new version causes: the progress of a scan that a crash would resume, and
-what became absent, came back or was forgotten. A clock that moved on (horizon, `up_to`) alone is never written."""
+what became absent, came back or was forgotten. Many that come back without a finding do not wait. A clock that moved on
+(horizon, `up_to`) alone is never written."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +154,9 @@ class Scanner:
             self._state = replace(self._state, cursor=page.last)
             return (is_due and is_unfinished) or self._handled.is_much_changed
         self._end()
-        return is_unfinished or (is_due and self._has_quiet_changes)
+        # Stored as absent without a finding, many would not be missed after a kill if they vanished again.
+        are_back = self._handled.returned >= FEWEST and self._written is not None and self._written.vanished is None
+        return is_unfinished or are_back or (is_due and self._has_quiet_changes)
 
     def emit_last(self, versions: Sequence[FileVersion], now: float) -> Step:
         """Return a step that emits some of `last.ready`, after the end of a scan. The others wait for the next one."""

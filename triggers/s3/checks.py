@@ -5,13 +5,15 @@ from __future__ import annotations
 import html
 import re
 from datetime import timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from triggers.base import Finding
 from triggers.errors import SourceUnavailable
 from triggers.options import format_duration
 from triggers.s3.failures import S3Refused
-from triggers.s3.listing import S3Client
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 _RULE: Final = re.compile(rb"<Rule>(.*?)</Rule>", re.DOTALL)
 _ENABLED: Final = re.compile(rb"<Status>\s*Enabled\s*</Status>")

@@ -7,7 +7,7 @@ its place is left alone.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from uuid import uuid4
 
 import anyio
@@ -19,9 +19,11 @@ from triggers.errors import TriggerError
 from triggers.file_scan.cleaning import FileCleaner
 from triggers.file_scan.versions import SECOND, moment_of, parse_moment
 from triggers.s3.failures import S3Refused
-from triggers.s3.listing import S3Client
 from triggers.s3.objects import S3Object, Selection
 from triggers.s3.options import ObjectPlace, S3NewFilesOptions
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 TICKET: Final = "asset-watcher-ticket"
 """The name in a copy's metadata."""
@@ -47,7 +49,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-class ObjectCleaner(FileCleaner[S3NewFilesOptions, S3Client]):
+class ObjectCleaner(FileCleaner[S3NewFilesOptions, "S3Client"]):
     """Cleans a bucket below a prefix. A moved object keeps what its key has behind the prefix."""
 
     async def place(self) -> str:

@@ -12,10 +12,11 @@ import time
 from collections import deque
 from dataclasses import dataclass
 from datetime import timedelta
+from email.utils import parsedate_to_datetime
 from typing import Final
 
 from triggers.base import Finding
-from triggers.file_scan.versions import SECOND, Moment, format_moment, length_of
+from triggers.file_scan.versions import SECOND, Moment, format_moment, length_of, moment_of
 
 TOLERANCE: Final = 5 * SECOND
 ENOUGH: Final = 3
@@ -135,3 +136,11 @@ class ServerClock:
         if self._trusted is not None:
             return [self._trusted.projected(response.received) + TOLERANCE]
         return [each.projected(response.sent) for each in self._recent]
+
+
+def moment_of_date(date: str | None) -> Moment | None:
+    """Return the moment of a Date or Last-Modified header; None for any other text."""
+    try:
+        return None if date is None else moment_of(parsedate_to_datetime(date))
+    except ValueError:
+        return None

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from typing import Literal, Self
+from typing import TYPE_CHECKING, Literal, Self
 
-import aiohttp
 import anyio
 from pydantic import SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
-from triggers.s3.listing import S3Client
 
-_TIMEOUT = aiohttp.ClientTimeout(total=120, connect=10, sock_read=60)
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 
 class S3Connection(BaseConnection):
@@ -58,10 +57,14 @@ class S3Connection(BaseConnection):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[S3Client, None]:
+        import aiohttp  # noqa: PLC0415  who only reads a configuration loads no client: it takes as long as all the rest
+
+        from triggers.s3.listing import S3Client  # noqa: PLC0415
+
         headers = {"User-Agent": "asset-watcher", "Accept-Encoding": "identity"}
         async with (
             aiohttp.ClientSession(
-                timeout=_TIMEOUT,
+                timeout=aiohttp.ClientTimeout(total=120, connect=10, sock_read=60),
                 headers=headers,
                 connector=aiohttp.TCPConnector(limit=0),  # `BucketRequests` has a limit for each bucket
                 cookie_jar=aiohttp.DummyCookieJar(),

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from triggers.file_scan.manifests import BadManifest
 from triggers.file_scan.versions import SECOND
+from triggers.s3.clock import moment_of_date
 from triggers.s3.failures import S3Refused
-from triggers.s3.listing import S3Client, moment_of_date
 from triggers.s3.objects import S3Object, bare_etag
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 _GONE: Final = "NoSuchKey"
 _ARCHIVED: Final = "InvalidObjectState"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, cannot_tell, outside
 from triggers.file_scan.explanation import SeenFile, explain_file, missing, not_matched
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.versions import NOT_SELECTED
-from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Page, Selection
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 SCHEMES: Final = frozenset({"s3", "s3a", "s3n"})
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
-from email.utils import parsedate_to_datetime
 from functools import partial
 from typing import Final
 
@@ -14,10 +13,10 @@ import structlog
 from anyio.abc import TaskGroup
 
 from triggers.errors import SourceUnavailable, TriggerError
-from triggers.file_scan.versions import Moment, moment_of
+from triggers.file_scan.versions import Moment
 from triggers.retries import AsyncRetryingCaller
 from triggers.s3.aws import CredentialSource, S3Settings
-from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed
+from triggers.s3.clock import ClockReading, DatedResponse, ServerClock, elapsed, moment_of_date
 from triggers.s3.failures import S3Failure, S3Refused
 from triggers.s3.pages import ListedPage, scan_page
 from triggers.s3.probes import ListingProbes
@@ -159,11 +158,3 @@ class S3Client:
                 message=f"{self.endpoint} does not list its keys in order, so that new ones can be missed",
                 remedy="use a general purpose bucket; directory buckets are not supported",
             ).error()
-
-
-def moment_of_date(date: str | None) -> Moment | None:
-    """Return the moment of a Date or Last-Modified header; None for any other text."""
-    try:
-        return None if date is None else moment_of(parsedate_to_datetime(date))
-    except ValueError:
-        return None

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 from datetime import timedelta
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from urllib.parse import unquote, urlsplit
 
 import anyio
@@ -24,14 +24,16 @@ from triggers.s3.cleaning import ObjectCleaner, cleaning_check
 from triggers.s3.clock import ClockReading
 from triggers.s3.content import content_of
 from triggers.s3.explanation import SCHEMES, explain_object
-from triggers.s3.listing import S3Client
 from triggers.s3.objects import FingerprintCache, S3Object, S3Page, Selection
 from triggers.s3.options import S3NewFilesOptions as S3NewFilesOptions  # noqa: PLC0414  it belongs here
 from triggers.s3.pages import ListedPage, Row
 from triggers.s3.probes import PAGES, ListedPlace, RestingWatcher, Signature
-from triggers.s3.queue import Queue, QueueMessage
 from triggers.s3.shared import DatedPage
 from triggers.s3.survey import survey
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
+    from triggers.s3.queue import Queue, QueueMessage
 
 _NO_ETAGS: Final = Finding.warning(
     "etags",
@@ -50,7 +52,7 @@ _DOUBT: Final = (
 """Why a watcher does not start at now while the time now is in doubt."""
 
 
-class S3NewFiles(NewFiles[S3NewFilesOptions, S3Client]):
+class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
     """Exact iff no object becomes visible later than `lateness` after its LastModified; exact without a bound in `mode: strict`."""
 
     Options: ClassVar[type[BaseModel]] = S3NewFilesOptions

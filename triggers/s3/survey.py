@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from triggers.base import Finding
 from triggers.file_scan.options import FileOptions
 from triggers.file_scan.survey import Survey
 from triggers.file_scan.versions import NOT_SELECTED
 from triggers.s3.failures import S3Refused
-from triggers.s3.listing import S3Client
 from triggers.s3.objects import Selection
 from triggers.s3.pages import shown_key
+
+if TYPE_CHECKING:
+    from triggers.s3.listing import S3Client
 
 
 async def survey(client: S3Client, selection: Selection, options: FileOptions) -> Finding | None:

@@ -106,15 +106,12 @@ def cleanup_task_states(
 
 
 async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from rich.console import Console  # noqa: PLC0415  see watcher.cli
-
-    from watcher.cli.database import opened_database  # noqa: PLC0415
+    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
     from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
-    console = Console(stderr=True)
     directory = logs_directory(settings)
     make_home(settings.home)
     async with opened_database(settings) as database:
@@ -125,6 +122,9 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
         cleaner = Cleaner(database, backend, settings.home, directory, CleanupLimits.of(settings, batch_size))
         if dry_run:
             return await cleaner.count()
+        from rich.console import Console  # noqa: PLC0415  behind structlog, which imports more where rich is there
+
+        console = Console(stderr=True)
         level = "info" if talk and not console.is_terminal else "warning"
         with (
             logs.configure(directory, level=level, json=False, owner="cli", max_file_mb=64),

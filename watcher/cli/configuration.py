@@ -216,10 +216,9 @@ def _check_store(show: Show, configuration: Configuration) -> None:
 @daemon.command()
 def schema() -> None:
     """Print the JSON Schema of the configuration. Editors complete from it."""
-    from config.publishing.json_schema import json_schema  # noqa: PLC0415  see watcher.cli
-    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
+    from config.publishing import WRITTEN_SCHEMA  # noqa: PLC0415  see watcher.cli
 
-    typer.echo(json.dumps(json_schema(vocabulary()), indent=2))
+    typer.echo(WRITTEN_SCHEMA.read_text(encoding="utf-8"), nl=False)
 
 
 def _problem(problem: Problem, level: str) -> dict[str, Any]:

@@ -11,8 +11,6 @@ from config.models import Configuration
 from store.detection import positions
 from triggers.base import Finding
 from triggers.errors import TriggerError
-from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.log.publication import slots_at
 
 
 async def slots_of(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, str]:
@@ -28,6 +26,9 @@ async def slots_of(connection: AsyncConnection, watchers: Collection[str]) -> Ma
 
 async def servers_with(configuration: Configuration, slots: Collection[str]) -> Mapping[str, frozenset[str]]:
     """Return the names of the connections whose server has some of these slots, with these. Raises `TriggerError`."""
+    from triggers.postgres.connection import PostgresConnection  # noqa: PLC0415  few have such slots
+    from triggers.postgres.log.publication import slots_at  # noqa: PLC0415
+
     there = {}
     for name, connection in configuration.connections.items():
         if isinstance(connection, PostgresConnection) and (slots_there := await slots_at(connection, slots)):

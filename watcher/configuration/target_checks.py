@@ -14,7 +14,6 @@ from config.models.schedules import AssetCondition
 from triggers.base import Finding
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import S3Refused
-from triggers.s3.writing import probe_writing
 
 
 async def target_findings(configuration: Configuration, job: JobConfig) -> list[Finding]:
@@ -31,6 +30,8 @@ async def target_findings(configuration: Configuration, job: JobConfig) -> list[
     connection = of_s3.get(options.get("target_connection") or next(iter(of_s3), ""))
     if connection is None:
         return []  # a job without one is refused when the configuration is read, and one of a plug-in cannot be asked
+    from triggers.s3.writing import probe_writing  # noqa: PLC0415  with AWS's library, which other targets do without
+
     try:
         await probe_writing(connection, parts.netloc, f"{parts.path.strip('/')}/{_probe()}".lstrip("/"))
     except S3Refused as refused:

@@ -18,7 +18,7 @@ DESCRIPTORS: Final = 65_536
 """A number of open files that is enough for everything here. Some programs are slow without a limit."""
 ALLOCATIONS: Final = 20_000
 """The net number of new objects between two runs of the garbage collector. Python's own number is 700."""
-ALLOCATIONS_OF_A_START: Final = 100_000
+ALLOCATIONS_OF_A_START: Final = 500_000
 """The net number of new objects between two runs while a daemon starts, and during other commands."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
@@ -24,10 +24,12 @@ from store.detection.sketches import LIMITLESS, sketch_of
 from store.values import check_partition_key, to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError
-from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted, recognizes
 from watcher.triggerer.group_commit import GroupCommit, traces_of
 from watcher.triggerer.rejected_items import as_items, as_rejections
+
+if TYPE_CHECKING:
+    from watcher.host.metrics import Metrics
 
 log = structlog.get_logger()
 

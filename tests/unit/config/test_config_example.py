@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 from datetime import timedelta
 from pathlib import Path
@@ -12,6 +14,7 @@ from pydantic import SecretStr
 from ruamel.yaml import YAML
 
 from config.errors import ConfigurationInvalid
+from config.publishing import WRITTEN_SCHEMA
 from config.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.vocabulary import Vocabulary
@@ -57,6 +60,14 @@ def test_the_minimum_age_is_below_the_lateness(shipped: Vocabulary, tmp_path: Pa
     broken.write_text(EXAMPLE.read_text(encoding="utf-8").replace("min_age: 0s ", "min_age: 24h"))
     with pytest.raises(ConfigurationInvalid, match=r"watchers\.landing_orders_files: min_age must be below lateness"):
         load(broken, shipped, ENVIRON)
+
+
+def test_the_written_schema_is_the_one_of_the_shipped_triggers(shipped: Vocabulary) -> None:
+    schema = json_schema(shipped)
+    if os.environ.get("WATCHER_TEST_WRITE_SCHEMA"):
+        WRITTEN_SCHEMA.write_text(f"{json.dumps(schema, indent=2)}\n", encoding="utf-8")
+    written = json.loads(WRITTEN_SCHEMA.read_text(encoding="utf-8"))
+    assert written == json.loads(json.dumps(schema)), "it is out of date: WATCHER_TEST_WRITE_SCHEMA=1 writes it"
 
 
 def test_the_schema_of_the_shipped_triggers_accepts_the_example(shipped: Vocabulary) -> None:

@@ -46,9 +46,16 @@ class Watcher:
             forget_after=7 * DAY,
         )
 
-    def look(self, listed: Sequence[SimulatedVersion], *, at: int = T) -> list[str]:
+    def reselect(self) -> None:
+        """Let another selection go on where this one is."""
+        assert self.host.stored is not None
+        state = reselected(ScanState.from_json(self.host.stored.state), {"match": None, "regex": None, "min_size": 0})
+        self.host.commit(Position(watermark=None, state=state.to_json()))
+        self.restart()
+
+    def look(self, listed: Sequence[SimulatedVersion], *, at: int = T, after: float = 100) -> list[str]:
         emitted: list[str] = []
-        self.now += 100
+        self.now += after
         waiting = sorted(listed, key=lambda each: each.key)
         while True:
             part, waiting = waiting[: self.page_size], waiting[self.page_size :]
@@ -216,10 +223,7 @@ def test_a_window_watcher_that_starts_while_all_is_gone_sees_the_overwritten_one
 def test_a_window_watcher_that_starts_twice_while_all_is_gone_ignores_what_a_narrower_selection_leaves_out() -> None:
     watcher, selected = Watcher(window), files(30)
     watcher.look(files(100))
-    assert watcher.host.stored is not None
-    state = reselected(ScanState.from_json(watcher.host.stored.state), {"match": None, "regex": None, "min_size": 0})
-    watcher.host.commit(Position(watermark=None, state=state.to_json()))
-    watcher.restart()
+    watcher.reselect()
     for hours in (1, 2):
         watcher.look(selected, at=T + hours * HOUR)
         assert watcher.shown is None
@@ -236,3 +240,32 @@ def test_a_window_watcher_that_starts_twice_while_all_is_gone_ignores_what_a_nar
     assert watcher.shown == (20, 30, 6)
     watcher.look(selected, at=T + 8 * HOUR)
     assert watcher.shown is None
+
+
+@pytest.mark.parametrize(("left_out", "is_shown"), [(30, True), (9, False)])
+def test_many_that_a_selection_left_out_are_shown_when_they_are_back_for_a_second_and_vanish_before_a_kill(
+    left_out: int, is_shown: bool
+) -> None:
+    here, watcher = files(30), Watcher()
+    watcher.look(here)
+    watcher.reselect()
+    watcher.look(here[left_out:], at=T + HOUR)
+    assert watcher.shown is None, "the selection may leave them out"
+    commits = watcher.host.commits
+    assert watcher.look(here, at=T + 2 * HOUR, after=1) == []
+    assert (watcher.host.commits > commits) == is_shown, "few can wait a minute"
+    watcher.restart()
+    watcher.look([], at=T + 3 * HOUR)
+    assert watcher.shown == ((30, 30, 3) if is_shown else (21, 21, 3))
+
+
+def test_a_mount_that_comes_and_goes_is_written_once_a_minute() -> None:
+    here, watcher = files(30), Watcher()
+    watcher.look(here)
+    commits = watcher.host.commits
+    for scan in range(40):
+        watcher.look([] if scan % 2 else here, at=T + (1 + scan) * SECOND, after=1)
+        assert (watcher.shown is not None) == (scan % 2 == 1)
+    assert watcher.host.commits == commits
+    watcher.look([], at=T + HOUR)
+    assert watcher.host.commits == commits + 1
