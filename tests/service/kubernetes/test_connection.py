@@ -6,13 +6,19 @@ import threading
 from collections.abc import Iterator
 from contextlib import aclosing, contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 
+from config.models.kubernetes import DriverPod
 from tests.stand_in_kubernetes import TOKEN, stand_in_kubernetes
+from tests.unit.submit.kubernetes_pods import SilentTries
+from tests.unit.submit.plain import make_submission
 from watcher.demo.servers import free_port
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.cluster import Cluster
+from watcher.submit.kubernetes.manifest import DriverCommand, Place
+from watcher.submit.kubernetes.pod_tries import PodTries
 from watcher.submit.kubernetes.refusals import AnswerLost, ApiRefused
 
 
@@ -24,6 +30,12 @@ class Proxy(BaseHTTPRequestHandler):
             self.send_response(302)
             self.send_header("Location", "/login")
             self.end_headers()
+        elif "/pods/aw-" in self.path:
+            body = b'{"reason": "NotFound", "message": "it is the server that says so"}'
+            self.send_response(404)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
         elif self.path.endswith("/half"):
             self.send_response(200)
             self.send_header("Content-Length", "100")
@@ -31,6 +43,10 @@ class Proxy(BaseHTTPRequestHandler):
             self.wfile.write(b"{")
         else:
             self.send_error(404 if self.path.endswith("/none") else 502)
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_error(400)
 
     def log_message(self, *_: object) -> None:
         pass
@@ -54,6 +70,24 @@ async def test_what_a_proxy_answers_is_no_object_and_no_absence() -> None:
                 assert refused.value.code == code
             with pytest.raises(AnswerLost, match="pods/half"):
                 await api.read("pods", "half")
+
+
+async def test_a_creation_that_a_proxy_refuses_is_not_the_jobs_fault() -> None:
+    """What Kubernetes calls a `BadRequest` fails the try for good."""
+    with proxy() as server:
+        async with Cluster(server=server).connection() as connection:
+            place, records = Place(namespace="n", installation="i"), SilentTries(0.0)
+            tries = PodTries(
+                api=PodApi(connection, "n"),
+                place=place,
+                silence=records.silence,
+                was_renewed=records.was_renewed,
+                is_ours=records.may_start,
+            )
+            submission = make_submission("1", Path("/load.py"), context={"token": "token-1"})
+            command = DriverCommand(argv=["spark-submit"], environment={})
+            with pytest.raises(ApiRefused, match="400 Bad Request"):
+                await tries.submit(submission, DriverPod(image="watcher:1"), command, {})
 
 
 async def test_a_server_that_cannot_be_reached_is_a_passing_error_of_the_system() -> None:

@@ -126,7 +126,7 @@ class PodApi:
         try:
             return await self._call(method, path, **request)
         except ApiRefused as refusal:
-            if refusal.reason == "NotFound":  # a proxy's 404 has not this word
+            if refusal.reason == "NotFound":
                 return None
             raise
 

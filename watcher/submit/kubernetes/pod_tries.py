@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
@@ -239,10 +238,7 @@ def _is_handles(pod: Mapping[str, Any] | None, handle: Handle) -> bool:
 
 def _submit_error(refusal: ApiRefused) -> Exception:
     """What a refused creation means. A quota, missing rights and an overloaded server are waited for."""
-    if (
-        refusal.code in {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-        or "violates PodSecurity" in refusal.message
-    ):
+    if refusal.reason in {"BadRequest", "Invalid"} or "violates PodSecurity" in refusal.message:
         error = SubmitError(f"{refusal}; correct the job's spark.kubernetes")
         error.retryable = False
         return error

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 
 class ApiRefused(Exception):
-    """The API server answered, and refused. `reason` is Kubernetes' word for it, such as `AlreadyExists`."""
+    """The API server answered, and refused. `reason` is Kubernetes' word for it, such as `AlreadyExists`.
+
+    A proxy in between may have refused it, with the same code. It has not these words, so they decide, and not the code.
+    """
 
     def __init__(self, code: int, reason: str, message: str) -> None:
         super().__init__(f"Kubernetes refused the request ({code} {reason}): {message}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from http import HTTPStatus
 from typing import Any, Final
 
 from watcher.submit.kubernetes import names
@@ -44,7 +43,7 @@ async def of_this_object(request: Callable[[], Awaitable[Any]]) -> bool:
     try:
         await request()
     except ApiRefused as refusal:
-        if refusal.code not in {HTTPStatus.CONFLICT, HTTPStatus.UNPROCESSABLE_ENTITY}:
+        if refusal.reason not in {"Conflict", "Invalid"}:
             raise
         return False
     return True
