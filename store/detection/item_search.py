@@ -11,7 +11,7 @@ from typing import Any, Final
 from sqlalchemy import JSON, BigInteger, ColumnElement, Text, and_, cast, column, exists, func, literal, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.dialects import chunks
+from store.database.dialects import chunks, is_one_of
 from store.database.schema import asset_event
 from store.detection.item_sketches import HAS_NONE
 from store.detection.sketches import bits_of, microseconds
@@ -113,7 +113,7 @@ async def _naming(connection: AsyncConnection, item: ItemName, candidate: Column
     naming: list[NamingEvent] = []
     for some in chunks(sorted(ids, reverse=True)):
         query = select(_e.id, _e.asset_id, _e.timestamp, _e.extra).where(
-            _e.id.in_(some), _e.source_watcher == item.watcher
+            is_one_of(_e.id, some, connection.dialect.name), _e.source_watcher == item.watcher
         )
         if not item.in_ranges:
             query = query.where(_has_in_text(connection.dialect.name, item))
