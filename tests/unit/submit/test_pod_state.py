@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT
 from watcher.submit.kubernetes.pod_state import STARTED_TWICE, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.pod_tries import next_look
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
 
@@ -208,3 +210,8 @@ def test_a_container_that_does_not_start_in_time_is_overdue() -> None:
     assert (status.phase, status.restarted, status.reason) == ("exited", False, sentence)
     started = {**pod(RUNNING), "metadata": late["metadata"]}
     assert overdue(started, status_of(started), NOW) == ""
+
+
+def test_the_database_is_asked_for_a_renewal_only_when_one_may_be_missing() -> None:
+    assert [next_look(silence, 120) for silence in (0, 9, 25, 60, math.inf)] == [30, 21, 10, 10, 10]
+    assert next_look(1, 12) == 11, "a short lease matters sooner"

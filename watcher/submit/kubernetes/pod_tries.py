@@ -28,7 +28,7 @@ from watcher.submit.kubernetes.removal import of_this_object, remove
 QUIET_FOR: Final = 30.0
 """Seconds without a renewal after which a pod is read, and not looked up in the watch, which may have broken off unnoticed."""
 LOOK_EVERY: Final = 10.0
-"""Seconds between two questions to the database when a driver renewed its lease last."""
+"""The least number of seconds between two questions to the database when a driver renewed its lease last."""
 _CHECK_EVERY: Final = 0.5
 _GONE: Final = "the pod is gone without an exit code: it was deleted by force, or together with its node"
 
@@ -48,8 +48,8 @@ class PodTries:
     warning: Callable[[str], str] = lambda _uid: ""
     """Returns what the cluster's events say of the pod with this uid, or ''."""
     lease: LeaseTimes = field(default_factory=LeaseTimes)
-    _looked_at: dict[str, float] = field(default_factory=dict)
-    """When the database was asked for the renewals of a pod's driver, by the pod's uid."""
+    _look_at: dict[str, float] = field(default_factory=dict)
+    """When the database is next asked for the renewals of a pod's driver, by the pod's uid."""
 
     async def submit(
         self, submission: Submission, job: DriverPod, command: DriverCommand, files: Mapping[str, bytes]
@@ -106,16 +106,17 @@ class PodTries:
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
             await self._delete_executors(handle)
-            self._looked_at.pop(handle["uid"], None)
+            self._look_at.pop(handle["uid"], None)
         return status
 
     async def _silence_now_and_then(self, handle: Handle) -> float:
-        """The seconds since the last renewal, as far as they are asked for this time; else 0."""
+        """The seconds since the last renewal, if they may be so many that they matter; else 0."""
         now = anyio.current_time()
-        if now < self._looked_at.get(handle["uid"], -math.inf) + LOOK_EVERY:
+        if now < self._look_at.get(handle["uid"], -math.inf):
             return 0.0
-        self._looked_at[handle["uid"]] = now
-        return await self.silence(handle["tag"])
+        silence = await self.silence(handle["tag"])
+        self._look_at[handle["uid"]] = now + next_look(silence, self.lease.silent_for)
+        return silence
 
     async def _status(self, pod: Mapping[str, Any], silence: float) -> Status:
         """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
@@ -230,6 +231,11 @@ class PodTries:
         )
         error.retryable = False
         return error
+
+
+def next_look(silence: float, silent_for: float) -> float:
+    """The seconds until the database is asked again after this answer: silence may not matter before."""
+    return max(min(QUIET_FOR, silent_for) - silence, LOOK_EVERY)
 
 
 def _is_handles(pod: Mapping[str, Any] | None, handle: Handle) -> bool:
