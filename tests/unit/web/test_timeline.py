@@ -55,10 +55,10 @@ def test_failures_are_drawn_over_everything_else() -> None:
     assert [each.state for row in rows(DAY, [JOB], groups) for each in row.bars][-1] == "failed"
 
 
-def test_lines_stand_at_whole_hours_and_no_text_over_an_edge() -> None:
+def test_lines_stand_at_whole_hours_and_no_text_over_an_edge_or_over_now() -> None:
     marks = hour_marks(TimeSpan(zoom="day", until=datetime(2026, 1, 31, 10, 30, tzinfo=UTC)))
     assert [mark.at.hour for mark in marks] == [12, 16, 20, 0, 4, 8]
-    assert [mark.is_labelled for mark in marks] == [False, True, True, True, True, True]
+    assert [mark.is_labelled for mark in marks] == [False, True, True, True, True, False]
     week = hour_marks(TimeSpan(zoom="week", until=NOON))
     assert [mark.at.day for mark in week] == [25, 26, 27, 28, 29, 30, 31]
 

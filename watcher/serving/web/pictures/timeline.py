@@ -22,7 +22,9 @@ _NARROWEST: Final = 0.25
 _FAILED_NARROWEST: Final = 1.0
 """A failed run is seen from afar, however short it was."""
 _EDGE: Final = 7.0
-"""No hour is written so near to the edges."""
+"""No hour is written so near to the left edge, in percent."""
+_END: Final = 18.0
+"""None so near to the right one, where the picture's end is written: on a phone it is 300 pixels wide."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +103,7 @@ def hour_marks(span: TimeSpan) -> Sequence[HourMark]:
     while at <= span.until:
         if at >= span.since:
             x = span.x(at)
-            marks.append(HourMark(at=at, x=x, is_labelled=_EDGE <= x <= 100 - _EDGE))
+            marks.append(HourMark(at=at, x=x, is_labelled=_EDGE <= x <= 100 - _END))
         at += step
     return marks
 
