@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal, Self
 
 import anyio
+from anyio.to_thread import run_sync
 from pydantic import SecretStr, field_validator, model_validator
 
 from triggers.base import BaseConnection
@@ -57,7 +58,8 @@ class S3Connection(BaseConnection):
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator[S3Client, None]:
-        import aiohttp  # noqa: PLC0415  who only reads a configuration loads no client: it takes as long as all the rest
+        await run_sync(_import_client)
+        import aiohttp  # noqa: PLC0415  it is there by now
 
         from triggers.s3.listing import S3Client  # noqa: PLC0415
 
@@ -73,3 +75,11 @@ class S3Connection(BaseConnection):
         ):
             yield S3Client(self, http, tasks)
             tasks.cancel_scope.cancel()
+
+
+def _import_client() -> None:
+    """Import the client with AWS's library, which takes as long as all the rest: whoever only reads a configuration does not.
+
+    Blocking.
+    """
+    import triggers.s3.listing  # noqa: F401, PLC0415
