@@ -55,6 +55,7 @@ number_in = column_types.number_in
 metadata = tables.metadata
 api_token = access.api_token
 api_session = access.api_session
+audit = access.audit
 
 PARTITION_KEY = String(LONGEST_PARTITION_KEY)
 
@@ -793,19 +794,6 @@ asset_store_increment = table(  # the increments of a transaction were applied, 
     Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
-)
-
-audit = table(
-    "audit",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It says who did what, however long ago."),)),
-    Column("id", BIG_ID, primary_key=True, autoincrement=True),
-    Column("at", UtcDateTime, nullable=False, index=True),
-    Column("actor", NAME, nullable=False),
-    Column("action", String(64), nullable=False),
-    Column("target", String(2000), nullable=False),
-    Column("detail", Text, nullable=False, server_default="{}"),
-    Column("write_id", String(64), index=True),
-    sqlite_autoincrement=True,
 )
 
 setting = table(

@@ -40,7 +40,7 @@ class AttributedEntries(TaskEntries):
 
     @property
     def set_in_one_statement(self) -> bool:
-        """Whether one statement alone can set an entry and lock its key, as `store.processes.audit.set_entry` does."""
+        """Whether one statement alone can set an entry and lock its key, as `store.processes.audited_store.set_entry` does."""
         return self.dialect == "postgresql"
 
     async def get(self, connection: AsyncConnection, asset: AssetRef, key: str) -> str | None:

@@ -55,7 +55,7 @@ def test_optional_imports_of_libraries_are_left_out():
 def test_a_command_that_opens_the_database_imports_no_orm_no_logging_and_no_other_tables():
     program = (
         "import sys; from watcher.host.lean_imports import import_leanly; import_leanly(); "
-        "import watcher.cli.database, store.processes.tokens; "
+        "import watcher.cli.database, store.processes.audit, store.processes.tokens; "
         "print(*{'sqlalchemy.orm', 'sqlalchemy.dialects.postgresql', 'store.database.schema', 'structlog', 'triggers.postgres'} & sys.modules.keys()); "
         "from sqlalchemy.ext.asyncio import AsyncSession, async_scoped_session, session; "
         "print(AsyncSession.__module__, async_scoped_session.__module__, session.AsyncSession is AsyncSession)"

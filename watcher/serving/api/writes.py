@@ -19,7 +19,7 @@ from store.base import AssetStoreWriterKind, Writer
 from store.catalog import watcher_assets
 from store.errors import InvalidValue, WatermarkProtected
 from store.keys import AssetRef
-from store.processes import audit
+from store.processes import audited_store
 from store.state.entries import EntryChange, KeyLock
 from store.values import WATERMARK_SUFFIX, to_json
 from watcher.serving.api.context import ApiContext
@@ -145,7 +145,9 @@ async def _set_in_one_statement(
     async with context.database.statement() as connection:
         record = {"write_id": writer.write_id, "action": "set", "asset_id": asset_id, "key": key, "actor": actor.name}
         log.info("store.writing", **record)
-        asset = await audit.set_entry(connection, asset_id, key, value, writer, expected_version=expected_version)
+        asset = await audited_store.set_entry(
+            connection, asset_id, key, value, writer, expected_version=expected_version
+        )
     if asset is None:
         return False
     EntryWrite(context=context, connection=connection, asset=asset, writer=writer, action="set", key=key).confirm()
@@ -164,7 +166,7 @@ async def api_write(
     writer = Writer(kind=AssetStoreWriterKind.API, actor=actor.name, write_id=write_id)
     must_be_active = action in {"set", "undo"}
     async with context.database.transaction() as connection:
-        changed = await audit.store_to_change(
+        changed = await audited_store.store_to_change(
             connection, asset_id, actor.name, action, write_id, key=key, active=must_be_active
         )
         write = EntryWrite(
