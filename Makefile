@@ -77,7 +77,7 @@ check: setup ## Lint, format, types, also of the tests and measurements, import 
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests
-	@MYPYPATH=bench $(BIN)/mypy bench
+	@env MYPYPATH=bench $(BIN)/mypy bench
 	@$(BIN)/lint-imports --no-logo
 
 bench: setup ## Run the side-by-side measurements

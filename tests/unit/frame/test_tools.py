@@ -72,7 +72,7 @@ def test_the_hooks_before_a_commit_run_what_make_check_runs() -> None:
     [recipe] = re.findall(r"^check:.*\n((?:\t.*\n)+)", makefile, re.MULTILINE)
     hooks = YAML(typ="safe").load(ROOT / ".pre-commit-config.yaml")["repos"]
     entries = [hook["entry"].replace(" --force-exclude", "") for hooked in hooks for hook in hooked["hooks"]]
-    assert entries == [line.strip().replace("@$(BIN)", ".venv/bin") for line in recipe.splitlines()]
+    assert entries == [line.strip().removeprefix("@").replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
     assert {hooked["repo"] for hooked in hooks} == {"local"}, "nothing is fetched"
 
 
