@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import command
 from watcher.cli.output import Show
-from watcher.cli.tables import Column, Columns, fields, ids, table, texts
+from watcher.cli.tables import Column, Columns, fields, ids, sentences, table
 
 top = typer.Typer()
+_PATH: Final = "/api/v2/explain"
+_NOT_THERE: Final = {"missing", "not_matched", "outside"}
 
 
 def _events(answer: Mapping[str, Any]) -> str | None:
@@ -28,7 +31,7 @@ def _run(run: Mapping[str, Any]) -> str:
 COLUMNS: Columns = {
     **ids(watcher="watcher"),
     **fields(state="state"),
-    **texts(explanation="sentence"),
+    **sentences(explanation="sentence"),
     "events": Column(_events, "text"),
     "runs": Column(lambda answer: "; ".join(map(_run, answer["runs"])) or None, "text"),
     **ids(page="url"),
@@ -43,7 +46,25 @@ async def _explain(
     watcher: Annotated[str | None, typer.Option(help="Ask this watcher only.")] = None,
 ) -> None:
     """Say what became of a file or a row: which event named it, which run consumed it, or why none did."""
-    explained = await api.get("/api/v2/explain", item=item, watcher=watcher)
+    explained = await _explained(api, item, watcher)
     answers = explained["answers"]
     nobody = f"no watcher could have {item!r}; give --watcher to see why one has not"
     show(explained, lambda: table(answers, COLUMNS) if answers else nobody)
+
+
+async def _explained(api: ApiClient, item: str, watcher: str | None) -> Any:
+    """Return the API's answer for an item, or, if no watcher has it, for the file of this name below the current folder."""
+    explained = await api.get(_PATH, item=item, watcher=watcher)
+    if _states(explained) <= _NOT_THERE and (path := _file_here(item)) is not None:
+        here = await api.get(_PATH, item=path, watcher=watcher)
+        if _states(here) - {"outside"}:
+            return here
+    return explained
+
+
+def _file_here(item: str) -> str | None:
+    return os.path.abspath(item) if os.path.isfile(item) else None  # noqa: PTH100, PTH113  of any text, and resolves no link
+
+
+def _states(explained: Any) -> set[str]:
+    return {answer["state"] for answer in explained["answers"]}

@@ -12,7 +12,7 @@ from watcher.cli.plain_text import harmless, moment
 
 Kind: TypeAlias = Literal["id", "short", "text"]
 MOST_CHARACTERS: Final = 300
-"""The largest number of characters of a text in a cell. The forms for programs have the whole text."""
+"""The largest number of characters of a text in a cell that is no sentence. The forms for programs have the whole text."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +24,8 @@ class Column:
 
     value: Callable[[Any], Any]
     kind: Kind = "short"
+    is_sentence: bool = False
+    """Whether it is shown whole, however long it is: its end may be what to do."""
 
 
 Columns: TypeAlias = Mapping[str, Column]
@@ -60,6 +62,10 @@ def texts(**members: str) -> Columns:
     return {heading: Column(itemgetter(member), "text") for heading, member in members.items()}
 
 
+def sentences(**members: str) -> Columns:
+    return {heading: Column(itemgetter(member), "text", is_sentence=True) for heading, member in members.items()}
+
+
 def moments(**members: str) -> Columns:
     return {heading: Column(_moment_of(member)) for heading, member in members.items()}
 
@@ -71,7 +77,7 @@ def _moment_of(member: str) -> Callable[[Any], str | None]:
 def table(rows: Iterable[Any], columns: Columns) -> Table:
     return Table(
         kinds={heading: column.kind for heading, column in columns.items()},
-        rows=[[_cell(column.value(row), column.kind) for column in columns.values()] for row in rows],
+        rows=[[_cell(row, column) for column in columns.values()] for row in rows],
     )
 
 
@@ -80,9 +86,10 @@ def properties(of: Mapping[str, Any]) -> Properties:
     return Properties(lines={harmless(name): _text(value) for name, value in of.items()})
 
 
-def _cell(value: Any, kind: Kind) -> str:
-    text = _text(value)
-    return f"{text[:MOST_CHARACTERS]}…" if kind == "text" and len(text) > MOST_CHARACTERS else text
+def _cell(row: Any, column: Column) -> str:
+    text = _text(column.value(row))
+    is_cut = column.kind == "text" and not column.is_sentence and len(text) > MOST_CHARACTERS
+    return f"{text[:MOST_CHARACTERS]}…" if is_cut else text
 
 
 def _text(value: Any) -> str:

@@ -19,7 +19,7 @@ from watcher.cli.commands import command, group
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import Show
 from watcher.cli.plain_text import harmless_lines
-from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, table, texts
+from watcher.cli.tables import Column, Columns, fields, ids, moments, properties, sentences, table, texts
 
 watchers = group("watchers", "The watchers and how they are doing.")
 rejected = group("rejected", "Rows and files that a watcher rejected.")
@@ -37,7 +37,7 @@ COLUMNS: Columns = {
 FINDINGS: Columns = {
     **fields(check="check", level="level"),
     **moments(since="since"),
-    **texts(finding="message", remedy="remedy"),
+    **sentences(finding="message", remedy="remedy"),
 }
 
 POLLS: Columns = {

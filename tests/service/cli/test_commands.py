@@ -137,6 +137,24 @@ def test_an_older_value_can_be_restored(watcher: Watcher) -> None:
     assert "is gone" in watcher("store", "undo", "orders", "undone").stdout
 
 
+def test_a_file_is_explained_by_its_path_from_the_current_folder(
+    watcher: Watcher, configuration: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answered(item: str) -> tuple[str, str]:
+        [only] = answer(watcher("explain", item, "--json"))["answers"]
+        return only["state"], only["sentence"]
+
+    folder = configuration.parent
+    (folder / "inbox" / "a b.csv").touch()
+    (folder / "other.csv").touch()
+    monkeypatch.chdir(folder)
+    assert answered("inbox/../inbox/a b.csv") == answered(str(folder / "inbox" / "a b.csv"))
+    assert answered("inbox/a b.csv")[0] != "missing"
+    assert answered("other.csv")[0] == "missing"  # a name below the watcher's folder: this file is outside of it
+    assert answered("inbox/none.csv")[0] == "not_matched"
+    assert answered("x" * 300 + ".csv")[0] == "missing"
+
+
 def test_the_newest_events_of_an_asset_are_listed(watcher: Watcher, configuration: Path) -> None:
     assert answer(watcher("assets", "events", "--json")) == []
     anyio.run(_two_events, configuration)

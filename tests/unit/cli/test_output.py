@@ -21,7 +21,7 @@ from watcher.cli.rendering import render
 from watcher.cli.run_progress import RunProgress
 from watcher.cli.runs import COLUMNS as RUNS
 from watcher.cli.store import COLUMNS as ENTRIES
-from watcher.cli.tables import Readable, properties, table
+from watcher.cli.tables import Readable, properties, sentences, table
 from watcher.cli.watchers import COLUMNS as WATCHERS
 
 RUN_ID = "asset_triggered__2026-11-20T09:00:00.123456+00:00_0a1b2c3d"
@@ -87,6 +87,11 @@ def test_a_pipe_gets_each_row_in_one_line() -> None:
 def test_a_long_text_is_cut_for_people() -> None:
     entry = {"key": "k", "value": "x" * 60_000, "version": 1, "updated_at": None, "last_updated_by": None}
     assert 300 < len(printed(table([entry], ENTRIES))) < 500
+
+
+def test_a_sentence_is_shown_to_its_end() -> None:
+    finding = {"message": "the source changed " * 40, "remedy": f"decide: {'x' * 400} `watcher rewind`"}
+    assert "`watcher rewind`" in printed(table([finding], sentences(finding="message", remedy="remedy")))
 
 
 def test_states_are_coloured_on_a_terminal_unless_colours_are_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
