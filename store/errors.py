@@ -7,7 +7,8 @@ StoreError
 ├── Conflict               somebody else was first, or the object is in another state than expected (409)
 │   ├── VersionConflict    compare-and-set found another version
 │   ├── WatermarkProtected only its watcher writes a watermark entry
-│   └── TryFenced          a superseded, ended or already claimed try may change nothing
+│   ├── TryFenced          a superseded, ended or already claimed try may change nothing
+│   └── LeaseHeld          another container was granted the right to start this try's driver
 ├── PositionLost           the position moved on (take-over or rewind): discard the batch, read the position again
 ├── NotLeading             another process schedules and starts runs: roll back and stand by
 ├── DatabaseUnavailable    the database is gone, full, read-only, locked or too slow: nothing was written, try later (503)
@@ -48,6 +49,9 @@ class WatermarkProtected(Conflict): ...
 
 
 class TryFenced(Conflict): ...
+
+
+class LeaseHeld(Conflict): ...
 
 
 class PositionLost(StoreError): ...

@@ -6,6 +6,7 @@ import base64
 import contextlib
 import os
 import queue
+import shutil
 import signal
 import subprocess
 import sys
@@ -46,6 +47,7 @@ class StandInKubelet:
     _lost: set[str] = field(default_factory=set)
     _reports: queue.SimpleQueue[tuple[str, str, dict[str, Any]]] = field(default_factory=queue.SimpleQueue)
     _ended: threading.Event = field(default_factory=threading.Event)
+    _wipes: int = 0
 
     def run(self) -> None:
         """Start what was created, and stop what is being deleted, until `end`."""
@@ -79,16 +81,25 @@ class StandInKubelet:
         return lost
 
     def wipe(self) -> None:
-        """End all containers, and start them once more, as a node does that has forgotten that they ran."""
-        for uid in self.running():
-            self._start_again(uid)
+        """End all containers, and start them once more, as a node does that has forgotten that they ran.
 
-    def _start_again(self, uid: str) -> None:
+        Every other time their folders are empty: a node that has ended a container removes its folders, and starts it anew
+        if it is wiped before it could report the end.
+        """
+        self._wipes += 1
+        for uid in self.running():
+            self._start_again(uid, is_emptied=self._wipes % 2 == 1)
+
+    def _start_again(self, uid: str, *, is_emptied: bool) -> None:
         self._lost.add(uid)
         _kill(self._processes[uid])
         self._processes[uid].wait()
         self._lost.remove(uid)
-        self._run_container(uid, self.folder / uid)
+        root = self.folder / uid
+        for part in ("work", "private") if is_emptied else ():
+            shutil.rmtree(root / part)
+            (root / part).mkdir()
+        self._run_container(uid, root)
 
     def _look_after(self, pod: dict[str, Any]) -> None:
         name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]

@@ -82,6 +82,7 @@ class NodeFaults(Faults):
             **super().all(),
             "kubelet killed": self.kill_kubelet,
             "kubelet cut off for long": self.cut_off_for_long,
+            "containerd's state wiped, cut off, wiped": self.wipe_twice,
             "pod of our name by a stranger": self.be_a_stranger,
         }
 
@@ -99,6 +100,15 @@ class NodeFaults(Faults):
         """Until the cluster says that nothing is known of the node; its containers run on, and renew their leases."""
         self.node.is_connected = False
         time.sleep(self.dice.uniform(45, 60))
+        self.node.is_connected = True
+
+    def wipe_twice(self) -> None:
+        """The node starts its containers again, removes their folders, and can report neither before it forgets that, too."""
+        self.node.wipe()
+        time.sleep(self.dice.uniform(1, 4))
+        self.node.is_connected = False
+        time.sleep(self.dice.uniform(12, 20))
+        self.node.wipe()
         self.node.is_connected = True
 
     def lose_node(self) -> None:

@@ -132,6 +132,24 @@ async def test_a_driver_elsewhere_renews_its_try_until_its_end_is_known(api: Api
     assert (refused.status_code, refused.json()["detail"]["reason"]) == (409, "fenced")
 
 
+async def test_the_right_to_run_is_granted_to_one_container(api: Api) -> None:
+    """A node that has lost what it knew starts a pod's container again, with the same token."""
+    one = await api.start_try()
+    first = one.token
+    for _ in range(2):  # also when the answer was lost
+        one.token = (await one.done("POST", "tries/renewal", body={"holder": "first"}))["token"]
+    one.token = first
+    second = await one.call("POST", "tries/renewal", body={"holder": "second"})
+    assert (second.status_code, second.json()["detail"]["reason"]) == (409, "held")
+    await one.done("POST", "tries/renewal", body={})  # of a wrapper that an older release started
+    await one.done("POST", "tries/renewal", body={"holder": "first"})
+    async with api.database.transaction() as connection:
+        await connection.execute(update(schema.task_try).values(ended_at=schema.database_now()))
+    for holder in ("first", "second"):
+        refused = await one.call("POST", "tries/renewal", body={"holder": holder})
+        assert (refused.status_code, refused.json()["detail"]["reason"]) == (409, "fenced")
+
+
 async def test_a_driver_that_another_submission_of_its_try_replaced_is_granted_nothing(api: Api) -> None:
     replaced = await api.start_try()
     again = api.as_try(replaced.task_instance_id, replaced.number, "manual__1")

@@ -493,7 +493,7 @@ class GrantedMeanwhile(PlainPython):
         if self.attachments > 1:
             raise NotYet("waits until the driver has certainly ended")
         async with self.database.statements() as connection:
-            await renewals.renew(connection, key, "")
+            await renewals.renew(connection, key, "", None)
         return Attachment.ABSENT
 
 

@@ -273,7 +273,22 @@ async def test_a_late_pod_that_a_node_has_is_not_absent(world: World) -> None:
     assert await daemon.submit(world.submission("token-2"), JOB, COMMAND, {}) == handle
     assert world.pods()[0]["metadata"]["deletionTimestamp"], "it is asked to end all the same"
     world.kubelet({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}, "Failed")
-    assert (await daemon.poll(handle)).restarted
+    assert (await daemon.poll(handle)).restarted, "none of its drivers was granted its lease"
+
+
+async def test_a_driver_of_which_its_node_has_lost_sight_is_over_once_its_lease_has_ended(world: World) -> None:
+    daemon = world.daemon()
+    handle = await daemon.submit(world.submission(), JOB, COMMAND, {})
+    world.binds()
+    message = "asset-watcher: started twice"
+    world.kubelet({"terminated": {"exitCode": 76, "reason": "Error", "message": message}}, "Failed")
+    world.was_renewed, world.silent_for = True, 119.0
+    status = await daemon.poll(handle)
+    assert (status.phase, "a second time" in status.reason) == ("running", True)
+    world.silent_for = 120.0
+    status = await daemon.poll(handle)
+    assert (status.phase, status.restarted, status.exit_code) == ("exited", True, None)
+    assert world.secrets() == set()
 
 
 async def test_a_strangers_pod_of_our_name_is_no_try(world: World) -> None:

@@ -513,7 +513,7 @@ async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database
         assert not await renewals.was_renewed(connection, open_try.tag)
     async with database.statements() as connection:
         await renewals.renew(
-            connection, ref_of(task), "h"
+            connection, ref_of(task), "h", "container"
         )  # it is being stopped: what it has opened, it may still close
     async with database.reading() as connection:
         assert await renewals.silence(connection, open_try.tag) < 100
@@ -523,7 +523,7 @@ async def test_a_driver_renews_its_try_until_the_end_is_known(database: Database
     for ref in (ref_of(task), ref_of(task, 2)):
         with pytest.raises(TryFenced, match="is over"):
             async with database.statements() as connection:
-                await renewals.renew(connection, ref, "h")
+                await renewals.renew(connection, ref, "h", "container")
 
 
 async def test_a_try_that_is_submitted_again_can_be_started_with_its_new_token_only(
@@ -536,11 +536,11 @@ async def test_a_try_that_is_submitted_again_can_be_started_with_its_new_token_o
         assert await tries.replace_token(session, open_try, "new")
     with pytest.raises(TryFenced, match="was submitted again"):
         async with database.statements() as connection:
-            await renewals.renew(connection, ref_of(task), "h")
+            await renewals.renew(connection, ref_of(task), "h", None)
     async with database.reading() as connection:
         assert not await renewals.was_renewed(connection, open_try.tag)
     async with database.statements() as connection:
-        await renewals.renew(connection, ref_of(task), "new")
+        await renewals.renew(connection, ref_of(task), "new", "container")
     async with database.transaction() as session:
         assert not await tries.replace_token(session, open_try, "newer"), "its driver runs"
 

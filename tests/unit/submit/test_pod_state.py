@@ -10,7 +10,14 @@ import pytest
 
 from tests.unit.submit.pods import RUNNING, condition, pod, terminated
 from watcher.submit.kubernetes.names import LATE, START_TIMEOUT
-from watcher.submit.kubernetes.pod_state import STARTED_TWICE, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.pod_state import (
+    STARTED_TWICE,
+    is_out_of_sight,
+    overdue,
+    status_of,
+    with_start,
+    without_node,
+)
 from watcher.submit.kubernetes.pod_tries import next_look
 
 DISRUPTED = condition("DisruptionTarget", "True", reason="EvictionByEvictionAPI", message="Eviction API: evicting")
@@ -74,7 +81,8 @@ def test_too_little_memory_names_the_memory_to_set() -> None:
 
 def test_only_the_wrapper_can_say_that_a_container_was_started_twice() -> None:
     twice = status_of(pod(terminated(STARTED_TWICE, message="asset-watcher: started twice")))
-    assert (twice.restarted, twice.exit_code) == (True, None)
+    assert (twice.phase, twice.exit_code) == ("running", None)
+    assert "started the driver's container a second time" in twice.reason
     assert status_of(pod(terminated(STARTED_TWICE, message="my own"))).exit_code == STARTED_TWICE
     fenced = status_of(pod(terminated(75, message="asset-watcher: the daemon answered 409")))
     assert (fenced.exit_code, fenced.restarted, fenced.reason) == (75, False, "the daemon answered 409")
@@ -96,14 +104,32 @@ def test_what_a_driver_took_is_what_its_wrapper_counted(message: str | None, cos
     assert (status.cpu_seconds, status.peak_memory_mb) == cost
 
 
-def test_a_container_whose_end_its_node_does_not_know_is_lost() -> None:
-    status = status_of(pod(terminated(137, "ContainerStatusUnknown")))
-    assert (status.phase, status.exit_code, status.restarted) == ("exited", None, True)
+UNKNOWN = terminated(137, "ContainerStatusUnknown")
+TWICE = terminated(STARTED_TWICE, message="asset-watcher: started twice")
+
+
+@pytest.mark.parametrize("state", [UNKNOWN, TWICE])
+def test_a_container_of_which_its_node_has_lost_sight_is_lost_once_its_lease_has_ended(state: dict[str, Any]) -> None:
+    """A process that the node does not know any more may still run."""
+    lost = pod(state)
+    status = with_start(status_of(lost), lost, NOW)
+    assert is_out_of_sight(status, lost)
+    assert without_node(status, lost, NOW, 119, 120).phase == "running"
+    ended = without_node(status, lost, NOW, 120, 120)
+    assert (ended.phase, ended.exit_code, ended.restarted, ended.reason) == ("exited", None, True, status.reason)
+    assert not is_out_of_sight(ended, lost)
+
+
+@pytest.mark.parametrize("state", [RUNNING, terminated(0), terminated(1), None])
+def test_a_node_that_reports_a_container_sees_it(state: dict[str, Any] | None) -> None:
+    seen = pod(state)
+    assert not is_out_of_sight(status_of(seen), seen)
 
 
 def test_a_try_that_we_stopped_is_not_excused_by_how_its_node_ended_it() -> None:
     """A driver that never started in time, and was stopped for it, has used its try: else it would be tried for ever."""
-    unknown = status_of(pod(terminated(137, "ContainerStatusUnknown"), stopped=True))
+    stopped = pod(UNKNOWN, stopped=True)
+    unknown = without_node(status_of(stopped), stopped, NOW, 120, 120)
     disrupted = status_of(pod(terminated(143), stopped=True, conditions=[DISRUPTED]))
     assert (unknown.restarted, unknown.stopped) == (False, True)
     assert (disrupted.restarted, disrupted.stopped) == (False, True)

@@ -33,14 +33,18 @@ module.end(module.main(work, private, message))
 
 
 class Renewals(ThreadingHTTPServer):
-    """The daemon's API: it answers each renewal with `status` and the next token."""
+    """The daemon's API: it answers each renewal with `status` and the next token, or with `reason`."""
 
     daemon_threads = True
 
     def __init__(self, address: str = "127.0.0.1") -> None:
         super().__init__((address, 0), RenewalHandler)
         self.status = 200
+        self.reason = "fenced"
+        self.body: bytes | None = None
+        """What it answers instead, if it is not None."""
         self.tokens: list[str] = []
+        self.holders: list[str] = []
         self.renewed = threading.Semaphore(0)
 
 
@@ -49,11 +53,14 @@ class RenewalHandler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         assert self.path == "/execution/tries/renewal"
-        self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.holders.append(json.loads(self.rfile.read(int(self.headers["Content-Length"])))["holder"])
         self.server.tokens.append(self.headers["Authorization"].removeprefix("Bearer "))
-        body = json.dumps({"token": f"token-{len(self.server.tokens)}"}).encode()
+        answer: Any = {"token": f"token-{len(self.server.tokens)}"}
+        if self.server.status >= 400:
+            answer = {"detail": {"reason": self.server.reason, "message": "no"}}
+        body = json.dumps(answer).encode() if self.server.body is None else self.server.body
         self.send_response(self.server.status)
-        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Content-Length", str(max(len(body), 20)))
         self.end_headers()
         self.wfile.write(body)
         self.server.renewed.release()
@@ -139,6 +146,31 @@ def test_a_container_that_is_started_twice_starts_no_second_driver(container: Co
     assert ended(container.start("print('ran')")) == (0, "ran\n")
     assert ended(container.start("print('ran')")) == (wrapper.STARTED_TWICE, "")
     assert container.message.read_text() == "asset-watcher: started twice"
+
+
+def test_a_second_container_whose_folder_is_empty_starts_no_driver(container: Container, api: Renewals) -> None:
+    """Its node ended the one before, could not report that, and lost what it knew."""
+    assert ended(container.start("print('ran')")) == (0, "ran\n")
+    shutil.rmtree(container.work)
+    container.work.mkdir()
+    api.status, api.reason = 409, "held"
+    assert ended(container.start("print('ran')")) == (wrapper.STARTED_TWICE, "")
+    assert container.message.read_text() == "asset-watcher: started twice"
+    assert len({*api.holders}) == 2
+
+
+@pytest.mark.parametrize("body", [b'{"tok', b"[]", b"{}", b"<html>"])
+def test_an_answer_that_is_not_the_apis_grants_nothing_and_ends_nothing(
+    container: Container, api: Renewals, body: bytes
+) -> None:
+    api.body = body
+    process = container.start("print('ran')")
+    for _ in range(3):
+        assert api.renewed.acquire(timeout=PATIENCE)
+    assert process.poll() is None
+    api.body = None
+    assert ended(process) == (0, "ran\n")
+    assert len({*api.holders}) == 1
 
 
 def test_a_container_that_starts_when_its_try_is_over_starts_no_driver(container: Container, api: Renewals) -> None:

@@ -18,7 +18,9 @@ _LOST: Final = (
     "its node does not answer, and its driver has not renewed its lease with the daemon for so long that it has ended"
 )
 STARTED_TWICE: Final = 76
-"""The wrapper's exit code if the node starts the container a second time: what the first one did is not known."""
+"""The wrapper's exit code if the node starts the container a second time."""
+_TWICE: Final = "its node started the driver's container a second time, and what the first one did is not known"
+_NO_END: Final = "its node does not know how the driver's container ended"
 _OF_WRAPPER: Final = "asset-watcher: "
 """What the container's message begins with if it is the wrapper's. A job may exit with the wrapper's codes by itself."""
 _REFUSED_BY_NODE: Final = frozenset(
@@ -38,7 +40,8 @@ def status_of(pod: Mapping[str, Any]) -> Status:
     """Return the try's state.
 
     The try is over only when the kubelet reported that the driver's container has terminated: sidecars and the pod's
-    phase decide nothing, because a controller writes the phase of pods whose node is silent. See `without_node` for those.
+    phase decide nothing, because a controller writes the phase of pods whose node is silent. See `without_node` for those,
+    and for a container of which the kubelet has lost sight: a driver that it started may still run.
     """
     state = _driver(pod).get("state") or {}
     stopped = STOPPED in (pod["metadata"].get("annotations") or {})
@@ -77,6 +80,11 @@ def _given_up(status: Status, pod: Mapping[str, Any]) -> Status:
     return status
 
 
+def is_out_of_sight(status: Status, pod: Mapping[str, Any]) -> bool:
+    """Whether the node has lost sight of the driver's container, which may still run."""
+    return status.phase == "running" and "terminated" in (_driver(pod).get("state") or {})
+
+
 def without_node(status: Status, pod: Mapping[str, Any], now: datetime, silence: float, silent_for: float) -> Status:
     """Return the status as lost if the driver cannot run any more, although its node does not report the end.
 
@@ -85,6 +93,8 @@ def without_node(status: Status, pod: Mapping[str, Any], now: datetime, silence:
     """
     if status.phase == "exited" or silence < silent_for:
         return status
+    if is_out_of_sight(status, pod):
+        return _given_up(replace(status, phase="exited", restarted=not status.stopped), pod)
     leaves = pod["metadata"].get("deletionTimestamp")
     is_late = leaves is not None and now - datetime.fromisoformat(leaves) >= _NODE_LATE
     if not is_late and (status.running_for or 0) < silent_for:
@@ -125,11 +135,9 @@ def _ended(pod: Mapping[str, Any], ended: Mapping[str, Any], *, stopped: bool) -
     if ended.get("reason") == "OOMKilled":
         return Status(phase="exited", exit_code=code, stopped=stopped, reason=_out_of_memory(pod))
     if code == STARTED_TWICE and message == "started twice":
-        sentence = "its node started the driver's container a second time, and what the first one did is not known"
-        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
+        return Status(phase="running", stopped=stopped, reason=_TWICE)
     if ended.get("reason") == "ContainerStatusUnknown":
-        sentence = "its node does not know how the driver's container ended"
-        return Status(phase="exited", restarted=not stopped, stopped=stopped, reason=sentence)
+        return Status(phase="running", stopped=stopped, reason=_NO_END)
     if (disruption := _condition(pod, "DisruptionTarget", "True")) is not None:
         message = disruption.get("message") or disruption.get("reason") or "the cluster removed it"
         return Status(

@@ -21,7 +21,14 @@ from watcher.submit.base import Attachment, Handle, NotYet, Status, Submission, 
 from watcher.submit.kubernetes import manifest, names
 from watcher.submit.kubernetes.api import PodApi
 from watcher.submit.kubernetes.manifest import DriverCommand, LeaseTimes, Place
-from watcher.submit.kubernetes.pod_state import has_started, overdue, status_of, with_start, without_node
+from watcher.submit.kubernetes.pod_state import (
+    has_started,
+    is_out_of_sight,
+    overdue,
+    status_of,
+    with_start,
+    without_node,
+)
 from watcher.submit.kubernetes.refusals import ApiRefused
 from watcher.submit.kubernetes.removal import of_this_object, remove
 
@@ -102,7 +109,7 @@ class PodTries:
                 return Status(phase="running", reason=_GONE)
             status = Status(phase="exited", restarted=True, reason=_GONE)
         else:
-            status = await self._status(pod, silence)
+            status = await self._status(pod, handle["tag"], silence)
         if status.phase == "exited":
             await self._delete_secrets(handle["pod"])
             await self._delete_executors(handle)
@@ -118,10 +125,13 @@ class PodTries:
         self._look_at[handle["uid"]] = now + next_look(silence, self.lease.silent_for)
         return silence
 
-    async def _status(self, pod: Mapping[str, Any], silence: float) -> Status:
+    async def _status(self, pod: Mapping[str, Any], tag: str, silence: float) -> Status:
         """What the pod says of its try. One whose container does not start in time is given up, which its next states say."""
         now = datetime.now(UTC)
-        status = without_node(with_start(status_of(pod), pod, now), pod, now, silence, self.lease.silent_for)
+        status = with_start(status_of(pod), pod, now)
+        if is_out_of_sight(status, pod):
+            silence = await self.silence(tag) if await self.was_renewed(tag) else math.inf
+        status = without_node(status, pod, now, silence, self.lease.silent_for)
         if status.phase == "starting" and not status.reason and (warning := self.warning(pod["metadata"]["uid"])):
             status = replace(status, reason=f"waits for its container: {warning}")
         if sentence := overdue(pod, status, now):

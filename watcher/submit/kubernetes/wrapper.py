@@ -1,13 +1,15 @@
 """The first process of a driver's container: `python -I wrapper.py`, with the Secret's files beside it.
 
 Standard library only, beside `shim.py`, which travels with it. It starts the driver once, and only after the API has granted
-the try's lease: a container that a node starts late, when the try is over, starts no driver. It keeps the lease, and ends
-everything when the lease ends: then the daemon may start the try elsewhere, although no node answers.
+the try's lease, which it does to one container: one that a node starts late, when the try is over, starts no driver, nor does
+a second one of the same pod. It keeps the lease, and ends everything when the lease ends: then the daemon may start the try
+elsewhere, although no node answers.
 
     order.json     {"argv", "environment", "renew_every", "lease"}: what to start, and seconds. `{POD_IP}` in a property of the
                    driver is the pod's address
     context.json   the job's private context. It is copied to a folder in memory, 0600: a Secret's files belong to root
-    started.json   in the folder on the node's disk, made with O_EXCL: a container that is started twice exits with 76
+    started.json   in the folder on the node's disk, made with O_EXCL: a container that is started twice exits with 76. The
+                   folder may be gone, when a node has ended such a container and could not report it: then the API says so
 
 It exits as the driver does (128 + n after signal n), or with 75 when it ended the driver itself. What the daemon has to
 know beside the exit code is the container's termination message: a line that says why it ended the driver, which is empty if
@@ -16,6 +18,7 @@ it did not, and a line of JSON with what the driver's processes took (`cpu_secon
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import signal
@@ -43,6 +46,9 @@ _LOOK_EVERY = 1.0
 _ASK_EVERY = 1.0
 _GRANT_CHECK = 0.01
 _REFUSALS = {401, 404, 409}
+_HELD = "held"
+_NO_ANSWER = (OSError, http.client.HTTPException, ValueError, KeyError, TypeError)
+"""What it means that nobody answered, or something that is not the API."""
 
 
 def boot_time() -> float:
@@ -56,8 +62,11 @@ class Lease:
 
     url: str
     token: str
+    holder: str = field(default_factory=lambda: os.urandom(16).hex())
     renewed_at: float = field(default_factory=boot_time)
     refusal: str = ""
+    is_held: bool = False
+    """Whether another container of the try has it."""
     granted: bool = False
     """Whether the API has answered, so that the driver may start."""
 
@@ -69,7 +78,8 @@ class Lease:
 
     def renew(self) -> None:
         sent_at = boot_time()
-        request = urllib.request.Request(self.url, data=b"{}", method="POST")  # noqa: S310  the daemon's own address
+        body = json.dumps({"holder": self.holder}).encode()
+        request = urllib.request.Request(self.url, data=body, method="POST")  # noqa: S310  the daemon's own address
         request.add_header("Authorization", f"Bearer {self.token}")
         request.add_header("Content-Type", "application/json")
         try:
@@ -77,10 +87,11 @@ class Lease:
                 self.token = json.load(response)["token"]
         except urllib.error.HTTPError as error:
             if error.code in _REFUSALS:
+                self.is_held = reason_of(error) == _HELD
                 self.refusal = f"the daemon answered {error.code}: this try is over or superseded"
             return
-        except (OSError, ValueError, KeyError):
-            return  # no answer of the API: the lease goes on to its end
+        except _NO_ANSWER:
+            return  # the lease goes on to its end
         self.renewed_at, self.granted = sent_at, True
 
     def end(self, seconds: float) -> str:
@@ -97,8 +108,7 @@ def main(work: Path, private: Path, message: Path) -> int:
     try:
         shim.write_marker(work / "started.json", {"pid": os.getpid(), "boot_id": shim.boot_id()})
     except FileExistsError:
-        message.write_text(f"{MESSAGE}started twice", encoding="utf-8")
-        return STARTED_TWICE
+        return started_twice(message)
     order = json.loads((HERE / "order.json").read_bytes())
     context = json.loads((HERE / "context.json").read_bytes())
     copied = private / "context.json"
@@ -117,8 +127,23 @@ def main(work: Path, private: Path, message: Path) -> int:
         status, ended_because = follow(first, lease, order["lease"])
     shim.kill_descendants()
     copied.unlink()
+    if lease.is_held:
+        return started_twice(message)
     message.write_text(f"{MESSAGE}{ended_because}\n{json.dumps(shim.cost(0.0))}", encoding="utf-8")
     return FENCED if ended_because else shim.outcome(status)[0]
+
+
+def started_twice(message: Path) -> int:
+    message.write_text(f"{MESSAGE}started twice", encoding="utf-8")
+    return STARTED_TWICE
+
+
+def reason_of(error: urllib.error.HTTPError) -> str:
+    """Return the word by which the API says why it refused; '' if it was not the API that answered."""
+    try:
+        return str(json.load(error)["detail"]["reason"])
+    except _NO_ANSWER:
+        return ""
 
 
 def end(code: int) -> NoReturn:

@@ -171,15 +171,27 @@ async def finish_try(call: Writing, body: Finish) -> dict[str, Any]:
     return {}
 
 
+class Renewal(Body):
+    """A renewal. `holder`: a random text of the container that asks, which must repeat it."""
+
+    model_config = example(holder="6f1c0c1d3a7e4c6a")
+
+    holder: Annotated[Text, Field(min_length=1, max_length=64)] | None = None
+
+
 class RenewedTry(Shape):
     token: str
 
 
 @router.post("/renewal", response_model=RenewedTry)
-async def renew_try(context: Context, identity: Identity) -> dict[str, str]:
-    """Renew the right to run of a driver on another machine, and return its next token. 409 means that it must end."""
+async def renew_try(context: Context, identity: Identity, body: Renewal) -> dict[str, str]:
+    """Renew the right to run of a driver on another machine, and return its next token.
+
+    The first answer grants the right, to this holder alone. 409 means that the driver must end, or may not start: with the
+    reason `held` another container of the try was granted the right.
+    """
     async with context.database.statements() as connection:
-        await renewals.renew(connection, identity, identity.first)
+        await renewals.renew(connection, identity, identity.first, body.holder)
     return {"token": renewed(context, identity)}
 
 
