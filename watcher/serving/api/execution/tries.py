@@ -184,14 +184,14 @@ class RenewedTry(Shape):
 
 
 @router.post("/renewal", response_model=RenewedTry)
-async def renew_try(context: Context, identity: Identity, body: Renewal) -> dict[str, str]:
+async def renew_try(context: Context, identity: Identity, body: Renewal | None = None) -> dict[str, str]:
     """Renew the right to run of a driver on another machine, and return its next token.
 
     The first answer grants the right, to this holder alone. 409 means that the driver must end, or may not start: with the
     reason `held` another container of the try was granted the right.
     """
     async with context.database.statements() as connection:
-        await renewals.renew(connection, identity, identity.first, body.holder)
+        await renewals.renew(connection, identity, identity.first, body.holder if body else None)
     return {"token": renewed(context, identity)}
 
 
