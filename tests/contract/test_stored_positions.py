@@ -59,6 +59,9 @@ class OnePage:
     def fingerprints(self) -> Sequence[int]:
         return [file.fingerprint for file in self.files]
 
+    def moments(self) -> Sequence[int]:
+        return [file.modified for file in self.files]
+
     def version(self, index: int, fingerprint: int) -> FolderFile:
         del fingerprint
         return self.files[index]

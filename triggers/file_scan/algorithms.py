@@ -153,6 +153,8 @@ class StrictAlgorithm(Algorithm):
 
     def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         fingerprints = page.fingerprints()
+        if (moments := page.moments()) is not None:
+            handled.touch_all(fingerprints, moments)
         if self._unmet is not None:
             before = len(self._unmet)
             self._unmet.difference_update(fingerprints)

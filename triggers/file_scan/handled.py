@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -99,7 +99,7 @@ class HandledVersions:
         self.added: list[int] | None = None
         """What `add` was called with, for an index that is kept of the fingerprints; None: nobody keeps one."""
         self.has_quiet_changes = False
-        """Whether versions became absent, came back or are to be deleted. Members below a horizon are not counted: they are
+        """Whether versions became absent, came back, have another moment or are to be deleted. Members below a horizon are not counted: they are
         deleted together."""
         self.returned = 0
         """The versions that are stored as absent and came back."""
@@ -150,6 +150,20 @@ class HandledVersions:
         self._deleted.add(member)
         self.add(to, modified)
         self.has_quiet_changes = True
+
+    def touch(self, member: int, modified: Moment) -> None:
+        """Record the moment of a version that is there: what changes a file's owner or mode changes its moment, too."""
+        if self.members[member] != modified:
+            self.members[member] = self._inserted[member] = modified
+            self.has_quiet_changes = True
+
+    def touch_all(self, members: Sequence[int], moments: Sequence[Moment]) -> None:
+        """Record the moments of versions of which some are there."""
+        if [*map(self.members.get, members)] == moments:  # most pages, most of the time
+            return
+        for member, modified in zip(members, moments, strict=True):
+            if member in self.members:
+                self.touch(member, modified)
 
     @property
     def is_much_changed(self) -> bool:

@@ -227,6 +227,7 @@ class Scanner:
         name = version.fingerprint
         if name in self._handled.members:  # most are, most of the time
             self._tally.met += 1
+            self._handled.touch(name, modified)
             return False
         if self._is_handled(version, name, clock):
             return False

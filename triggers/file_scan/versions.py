@@ -128,5 +128,8 @@ class ScanPage(Protocol):
         Called at most once.
         """
 
+    def moments(self) -> Sequence[Moment] | None:
+        """Return the moments of the versions of `fingerprints`; None: what changes a moment makes another version."""
+
     def version(self, index: int, fingerprint: int) -> FileVersion:
         """Return the version at a place in `fingerprints`; `fingerprint` stands at that place."""

@@ -53,6 +53,9 @@ class FilePage:
     def fingerprints(self) -> Sequence[int]:
         return [file.fingerprint if self._selects(file) else NOT_SELECTED for file in self.files]
 
+    def moments(self) -> Sequence[Moment]:
+        return [file.modified for file in self.files]
+
     def version(self, index: int, fingerprint: int) -> FolderFile:  # noqa: ARG002 - the interface
         return self.files[index]
 

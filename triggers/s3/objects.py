@@ -197,6 +197,9 @@ class S3Page:
     def fingerprints(self) -> Sequence[int]:
         return self.cache.fingerprints(self.listed.rows, self._fingerprint)
 
+    def moments(self) -> None:
+        return None
+
     def version(self, index: int, fingerprint: int) -> S3Object:
         return self._object(self.listed.rows[index], fingerprint)
 

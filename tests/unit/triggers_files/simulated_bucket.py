@@ -45,6 +45,9 @@ class SimulatedPage:
     def fingerprints(self) -> list[int]:
         return [version.fingerprint for version in self.listed]
 
+    def moments(self) -> list[Moment]:
+        return [version.modified for version in self.listed]
+
     def version(self, index: int, fingerprint: int) -> SimulatedVersion:
         assert self.listed[index].fingerprint == fingerprint
         return self.listed[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import aclosing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,59 @@ async def test_a_start_at_now_emits_only_what_comes_later(tmp_path: Path) -> Non
     write(tmp_path / "new")
     await host.run(trigger(tmp_path))
     assert names(host, tmp_path) == ["new"]
+
+
+@pytest.mark.parametrize("identity", ["inode", "path"])
+@pytest.mark.parametrize("restarts", [False, True])
+async def test_files_whose_mode_was_changed_come_back_from_a_lost_mount_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, identity: str, restarts: bool
+) -> None:
+    monkeypatch.setattr("triggers.file_scan.scanner.QUIET_COMMIT_SECONDS", 0.0 if restarts else 60.0)
+    host, folder, mount = DictHost(), tmp_path / "in", tmp_path / "mount"
+    files = [write(folder / f"{number}.csv") for number in range(30)]
+    watched = trigger(folder, start="all", identity=identity)
+    batches = watched.events(None)
+
+    async def poll() -> None:
+        nonlocal batches
+        if restarts:
+            await batches.aclose()
+            batches = watched.events(host.stored)
+        async for batch in batches:
+            if batch.position is None:
+                break
+            host.commit(batch.position, batch.events)
+
+    await poll()
+    await _until_clock_passes(files[-1])
+    for file in files:
+        file.chmod(0o600)
+    await poll()
+    folder.rename(mount)
+    folder.mkdir()
+    await poll()
+    folder.rmdir()
+    mount.rename(folder)
+    await poll()
+    await batches.aclose()
+    assert len(host.files) == 30
+
+
+async def test_in_mode_window_a_young_file_whose_mode_was_changed_is_not_reported_again(tmp_path: Path) -> None:
+    host, file = DictHost(), write(tmp_path / "a")
+    watched = trigger(tmp_path, start="all", mode="window", lateness="1s", interval="200ms")
+    async with aclosing(watched.events(None)) as batches:
+        polls = 0
+        async for batch in batches:
+            if batch.position is not None:
+                host.commit(batch.position, batch.events)
+                continue
+            polls += 1
+            if polls == 4:
+                file.chmod(0o600)
+            if polls == 25:  # after the lateness since it was written, and the second for which listings round
+                break
+    assert names(host, tmp_path) == ["a"]
 
 
 async def test_a_written_file_is_a_new_version_and_a_touched_mode_is_not(tmp_path: Path) -> None:

@@ -57,7 +57,9 @@ def test_differences_add_up_to_the_set_however_late_they_are_taken(operations: l
         assert handled.absent.keys() == absent.keys()
     host.commit(Position(watermark=0, state={}, rows=handled.take_changes()))
     assert host.rows.keys() == there.keys() | absent.keys()
+    assert there.items() <= host.rows.items()
     assert not handled.take_changes()
+
     read_back = HandledVersions(host.rows, forget_after=5 * SECOND)
     assert (read_back.members, read_back.absent) == (handled.members, handled.absent)
     assert all(read_back.knows(member, value[1], value[0] * SECOND) for member, value in absent.items())
@@ -77,3 +79,16 @@ def test_no_member_is_deleted_that_was_not_there() -> None:
     handled = HandledVersions({1: 10})
     handled.forget_below(5)
     assert not handled.take_changes()
+
+
+def test_a_version_has_the_moment_at_which_it_was_listed_last() -> None:
+    host = DictHost()
+    handled = HandledVersions({1: 10, 2: 10, 3: absent_since(0, 10)})
+    handled.touch_all([1, 2, 3, 4], [10, 20, 30, 40])
+    assert handled.has_quiet_changes
+    handled.forget_below(15)
+    host.rows = {1: 10, 2: 10, 3: absent_since(0, 10)}
+    host.commit(Position(watermark=0, state={}, rows=handled.take_changes()))
+    assert host.rows == {2: 20, 3: absent_since(0, 10)}
+    handled.touch_all([2], [20])
+    assert not handled.has_quiet_changes
