@@ -153,8 +153,10 @@ class StrictAlgorithm(Algorithm):
 
     def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
         fingerprints = page.fingerprints()
-        if (moments := page.moments()) is not None:
-            handled.touch_all(fingerprints, moments)
+        moments = page.moments()
+        if moments is not None and [*map(handled.members.get, fingerprints)] != moments:
+            for fingerprint, modified in zip(fingerprints, moments, strict=True):
+                handled.touch(fingerprint, modified)
         if self._unmet is not None:
             before = len(self._unmet)
             self._unmet.difference_update(fingerprints)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -152,18 +152,10 @@ class HandledVersions:
         self.has_quiet_changes = True
 
     def touch(self, member: int, modified: Moment) -> None:
-        """Record the moment of a version that is there: what changes a file's owner or mode changes its moment, too."""
-        if self.members[member] != modified:
+        """Record the moment of a version if it is there: what changes a file's owner or mode changes its moment, too."""
+        if self.members.get(member, modified) != modified:
             self.members[member] = self._inserted[member] = modified
             self.has_quiet_changes = True
-
-    def touch_all(self, members: Sequence[int], moments: Sequence[Moment]) -> None:
-        """Record the moments of versions of which some are there."""
-        if [*map(self.members.get, members)] == moments:  # most pages, most of the time
-            return
-        for member, modified in zip(members, moments, strict=True):
-            if member in self.members:
-                self.touch(member, modified)
 
     @property
     def is_much_changed(self) -> bool:

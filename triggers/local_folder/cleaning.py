@@ -235,7 +235,8 @@ def _put_back(aside: int, ticket: str, folder: int, name: str) -> bool:
     try:
         os.link(ticket, name, src_dir_fd=aside, dst_dir_fd=folder, follow_symlinks=False)
     except FileExistsError:
-        return False
+        if not _is_linked(aside, ticket, folder, name):  # by a step of ours that a kill cut short
+            return False
     except OSError as error:
         if error.errno not in NO_LINKS or status_of(folder, name) is not None:
             return False
@@ -243,3 +244,9 @@ def _put_back(aside: int, ticket: str, folder: int, name: str) -> bool:
         return True
     os.unlink(ticket, dir_fd=aside)
     return True
+
+
+def _is_linked(aside: int, ticket: str, folder: int, name: str) -> bool:
+    """Whether what was taken has its name again."""
+    taken, there = status_of(aside, ticket), status_of(folder, name)
+    return taken is not None and there is not None and os.path.samestat(taken, there)

@@ -155,6 +155,20 @@ async def test_a_removal_that_was_killed_in_the_middle_is_finished_and_nothing_i
     assert all_below(inbox) == {}
 
 
+async def test_what_a_kill_left_under_two_names_is_put_back(inbox: Path) -> None:
+    """The kill came after the newer file had its name again, and before it lost the one beside it."""
+    path = inbox / "a.csv"
+    path.write_text("old")
+    watcher = trigger(inbox)
+    cleaner, files = cleaner_of(watcher), await loaded(watcher)
+    path.unlink()
+    path.write_text("newer")
+    (inbox / ASIDE).mkdir()
+    (inbox / ASIDE / "t0").hardlink_to(path)
+    assert await cleaner.remove(files, begin=False) == ["done"]
+    assert all_below(inbox) == {"a.csv": "newer"}
+
+
 async def test_a_removal_that_was_not_begun_is_not_begun_any_more(inbox: Path) -> None:
     (inbox / "a.csv").write_text("a")
     watcher = trigger(inbox)

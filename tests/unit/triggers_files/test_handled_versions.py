@@ -84,11 +84,12 @@ def test_no_member_is_deleted_that_was_not_there() -> None:
 def test_a_version_has_the_moment_at_which_it_was_listed_last() -> None:
     host = DictHost()
     handled = HandledVersions({1: 10, 2: 10, 3: absent_since(0, 10)})
-    handled.touch_all([1, 2, 3, 4], [10, 20, 30, 40])
+    for member, modified in ((1, 10), (2, 20), (3, 30), (4, 40)):
+        handled.touch(member, modified)
     assert handled.has_quiet_changes
     handled.forget_below(15)
     host.rows = {1: 10, 2: 10, 3: absent_since(0, 10)}
     host.commit(Position(watermark=0, state={}, rows=handled.take_changes()))
     assert host.rows == {2: 20, 3: absent_since(0, 10)}
-    handled.touch_all([2], [20])
+    handled.touch(2, 20)
     assert not handled.has_quiet_changes
