@@ -26,7 +26,6 @@ import anyio
 from tests.stand_in_kubernetes import StandInKubernetes, stand_in_kubernetes
 from tests.unit.submit.kubernetes_pods import NAMESPACE, kubernetes_pods, write_kubeconfig
 from tests.unit.submit.plain import make_submission
-from watcher.scheduling.followed_try import POLL_EVERY
 from watcher.submit.kubernetes.options import KubernetesOptions
 from watcher.submit.kubernetes.submitter import KubernetesPods
 
@@ -72,7 +71,7 @@ async def run_once(pods: KubernetesPods, application: Path) -> None:
     submission = replace(submission, key=replace(submission.key, instance=instance))  # each run has a log of its own
     handle = await pods.submit(submission)
     while (await pods.poll(handle)).phase != "exited":
-        await anyio.sleep(POLL_EVERY.total_seconds())
+        await anyio.sleep(pods.poll_every.total_seconds())
     await pods.forget(submission.key, submission.tag, handle)
 
 

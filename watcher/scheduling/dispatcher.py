@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from datetime import timedelta
+from typing import Final
 
 import anyio
 import structlog
@@ -25,12 +26,14 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metrics import Metrics
 from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.followed_try import CHECK_EVERY, POLL_EVERY, FollowedTry
+from watcher.scheduling.followed_try import CHECK_EVERY, FollowedTry
 from watcher.scheduling.forgetting import forget_due
 from watcher.scheduling.run_starter import RunStarter, warn_of_submitter
 from watcher.scheduling.submissions import Submissions
 from watcher.submit.base import Submitter, WarmConditions, WarmDrivers
 
+_LOOK_EVERY: Final = 0.3
+"""Seconds between two looks at whether the drivers that are being stopped have ended."""
 log = structlog.get_logger()
 
 
@@ -161,7 +164,7 @@ class Dispatcher:
         while ending := [followed for followed in self._followed.values() if followed.ends_with_home]:
             for followed in ending:
                 followed.request_stop(with_daemon=True)
-            await anyio.sleep(POLL_EVERY.total_seconds())
+            await anyio.sleep(_LOOK_EVERY)
 
     async def _follow_own(self) -> None:
         """Follow this home's tries. Stop those that people cancelled, or that the leader took from a home silent too long."""

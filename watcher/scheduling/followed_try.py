@@ -24,7 +24,6 @@ from watcher.scheduling.try_end import LOST, record_end
 from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter
 
 CHECK_EVERY: Final = timedelta(seconds=5)
-POLL_EVERY: Final = timedelta(milliseconds=300)
 PROGRESS_EVERY: Final = timedelta(seconds=2)
 SLOWEST_PROGRESS: Final = timedelta(seconds=30)
 """The longest pause between two requests. Pauses grow while nothing changes: a response costs the driver more than us."""
@@ -165,7 +164,7 @@ class FollowedTry:
                 return status
             if status.phase == "exited" or status.running_for != 0:
                 break
-            await anyio.sleep(POLL_EVERY.total_seconds())
+            await anyio.sleep(self._submitter.poll_every.total_seconds())
         with anyio.move_on_after(max(left, 0)):
             return await self._exit(database, handle)
         log.warning("run.timed_out", timeout=seconds)
@@ -176,7 +175,7 @@ class FollowedTry:
 
     async def _exit(self, database: Database, handle: Handle) -> Status:
         while (status := await self._poll(database, handle)).phase != "exited":  # noqa: ASYNC110  it is a poll
-            await anyio.sleep(POLL_EVERY.total_seconds())
+            await anyio.sleep(self._submitter.poll_every.total_seconds())
         return status
 
     async def _poll(self, database: Database, handle: Handle) -> Status:

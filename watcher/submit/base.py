@@ -218,6 +218,8 @@ class Submitter(ABC):
     ends_with_home: ClassVar[bool]
     """Whether drivers die with the home's machine. True: their tries are over when their home has been silent for a lease.
     False: another home attaches to them and continues."""
+    poll_every: ClassVar[timedelta] = timedelta(milliseconds=300)
+    """The time between two calls of `poll` for a try."""
     warm: WarmDrivers | None = None
     """Its warm drivers, if it has any. The configuration accepts a job's `warm` for `spark-submit` only."""
 

@@ -509,6 +509,7 @@ async def test_a_try_whose_driver_starts_while_its_home_looks_for_it_is_not_subm
 
 
 class FailsOftenToPoll(PlainPython):
+    poll_every = timedelta(seconds=0.2)
     polls = 0
 
     async def poll(self, handle):
@@ -520,7 +521,6 @@ class FailsOftenToPoll(PlainPython):
 
 async def test_a_timeout_counts_from_the_start_despite_temporary_failures(database, jobs, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
-    monkeypatch.setattr("watcher.scheduling.followed_try.POLL_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
     await queue(database, jobs, "slow")
     async with dispatching(database, jobs, submitter=FailsOftenToPoll(workspace(jobs.folder))):

@@ -56,6 +56,7 @@ class KubernetesPods(Submitter):
 
     Options = KubernetesOptions
     ends_with_home = False
+    poll_every = timedelta(seconds=1)
     lease: ClassVar[LeaseTimes] = LeaseTimes()
     sweep_every: ClassVar[float] = SWEEP_EVERY
 
