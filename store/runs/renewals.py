@@ -30,7 +30,7 @@ _RENEW: Final = (
     .values(renewed_at=database_now(), lease_holder=func.coalesce(_a.lease_holder, _HOLDER))
     .returning(_a.tag)
 )
-_IS_HELD: Final = select(exists().where(_MAY_RUN))
+_IS_OPEN: Final = select(exists().where(_MAY_RUN))
 _WAS_RENEWED: Final = select(exists().where(_a.tag == bindparam("tag"), _a.renewed_at.is_not(None)))
 _OPEN_HERE: Final = and_(_a.tag == bindparam("tag"), _a.home_id == bindparam("home_id"))
 _MAY_START: Final = select(exists().where(_OPEN_HERE, _a.ended_at.is_(None), _a.cancelled_at.is_(None)))
@@ -50,7 +50,7 @@ async def renew(connection: AsyncConnection, ref: TryRef, token_hash: str, holde
     parameters = {"b_instance": ref.task_instance_id, "b_number": ref.try_number, "b_hash": token_hash}
     if (await connection.execute(_RENEW, {**parameters, "b_holder": holder})).one_or_none() is not None:
         return
-    if (await connection.execute(_IS_HELD, parameters)).scalar_one():
+    if (await connection.execute(_IS_OPEN, parameters)).scalar_one():
         raise LeaseHeld(f"try {ref.try_number} was granted to another container; end this process")
     raise TryFenced(f"try {ref.try_number} is over, or was submitted again; end this process")
 

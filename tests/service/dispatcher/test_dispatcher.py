@@ -519,6 +519,28 @@ class FailsOftenToPoll(PlainPython):
         return await super().poll(handle)
 
 
+class SeldomPolled(PlainPython):
+    poll_every = timedelta(seconds=1)
+
+    def __init__(self, workspace):
+        super().__init__(workspace)
+        self.polled_at = []
+
+    async def poll(self, handle):
+        self.polled_at.append(anyio.current_time())
+        return await super().poll(handle)
+
+
+async def test_a_submitter_says_how_often_it_is_polled(database, jobs):
+    jobs.add("slow", "import time; time.sleep(3)")
+    await queue(database, jobs, "slow")
+    submitter = SeldomPolled(workspace(jobs.folder))
+    async with dispatching(database, jobs, submitter=submitter):
+        await until_states(database, "success")
+    first, *_, last = submitter.polled_at
+    assert len(submitter.polled_at) <= last - first + 2
+
+
 async def test_a_timeout_counts_from_the_start_despite_temporary_failures(database, jobs, monkeypatch):
     monkeypatch.setattr("watcher.scheduling.followed_try.CHECK_EVERY", timedelta(seconds=0.2))
     jobs.add("slow", "import time; time.sleep(600)", timeout=2)
