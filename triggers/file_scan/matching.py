@@ -53,6 +53,7 @@ _TOKEN: Final = re.compile(
     r"(?P<folders>(?<![^/])\*\*/)|(?P<below>(?<![^/])\*\*\Z)|(?P<name>\*+)|(?P<one>\?)|(?P<set>\[!?+(?:\][^\]/]*|[^\]/]+)\])|(?P<literal>.)",
     re.DOTALL,
 )
+_MEMBER: Final = re.compile(r"(.)-(.)|.", re.DOTALL)
 _TRANSLATIONS: Final = {"folders": "(?:.*/)?", "below": ".*", "name": "[^/]*", "one": "[^/]"}
 
 
@@ -64,5 +65,10 @@ def _translated(token: re.Match[str]) -> str:
 
 def _character_set(token: str) -> str:
     negated = token.startswith("[!")
-    members = re.sub(r"([\\\[\]^&~|])", r"\\\1", token[2 if negated else 1 : -1])
+    members = _MEMBER.sub(_escaped, token[2 if negated else 1 : -1])
     return f"(?!/)[{'^' if negated else ''}{members}]"
+
+
+def _escaped(member: re.Match[str]) -> str:
+    """A character of a set or a range of them, also one from or to a dash."""
+    return re.escape(member[0]) if member[1] is None else f"{re.escape(member[1])}-{re.escape(member[2])}"
