@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from pydantic import BaseModel
 
 from config.errors import KeyPath
+from config.models.settings import SettingsOf
+from config.names import Isolation
 
 ModelT_co = TypeVar("ModelT_co", bound=BaseModel, covariant=True)
-Isolation: TypeAlias = Literal["process", "none"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,6 +68,8 @@ class Vocabulary:
     """The registered connections by `type`, for the JSON Schema."""
     submitters: Mapping[str, type[BaseModel]]
     """The registered submitters' options by name, for the JSON Schema."""
+    settings: SettingsOf
+    """Called before the first name is looked up, with the features that `settings.features` names: their words are known then."""
     add_plugins: Callable[[Path, frozenset[str]], None]
     """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment
     variables that the configuration reads. Plug-ins must not see those variables."""

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,22 +21,23 @@ from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.processes.triggerers import ProcessInfo
-from watcher.configuration.cluster_check import check_cluster
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.sources import child_settings, hosted, kept
 from watcher.configuration.vocabulary import Descriptions
-from watcher.errors import PartEnded
+from watcher.errors import ServiceEnded
+from watcher.feature import FeatureService
 from watcher.host import machine
-from watcher.host.containment import Part, leaves, run_part
+from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
+from watcher.host.services import ServiceContext, StartCheck
 from watcher.host.watchdog import force_shutdown
+from watcher.installed import Installed, installed, resolve
 from watcher.operations.room import build_operations
-from watcher.outbound.room import build_outbound
 from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.submissions import Submissions
 from watcher.scheduling.try_records import StoredTries
@@ -74,7 +75,7 @@ class RunOptions:
 async def run(configuration: Configuration, options: RunOptions, fork_server: ForkServer) -> None:
     """Serve until SIGTERM or SIGINT. `fork_server` was there before anything here holds locks or sockets or has threads.
 
-    Raises `StartRefused`, a lock's error, what the database refuses, or `PartEnded` when a part ended by itself.
+    Raises `StartRefused`, a lock's error, what the database refuses, or `ServiceEnded` when a part ended by itself.
     """
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it means something once there is something to reload
     async with AsyncExitStack() as stack:
@@ -82,7 +83,7 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
         try:
             await daemon.serve()
         except BaseExceptionGroup as group:
-            if (ended := group.subgroup(PartEnded)) is not None:
+            if (ended := group.subgroup(ServiceEnded)) is not None:
                 raise leaves(ended)[0] from None
             raise
 
@@ -99,8 +100,10 @@ async def _build(
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
     start = await start_configuration(database, configuration, force=options.apply)
-    if settings.kubernetes is not None:
-        await check_cluster(database, settings.kubernetes, os.environ)
+    features = installed(settings.features).configured(settings)
+    for path in features.paths("start_check").values():
+        start_check: StartCheck = resolve(path)
+        await start_check(database, settings, os.environ)
     home.remember_settings(settings_digests(settings))
     listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
     home.remember_address(address_of(listening_socket))
@@ -111,7 +114,7 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server)
+    daemon = DaemonRooms(host, features, configuration, options, backend, start, listening_socket, fork_server)
     return daemon
 
 
@@ -120,6 +123,7 @@ class DaemonRooms:
     """A process's rooms, wired together. `serve` is its whole life."""
 
     host: Host
+    features: Installed
     configuration: Configuration
     options: RunOptions
     backend: BaseStoreBackend
@@ -139,7 +143,7 @@ class DaemonRooms:
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
         self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
-        self._outbound = build_outbound(host, instance=self.start.instance)
+        self._services = self._services_of_features()
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
@@ -161,8 +165,8 @@ class DaemonRooms:
             async with anyio.create_task_group() as tasks:
                 children = Children(self.fork_server, tasks, child_settings(self.configuration))
                 clients = self._clients = Clients(self.configuration.connections, tasks, children, self.start.instance)
-                await self._start_part(tasks, "exchange of hints", host.hints.relay.run)
-                await self._start_part(tasks, "end of frozen sessions", keep_unfrozen, host.database)
+                await self._start_service(tasks, "exchange of hints", host.hints.relay.run)
+                await self._start_service(tasks, "end of frozen sessions", keep_unfrozen, host.database)
                 self._serving = Serving(
                     host=host,
                     entries=self._entries,
@@ -174,11 +178,11 @@ class DaemonRooms:
                     on_watermark=self._on_watermark,
                 )
                 api = self._api = self._make_api(self._serving, clients)
-                await self._start_part(tasks, "API", serve, api, self.listening_socket, settings.api)
+                await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
                 async with anyio.create_task_group() as workers:
                     await self._start_workers(workers, clients)
-                    await self._start_part(workers, "reloads", self._reloader.run)
-                    await self._start_part(workers, "configuration", ConfigurationWatch(self._reloader).run)
+                    await self._start_service(workers, "reloads", self._reloader.run)
+                    await self._start_service(workers, "configuration", ConfigurationWatch(self._reloader).run)
                     host.health.waits_for = None
                     machine.keep_what_is_there()
                     url = address_of(self.listening_socket)
@@ -197,18 +201,15 @@ class DaemonRooms:
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
         operations = build_operations(self.host, self.backend)
-        await self._start_part(workers, "watch on restored backups", operations.backups.run)
+        await self._start_service(workers, "watch on restored backups", operations.backups.run)
         if self._copies is not None:
-            await self._start_part(workers, "copying of watermarks", self._copies.run)
+            await self._start_service(workers, "copying of watermarks", self._copies.run)
         if "scheduler" in self.options.roles:
             interval = self.host.settings.store.cleanup_interval
-            await self._start_part(workers, "leader election", self.host.leadership.run)
-            await self._start_part(workers, "scheduler", self._scheduling.scheduler.run)
-            await self._start_part(workers, "clean-up", operations.cleaner.run, interval)
-            await self._start_part(workers, "dispatcher", self._scheduling.dispatcher.run)
-            await self._start_part(workers, "outbox", self._outbound.sender.run)
-            await self._start_part(workers, "Airflow", self._outbound.neighbour.run)
-            await self._start_part(workers, "alerts", self._outbound.evaluator.run)
+            await self._start_service(workers, "leader election", self.host.leadership.run)
+            await self._start_service(workers, "scheduler", self._scheduling.scheduler.run)
+            await self._start_service(workers, "clean-up", operations.cleaner.run, interval)
+            await self._start_service(workers, "dispatcher", self._scheduling.dispatcher.run)
         if "triggerer" in self.options.roles:
             self._triggerer = build_triggerer(
                 self.host,
@@ -217,20 +218,29 @@ class DaemonRooms:
                 clients=clients,
                 on_watermark=self._on_watermark,
             )
-            await self._start_part(workers, "triggerer", self._triggerer.run)
-            await self._start_part(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
+            await self._start_service(workers, "triggerer", self._triggerer.run)
+            await self._start_service(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
+        for service, run in self._services:
+            await self._start_service(workers, service.name, run)
 
-    async def _start_part(self, tasks: TaskGroup, name: str, run: Part, *arguments: object) -> None:
-        async def part(*, task_status: TaskStatus[None]) -> None:
+    def _services_of_features(self) -> Sequence[tuple[FeatureService, Service]]:
+        """Build the services that this process runs for features, in the order of the list."""
+        context = ServiceContext(host=self.host, installation=self.start.instance)
+        scopes = {"process", *self.options.roles}
+        services = [service for feature in self.features.features for service in feature.services]
+        return [(service, resolve(service.build)(context)) for service in services if service.scope in scopes]
+
+    async def _start_service(self, tasks: TaskGroup, name: str, run: Service, *arguments: object) -> None:
+        async def service(*, task_status: TaskStatus[None]) -> None:
             try:
-                await run_part(name, run, *arguments, task_status=task_status)
-            except PartEnded:
+                await run_service(name, run, *arguments, task_status=task_status)
+            except ServiceEnded:
                 log.exception("daemon.part_ended", part=name)
                 self.host.health.end(name)
                 self.host.watchdog.end_within_grace()
                 raise
 
-        await tasks.start(part, name=name)
+        await tasks.start(service, name=name)
 
     def _make_api(self, serving: Serving, clients: Clients) -> FastAPI:
         create = create_app if "api" in self.options.roles else create_probes

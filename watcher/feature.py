@@ -21,8 +21,8 @@ class FeatureService:
     """Something that runs in a process for as long as it lives: started after the kernel's own services, stopped before them."""
 
     name: str
-    run: Path
-    """[`watcher.host.containment.Service`] built from the process's rooms."""
+    build: Path
+    """[`watcher.host.services.ServiceBuilder`] Makes it; called once, before anything runs."""
     scope: Literal["process", "triggerer", "scheduler"] = "process"
     """Which processes run it: all, or those with this role. Only the leader's service writes through its transactions."""
 
@@ -40,8 +40,8 @@ class Feature:
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
-    settings: Mapping[str, Path] = field(default_factory=dict)
-    """[pydantic model] by section of `settings`."""
+    settings: Path | None = None
+    """[`config.models.settings.SettingsPart`] Keys of the `settings` section."""
 
     tables: Path | None = None
     """[`Sequence[Table]`] Its tables, each with its life cycle."""
@@ -57,6 +57,8 @@ class Feature:
     planners: Mapping[str, Path] = field(default_factory=dict)
     """[`watcher.scheduling.planning.Planner`] by the word of `batch.mode`."""
 
+    start_check: Path | None = None
+    """[`watcher.host.services.StartCheck`] What must hold before the process does anything."""
     services: tuple[FeatureService, ...] = ()
     routes: Path | None = None
     """[`Sequence[APIRouter]`] Routes of the REST API, each with its role."""
@@ -64,7 +66,8 @@ class Feature:
     """[`Sequence[APIRouter]`] Web pages."""
     commands: Mapping[str, Path] = field(default_factory=dict)
     """[`typer.Typer`] by the first word of the command."""
+    checks: Path | None = None
+    """[`watcher.configuration.findings.Checks`] What it adds to `watcher check --connect`."""
     metrics: Path | None = None
     problems: Path | None = None
-    checks: Path | None = None
-    """What it adds to the metrics, to the list of what is wrong, and to `watcher check --connect`."""
+    """What it adds to the metrics, and to the list of what is wrong."""

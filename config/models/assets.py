@@ -14,10 +14,9 @@ from config.errors import KeyPath
 from config.models.deadlines import ExpectBy
 from config.models.uris import credentials_in, normalise
 from config.models.values import PositiveDuration
-from config.names import Name
+from config.names import Isolation, Name
 from config.section import LARGEST_INT, Section
 from config.sentences import misplaced
-from config.vocabulary import Isolation
 
 
 def _check_countable(duration: timedelta) -> timedelta:

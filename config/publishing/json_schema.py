@@ -20,9 +20,9 @@ from config.models.reserved import RESERVED
 from config.models.settings import Settings
 from config.models.spark import SparkConfig
 from config.models.values import format_duration
-from config.names import NAME_PATTERN
+from config.names import NAME_PATTERN, Isolation
 from config.section import LARGEST_INT
-from config.vocabulary import Isolation, Vocabulary
+from config.vocabulary import Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -95,11 +95,12 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     """The schema (draft 2020-12) of one file that is a whole configuration."""
     connections = vocabulary.connections
     options = {name: kind.options for name, kind in vocabulary.triggers.items() if isinstance(kind.options, type)}
-    models = (Settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
+    settings = vocabulary.settings(()).model
+    models = (settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
     submitters = vocabulary.submitters
     definitions = _Definitions(*models, *connections.values(), *options.values(), *submitters.values())
     _complete_assets(definitions, options)
-    _add_reserved(definitions, options)
+    _add_reserved(definitions, options, settings)
     _complete_jobs(definitions, submitters)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -107,7 +108,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
         "type": "object",
         "properties": {
             "version": {"const": 1},
-            "settings": _or_null(definitions.reference(Settings)),
+            "settings": _or_null(definitions.reference(settings)),
             "connections": _named(_chosen_by("type", definitions.references(connections))),
             "assets": _named(_or_null(definitions.reference(AssetConfig))),
             "aliases": _named(_or_null(definitions.reference(AliasConfig))),
@@ -157,10 +158,10 @@ def _options_of(submitter: str, model: Schema) -> list[Schema]:
     return [_when("submitter", submitter, own)] if own else []
 
 
-def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+def _add_reserved(definitions: _Definitions, options: Mapping[str, type[BaseModel]], settings: type[Settings]) -> None:
     """Add the keys that are not built, with their defaults as the only values."""
     sections: Mapping[str, list[type[BaseModel]]] = {
-        "settings": [Settings],
+        "settings": [settings],
         "assets.*.watchers.*": list(options.values()),
         "jobs.*.spark.options": [IngestConfig],
         "jobs.*": [JobConfig],

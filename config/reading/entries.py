@@ -18,10 +18,10 @@ from config.models.jobs import JobConfig
 from config.models.settings import Settings
 from config.models.spark import SparkConfig
 from config.models.uris import normalise
-from config.names import Scope, did_you_mean
+from config.names import Isolation, Scope, did_you_mean
 from config.reading.report import Report
 from config.section import LARGEST_INT, keys
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import TriggerKind, Vocabulary
 
 _PAUSE_AFTER: Final = "pause_after_failures"
 _CLEAN_SOURCE: Final = "clean_source"
@@ -53,7 +53,7 @@ def read_entries(report: Report, vocabulary: Vocabulary, scope: Scope, sections:
             report.check_name(name, (section, name))
             yield name, entry, (section, name)
 
-    settings = report.validate(Settings, sections["settings"], ("settings",), scope)
+    settings = report.validate_settings(vocabulary.settings, sections["settings"], scope)
     if settings is not None:
         vocabulary.add_plugins(settings.plugins_dir, report.interpolation.names)
     reader = _EntryReader(report, vocabulary, scope, sections["connections"])

@@ -231,7 +231,7 @@ async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
     from triggers.postgres.log.publication import drop_slot  # noqa: PLC0415
     from watcher.cli.database import opened_database  # noqa: PLC0415
-    from watcher.configuration.left_slots import servers_with, slots_of  # noqa: PLC0415
+    from watcher.features.changes.left_slots import servers_with, slots_of  # noqa: PLC0415
 
     async with opened_database(configuration.settings) as database, database.reading() as connection:
         slots = await slots_of(connection, [name])

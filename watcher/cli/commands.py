@@ -40,8 +40,9 @@ _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", h
 def load_settings(path: Path) -> Settings:
     """Read and check only the settings. Raises `ConfigurationInvalid`."""
     from config.reading.settings_loader import load_settings  # noqa: PLC0415  see watcher.cli
+    from watcher.installed import known_settings  # noqa: PLC0415
 
-    return load_settings(path, os.environ)
+    return load_settings(path, os.environ, known_settings)
 
 
 def load_configuration(path: Path, *, with_files: bool = False, fork_server: ForkServer | None = None) -> Configuration:

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from config.features.airflow.settings import AirflowPart
 from config.models import INGEST, Configuration, JobConfig
 from config.models.assets import parts_by_asset
 from config.models.deadlines import DeadlineConfig, ExpectByConfig
@@ -21,9 +22,10 @@ from store.keys import Batching, ClockDeadline, CronSchedule, JobDefinition, Rol
 from store.partition_keys import Completeness
 from triggers.base import BaseConnection
 from triggers.hosting import ChangingSecrets
-from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
+from watcher.configuration.vocabulary import submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
+from watcher.installed import installed
 from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
@@ -32,7 +34,7 @@ from watcher.triggerer.isolation.inquiries import ForeignConnection
 
 def declared(configuration: Configuration) -> Declared:
     """The part of the configuration that the database mirrors."""
-    airflow = configuration.settings.airflow
+    airflow = configuration.settings.part(AirflowPart).airflow
     forwards = {} if airflow is None else airflow.forwards
     parts = parts_by_asset(configuration.assets)
     return Declared(
@@ -147,9 +149,8 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
     """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
-    names = {*SUBMITTERS, *(job.spark.submitter for job in configuration.jobs.values())}
-    if configuration.settings.kubernetes is None:
-        names.discard("kubernetes")
+    registered = installed(configuration.settings.features).configured(configuration.settings).words("submitters")
+    names = {*registered, *(job.spark.submitter for job in configuration.jobs.values())}
     return {name: _submitter(name, workspace) for name in names}
 
 
@@ -219,7 +220,7 @@ def workspace(
         environment=os.environ,
         driver_memory_mb=configuration.settings.scheduler.driver_memory_mb,
         installation=installation,
-        kubernetes=configuration.settings.kubernetes,
+        settings=configuration.settings,
         tries=tries,
         event_logs=configuration.settings.scheduler.spark_history_url is not None,
     )

@@ -13,30 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from config.errors import UnknownClass
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.names import Isolation
+from config.vocabulary import TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
 from watcher.host.plugins import WatermarkDescription, add_to_import_path, check_options, plugin_class
+from watcher.installed import installed, known_settings
 from watcher.submit.base import Submitter
 from watcher.triggerer.isolation.inquiries import ForeignModelOf, Inquirer
 
 if TYPE_CHECKING:
     from store.catalog.watchers import WatcherRow
 
-TRIGGERS: Final[Mapping[str, str]] = {
-    "s3.new_files": "triggers.s3.new_files.S3NewFiles",
-    "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
-    "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
-}
+TRIGGERS: Final = installed().words("triggers")
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
-CONNECTIONS: Final[Mapping[str, str]] = {
-    "s3": "triggers.s3.connection.S3Connection",
-    "postgres": "triggers.postgres.connection.PostgresConnection",
-    "iceberg": "triggers.iceberg.IcebergConnection",
-}
-SUBMITTERS: Final[Mapping[str, str]] = {
-    "spark-submit": "watcher.submit.spark_submit.SparkSubmit",
-    "kubernetes": "watcher.submit.kubernetes.submitter.KubernetesPods",
-}
+CONNECTIONS: Final = installed().words("connections")
+SUBMITTERS: Final = installed().words("submitters")
 ValueT = TypeVar("ValueT")
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 
@@ -60,6 +51,7 @@ def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
         submitter=lambda name: submitter_class(name).Options,
         refusals=lambda name, spark, options: submitter_class(name).refusals(spark, options),
         submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
+        settings=known_settings,
         add_plugins=add_plugins,
     )
 

@@ -7,5 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
-BUILT_IN: Final[tuple[str, ...]] = ()
+BUILT_IN: Final = (
+    "spark_submit",
+    "warm",
+    "kubernetes",
+    "files",
+    "s3",
+    "rows",
+    "changes",
+    "folder",
+    "catalogs",
+    "catchup",
+    "ingest",
+    "outbox",
+    "airflow",
+    "problems",
+    "alerts",
+)
 """The names of the features that come with the daemon."""

@@ -17,7 +17,7 @@ from anyio.abc import SocketAttribute, SocketStream
 from prometheus_client import generate_latest
 from sqlalchemy import update
 
-from config.models.settings import Settings
+from config.features.alerts.settings import AlertsPart
 from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
@@ -33,6 +33,7 @@ from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
+from watcher.installed import known_settings
 from watcher.outbound.alerts.delivery import Alerts
 from watcher.outbound.alerts.evaluator import Evaluator
 from watcher.outbound.outbox.sender import Sender
@@ -65,9 +66,9 @@ class World:
     """A leader that checks for alerts when a test calls `look`, and sends them."""
 
     def __init__(self, database: Database, leadership: Leadership, entries: list[dict[str, Any]]):
-        settings = Settings.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
+        settings = known_settings(()).model.model_validate({"alerts": entries, "api": {"base_url": "http://watcher"}})
         self.database, self.metrics = database, Metrics()
-        self.target = Alerts.of(settings.alerts, self.metrics)
+        self.target = Alerts.of(settings.part(AlertsPart).alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
         self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake)
         self.asset_ids: dict[str, int] = {}

@@ -24,6 +24,7 @@ from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
 from triggers.postgres.server.passwords import PasswordFile, PasswordSupply, password_supply
 from watcher.host.database_address import connections_to_database, sessions_with
+from watcher.installed import known_settings
 
 pytestmark = pytest.mark.service
 ROLE = "keyed"
@@ -168,7 +169,7 @@ async def test_the_settings_name_the_place(door: Door, tmp_path: Path) -> None:
     """A relative path starts at the folder of the configuration."""
     document = {"version": 1, "settings": {"database": {"url": door.url, "password": {"file": door.file.name}}}}
     (tmp_path / "watchers.yaml").write_text(json.dumps(document))
-    async with connections_to_database(load_settings(tmp_path / "watchers.yaml", {})) as database:
+    async with connections_to_database(load_settings(tmp_path / "watchers.yaml", {}, known_settings)) as database:
         await use(database)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from config.models.alerts import AlertConfig
+from config.features.alerts.settings import AlertConfig
 from store.keys import Condition, JobDefinition
 from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset

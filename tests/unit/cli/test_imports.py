@@ -19,7 +19,7 @@ LIGHT = {
     "triggers.s3.connection": "aiobotocore",
     "watcher.submit.spark_submit": "sqlalchemy",
     "watcher.configuration.source_checks": "aiobotocore",
-    "watcher.configuration.left_slots": "asyncpg",
+    "watcher.features.changes.left_slots": "asyncpg",
     "watcher.triggerer.control": "prometheus_client",
 }
 

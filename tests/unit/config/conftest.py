@@ -12,8 +12,10 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator
 from config.errors import ConfigurationInvalid, UnknownClass
 from config.models import Configuration
 from config.models.values import Duration
+from config.names import Isolation
 from config.reading.loader import load
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import TriggerKind, Vocabulary
+from watcher.installed import known_settings
 
 Load = Callable[..., Configuration]
 Problems = Callable[..., list[str]]
@@ -117,6 +119,7 @@ def vocabulary() -> Vocabulary:
         submitter=_submitter,
         refusals=lambda _name, _spark, _options: (),
         submitters={"spark-submit": Nothing},
+        settings=known_settings,
         add_plugins=lambda *_: None,
     )
 

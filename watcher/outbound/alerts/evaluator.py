@@ -13,6 +13,7 @@ import anyio
 import structlog
 from anyio.abc import TaskStatus
 
+from config.features.alerts.settings import AlertsPart
 from config.models.settings import Settings
 from store.database import Database
 from store.database.paging import now_of
@@ -60,7 +61,7 @@ class Evaluator:
         return cls(
             database=database,
             leadership=leadership,
-            rules=rules(settings.alerts),
+            rules=rules(settings.part(AlertsPart).alerts),
             base_url=settings.api.base_url,
             on_alerts=on_alerts,
         )

@@ -2,18 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+import anyio
 from anyio.to_thread import run_sync
 
 from config.models import INGEST, Configuration, JobConfig
 from config.models.schedules import AssetCondition
+from store.database import Database
 from triggers.base import Finding
 from triggers.s3.connection import S3Connection
 from triggers.s3.failures import S3Refused
+from watcher.configuration.findings import Findings, judged
+
+
+async def check(configuration: Configuration, database: Database | None) -> Findings:  # noqa: ARG001  it needs none
+    """Check the targets of all jobs at once."""
+    findings: dict[str, Sequence[Finding]] = {}
+
+    async def judge(dag_id: str, job: JobConfig) -> None:
+        target = partial(target_findings, configuration, job)
+        findings[dag_id] = await judged(target, "the target did not answer", "check its address and the network")
+
+    async with anyio.create_task_group() as tasks:
+        for dag_id, job in configuration.jobs.items():
+            tasks.start_soon(judge, dag_id, job)
+    return Findings(jobs=findings)
 
 
 async def target_findings(configuration: Configuration, job: JobConfig) -> list[Finding]:

@@ -7,7 +7,8 @@ from typing import Final
 
 from anyio.to_thread import run_sync
 
-from config.models.kubernetes import KubernetesSettings
+from config.features.kubernetes.settings import KubernetesPart, KubernetesSettings
+from config.models.settings import Settings
 from store.database import Database
 from store.processes import clusters
 from store.processes.clusters import ClusterPlace
@@ -18,6 +19,13 @@ from watcher.submit.kubernetes.cluster import NoCluster
 from watcher.submit.kubernetes.submitter import cluster_of
 
 SUBMITTER: Final = "kubernetes"
+
+
+async def check_at_start(database: Database, settings: Settings, environment: Mapping[str, str]) -> None:
+    """Check the cluster that the settings name. Raises `StartRefused`."""
+    kubernetes = settings.part(KubernetesPart).kubernetes
+    assert kubernetes is not None  # noqa: S101  without it the feature is not configured
+    await check_cluster(database, kubernetes, environment)
 
 
 async def check_cluster(database: Database, settings: KubernetesSettings, environment: Mapping[str, str]) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated, Final, Literal, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, SecretStr, model_validator
 
+from config.models.settings import SettingsPart
 from config.models.values import Duration
 from config.section import Section
 
@@ -94,3 +95,8 @@ class AlertConfig(Section):
     """Patterns of job names."""
     to: AlertTarget
     """Where the alerts are sent."""
+
+
+class AlertsPart(SettingsPart):
+    alerts: tuple[AlertConfig, ...] = ()
+    """Which alerts are sent where, each once per change; see docs/alerts.md."""

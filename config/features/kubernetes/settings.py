@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 from datetime import timedelta
 from typing import Annotated, Any, Final, Self, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from config.models.pod_template import template_fault
+from config.errors import KeyPath
+from config.features.kubernetes.pod_template import template_fault
+from config.models.settings import NamedEntries, Settings, SettingsPart
 from config.models.values import Address, Duration, PositiveDuration
 from config.section import Section
 
@@ -131,3 +134,28 @@ class KubernetesSettings(Section):
         if (self.context is None) is not self.in_cluster:
             raise ValueError("needs either a `context` or `in_cluster: true`")
         return self
+
+
+class KubernetesPart(SettingsPart):
+    kubernetes: KubernetesSettings | None = None
+    """The cluster and the namespace of drivers that run as pods (`submitter: kubernetes`); see docs/kubernetes.md."""
+
+    @classmethod
+    def is_configured(cls, settings: Settings) -> bool:
+        return settings.part(cls).kubernetes is not None
+
+    @classmethod
+    def faults(cls, settings: Settings, entries: NamedEntries) -> Iterator[tuple[KeyPath, str]]:
+        """Yield the jobs that run in pods although the settings name no cluster, or no address that pods reach."""
+        kubernetes = settings.part(cls).kubernetes
+        if kubernetes is None:
+            sentence = "needs settings.kubernetes, which names cluster and namespace: add it"
+        elif (kubernetes.api_url or settings.api.base_url) is None:
+            sentence = (
+                "needs an address of the API that pods reach: set settings.kubernetes.api_url, or settings.api.base_url"
+            )
+        else:
+            return
+        for name, job in entries.jobs.items():
+            if job is not None and job.spark.submitter == "kubernetes":
+                yield ("jobs", name, "spark", "submitter"), sentence

@@ -8,9 +8,21 @@ from collections.abc import Collection, Mapping, Sequence
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from config.models import Configuration
+from store.database import Database
 from store.detection import positions
 from triggers.base import Finding
 from triggers.errors import TriggerError
+from watcher.configuration.findings import Findings
+
+
+async def check(configuration: Configuration, database: Database | None) -> Findings:
+    """Name the slots that watchers which are not configured any more have left."""
+    if database is None:
+        return Findings()
+    async with database.reading() as connection:
+        stored = await positions.identities(connection)
+        slots = await slots_of(connection, [name for name in stored if name not in configuration.watchers])
+    return Findings(watchers=await slot_findings(configuration, slots))
 
 
 async def slots_of(connection: AsyncConnection, watchers: Collection[str]) -> Mapping[str, str]:

@@ -1,0 +1,11 @@
+"""The neighbouring Airflow: our events sent there, its events read once each."""
+
+from watcher.feature import Feature, FeatureService
+
+FEATURE = Feature(
+    name="airflow",
+    needs=frozenset({"outbox"}),
+    settings="config.features.airflow.settings.AirflowPart",
+    services=(FeatureService(name="Airflow", build="watcher.features.airflow.service.build", scope="scheduler"),),
+    checks="watcher.features.airflow.check.check",
+)

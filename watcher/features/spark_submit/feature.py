@@ -1,0 +1,9 @@
+"""Drivers by spark-submit, on this machine or on YARN."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="spark_submit",
+    needs=frozenset({"warm", "yarn"}),
+    submitters={"spark-submit": "watcher.submit.spark_submit.SparkSubmit"},
+)

@@ -1,0 +1,8 @@
+"""Drivers that are started ahead of the tries that use them."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="warm",
+    needs=frozenset({"spark_submit"}),
+)
