@@ -42,12 +42,11 @@ from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.submissions import Submissions
 from watcher.scheduling.try_records import StoredTries
 from watcher.serving import try_tokens
-from watcher.serving.api.app import create_probes
+from watcher.serving.api.app import create_app, create_probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
-from watcher.serving.web import create_app
 from watcher.submit.base import Addresses, Submitter
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.children import Children

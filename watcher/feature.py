@@ -63,7 +63,7 @@ class Feature:
     routes: Path | None = None
     """[`Sequence[APIRouter]`] Routes of the REST API, each with its role."""
     pages: Path | None = None
-    """[`Sequence[APIRouter]`] Web pages."""
+    """[`Callable[[FastAPI], None]`] Adds web pages to the application."""
     commands: Mapping[str, Path] = field(default_factory=dict)
     """[`typer.Typer`] by the first word of the command."""
     checks: Path | None = None

@@ -26,6 +26,10 @@ class Installed:
     features: Sequence[Feature]
     unavailable: Mapping[str, str] = field(default_factory=dict)
 
+    def is_built_in(self, feature: Feature) -> bool:
+        """Whether the feature comes with the daemon. Others keep to prefixes of their own, and their failures end nothing."""
+        return feature.name in BUILT_IN
+
     def configured(self, settings: Settings) -> Installed:
         """Return the features that have something to do with these settings: nothing of the others is on the way."""
         parts = {name: resolve(path) for name, path in self.paths("settings").items()}

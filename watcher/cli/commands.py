@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,6 +36,16 @@ ConfigOption = Annotated[
 DEFAULT_CONFIG = Path("watchers.yaml")
 _Url = Annotated[str | None, typer.Option("--url", envvar="WATCHER_URL", help="The daemon's address.")]
 _Token = Annotated[str | None, typer.Option("--token", envvar="WATCHER_TOKEN", help="Your API token.")]
+
+
+def configuration_file(words: Sequence[str]) -> Path:
+    """Return the file that the words of a command line name, or else the environment, or the default."""
+    for option, value in pairwise([*words, ""]):
+        if option in {"-c", "--config"}:
+            return Path(value)
+        if option.startswith("--config="):
+            return Path(option.partition("=")[2])
+    return Path(os.environ.get("WATCHER_CONFIG") or DEFAULT_CONFIG)
 
 
 def load_settings(path: Path) -> Settings:

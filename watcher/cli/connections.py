@@ -20,6 +20,7 @@ from watcher.host import logs
 from watcher.host.home import make_home
 from watcher.host.machine import account
 from watcher.host.metadata import logs_directory, open_backend
+from watcher.installed import installed
 from watcher.serving.api import create_app
 from watcher.serving.api.context import (
     ApiContext,
@@ -30,7 +31,6 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
@@ -72,7 +72,8 @@ async def _context(
             event_retention_days=settings.store.event_retention_days,
             run_retention_days=settings.store.run_retention_days,
         ),
-        reconciliations=Reconciliations(folder=settings.home),
+        home=settings.home,
+        features=installed(settings.features),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
         watchers=WatcherControl(

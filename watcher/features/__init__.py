@@ -22,6 +22,12 @@ BUILT_IN: Final = (
     "outbox",
     "airflow",
     "problems",
+    "replay",
+    "explain",
+    "reconcile",
+    "pages",
+    "init",
+    "demo",
     "alerts",
 )
 """The names of the features that come with the daemon."""

@@ -13,6 +13,7 @@ from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
+from watcher.installed import installed
 from watcher.scheduling.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
@@ -24,7 +25,6 @@ from watcher.serving.api.context import (
     SignIn,
     WatcherControl,
 )
-from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import TRUSTED_FOR, KnownTokens
 from watcher.serving.api.sign_in.same_site import site_of
 from watcher.triggerer.control import Control
@@ -68,7 +68,8 @@ class Serving:
                 body_bytes=settings.api.limits.body_bytes,
                 execution_body_bytes=settings.api.limits.execution_body_bytes,
             ),
-            reconciliations=Reconciliations(folder=settings.home),
+            home=settings.home,
+            features=installed(settings.features),
             links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
             live=LiveAnswers(stopping=self.stopping),
             process=ProcessState(

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Final, Self, TypeAlias
 from pydantic import Discriminator, Field, SecretStr, Tag, model_validator
 
 from config.errors import KeyPath
-from config.models.settings import NamedEntries, Exchange, Settings, SettingsPart
+from config.models.settings import Exchange, NamedEntries, Settings, SettingsPart
 from config.models.values import Address, PositiveDuration
 from config.names import Name, did_you_mean
 from config.section import Section

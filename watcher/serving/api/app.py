@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 
 from watcher.host.machine import program_version
+from watcher.installed import resolve
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.document.openapi import Documented, reference_page
 from watcher.serving.api.errors import add_handlers
@@ -19,15 +21,12 @@ from watcher.serving.api.routes import (
     dags,
     events,
     execution_tokens,
-    explain,
     filtered,
     job_queues,
     logs,
     queued_events,
-    reconcile,
     rejected,
     reload,
-    replays,
     stream,
     system,
     task_changes,
@@ -43,7 +42,6 @@ RESOURCES: Final = (
     queued_events.router,
     assets.router,
     dags.router,
-    replays.router,
     job_queues.router,
     filtered.router,
     dag_runs.router,
@@ -53,8 +51,6 @@ RESOURCES: Final = (
     logs.router,
     watchers.router,
     rejected.router,
-    reconcile.router,
-    explain.router,
     reload.router,
     stream.router,
     tokens.router,
@@ -64,7 +60,7 @@ RESOURCES: Final = (
     system.probes,
     reference_page,
 )
-"""The other routers. The first route that matches wins, so `assets/events` (above) comes before `assets/{asset_id}`."""
+"""The kernel's other routers. The first route that matches wins, so `assets/events` (above) comes before `assets/{asset_id}`."""
 
 
 def create_probes(context: ApiContext) -> FastAPI:
@@ -78,15 +74,33 @@ def create_probes(context: ApiContext) -> FastAPI:
 
 
 def create_app(context: ApiContext) -> FastAPI:
-    """Return the application with the REST API, the Execution API and the probes."""
+    """Return the application with the REST API, the Execution API, the probes, and what features add to them."""
     # FastAPI's own documentation pages would load scripts from other hosts.
     app = Documented(
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context
-    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES):
+    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES, *_of_features(context)):
         # `include_router` would nest routers, and each request would search them all.
         app.router.routes.extend(router.routes)
     add_handlers(app)
     app.add_middleware(Guards)
+    for path in context.features.paths("pages").values():
+        add_pages: Callable[[FastAPI], None] = resolve(path)
+        add_pages(app)
     return app
+
+
+def _of_features(context: ApiContext) -> Iterator[APIRouter]:
+    """Yield the routers of the features. Those of another distribution stand below a prefix of their own."""
+    for feature in context.features.features:
+        if feature.routes is None:
+            continue
+        routers: Sequence[APIRouter] = resolve(feature.routes)
+        if context.features.is_built_in(feature):
+            yield from routers
+            continue
+        apart = APIRouter(prefix=f"/api/v2/x/{feature.name}", tags=[feature.name])
+        for router in routers:
+            apart.include_router(router)
+        yield apart

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Query
 from pydantic import AfterValidator
@@ -19,6 +19,7 @@ from watcher.serving.api.sign_in.auth import Viewer
 from watcher.serving.api.verdicts import AnswerState
 
 router = APIRouter(prefix="/api/v2/explain", tags=["Watcher"])
+ROUTERS: Final = (router,)
 Item = Annotated[str, Query(min_length=1, max_length=4096), AfterValidator(storable)]
 
 

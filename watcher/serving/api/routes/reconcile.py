@@ -13,7 +13,7 @@ from watcher.serving.api.context import ApiContext, Context
 from watcher.serving.api.document.refusals import MAY_CONFLICT
 from watcher.serving.api.explanations import WatcherAnswer, answers, url_of
 from watcher.serving.api.parameters import Body, Moment, example
-from watcher.serving.api.reconciliations import Reconciliation
+from watcher.serving.api.reconciliations import Reconciliation, Reconciliations
 from watcher.serving.api.routes.watchers import control_of
 from watcher.serving.api.shapes.base import Shape
 from watcher.serving.api.sign_in.auth import Viewer
@@ -24,6 +24,7 @@ from watcher.triggerer.reconciliation.evidence import RetentionPeriods
 from watcher.triggerer.reconciliation.result import FoundDifference, Reconciled, ReconcileProgress, ReconcileRange
 
 router = APIRouter(prefix="/api/v2/watchers", tags=["Watcher"])
+ROUTERS: Final = (router,)
 MOST_NAMED: Final = 1000
 """The most differences that are named; each costs a question to the source."""
 
@@ -121,7 +122,7 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
         retention=RetentionPeriods(
             events=timedelta(days=limits.event_retention_days), runs=timedelta(days=limits.run_retention_days)
         ),
-        folder=context.reconciliations.folder,
+        folder=context.of(Reconciliations).folder,
     )
     asked = ReconcileRange(since=body.since, until=body.until, limit=body.limit)
 
@@ -130,11 +131,11 @@ async def begin(context: ApiContext, name: str, body: ReconcileBody) -> Reconcil
         items = [await _explained(context, control, name, each) for each in result.items]
         return _shown(result, items)
 
-    return _of(context.reconciliations.start(name, compare, control.clients))
+    return _of(context.of(Reconciliations).start(name, compare, control.clients))
 
 
 async def operation(context: ApiContext, name: str, operation_id: str) -> ReconcileOperation:
-    return _of(context.reconciliations.get(name, operation_id))
+    return _of(context.of(Reconciliations).get(name, operation_id))
 
 
 def _of(made: Reconciliation[ReconcileResult]) -> ReconcileOperation:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 from fastapi import APIRouter
 from pydantic import ConfigDict, Field, model_validator
@@ -23,6 +24,7 @@ from watcher.serving.api.sign_in.auth import Actor, Operator
 from watcher.serving.api.writes import new_write_id
 
 router = APIRouter(prefix="/api/v2/dags", tags=["DAG"])
+ROUTERS: Final = (router,)
 
 
 class ReplayBody(Body):

@@ -1,0 +1,10 @@
+"""What became of one file or row."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="explain",
+    needs=frozenset({"rest"}),
+    routes="watcher.serving.api.routes.explain.ROUTERS",
+    commands={"explain": "watcher.cli.explain.top"},
+)

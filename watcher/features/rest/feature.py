@@ -1,0 +1,7 @@
+"""REST for people and tools."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="rest",
+)
