@@ -224,7 +224,7 @@ class DaemonRooms:
 
     def _services_of_features(self) -> Sequence[tuple[FeatureService, Service]]:
         """Build the services that this process runs for features, in the order of the list."""
-        context = ServiceContext(host=self.host, installation=self.start.instance)
+        context = ServiceContext(host=self.host, installation=self.start.instance, features=self.features)
         scopes = {"process", *self.options.roles}
         services = [service for feature in self.features.features for service in feature.services]
         return [(service, resolve(service.build)(context)) for service in services if service.scope in scopes]

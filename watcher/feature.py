@@ -69,5 +69,6 @@ class Feature:
     checks: Path | None = None
     """[`watcher.configuration.findings.Checks`] What it adds to `watcher check --connect`."""
     metrics: Path | None = None
+    """[`watcher.host.metrics_snapshot.MetricsOf`] What it reads when Prometheus asks."""
     problems: Path | None = None
-    """What it adds to the metrics, and to the list of what is wrong."""
+    """[`watcher.scheduling.problems.reading.ProblemsOf`] What it adds to the list of what is wrong."""

@@ -10,14 +10,18 @@ from config.models.settings import Settings
 from store.database import Database
 from watcher.host.containment import Service
 from watcher.host.room import Host
+from watcher.installed import Installed
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServiceContext:
-    """What a service is built from: the process's host, and the id of the metadata database by which others know it."""
+    """What a service is built from."""
 
     host: Host
     installation: str
+    """The id of the metadata database, by which other systems know it."""
+    features: Installed
+    """The features that have something to do in this process."""
 
 
 ServiceBuilder: TypeAlias = Callable[[ServiceContext], Service]

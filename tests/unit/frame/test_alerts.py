@@ -79,7 +79,9 @@ def samples() -> list[Sample]:
         has_database=True,
         watchers=[row],
         expected=[asset],
-        outbox_depths={"airflow": 2},
+        of_features=[
+            FeatureMetrics(families=[gauge("outbox_depth", "Messages", ("destination",), [(("airflow",), 2)])])
+        ],
         description_of=Descriptions().of_watcher,
     )
     text, content_type = metrics.exposition(snapshot, OPENMETRICS)

@@ -8,8 +8,10 @@ from anyio.abc import TaskStatus
 from config.features.alerts.settings import AlertsPart
 from watcher.host.containment import Service
 from watcher.host.services import ServiceContext
+from watcher.installed import resolve
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
+from watcher.scheduling.problems.reading import ProblemsOf
 
 
 def build(context: ServiceContext) -> Service:
@@ -18,7 +20,10 @@ def build(context: ServiceContext) -> Service:
     destination = Alerts.of(host.settings.part(AlertsPart).alerts, host.metrics)
     sender = Sender(database=host.database, leadership=host.leadership, destinations=[destination])
     host.hints.listen("outbox", lambda _names: sender.wake())
-    evaluator = Evaluator.of(host.settings, host.database, host.leadership, on_alerts=sender.wake)
+    problems_of: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
+    evaluator = Evaluator.of(
+        host.settings, host.database, host.leadership, on_alerts=sender.wake, problems_of=problems_of
+    )
 
     async def run(*, task_status: TaskStatus[None]) -> None:
         async with anyio.create_task_group() as tasks:

@@ -19,12 +19,13 @@ from store.database import Database
 from store.database.paging import now_of
 from store.detection import outbox
 from store.detection.outbox import NewMessage
+from store.features.problems.conditions import REMEMBERED
 from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
 from watcher.scheduling.problems.problem import page_of
-from watcher.scheduling.problems.reading import read_problems
+from watcher.scheduling.problems.reading import ProblemsOf, read_problems
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two checks."""
@@ -45,6 +46,8 @@ class Evaluator:
     rules: Sequence[Rule]
     base_url: str | None
     on_alerts: Callable[[], None]
+    problems_of: Sequence[ProblemsOf] = ()
+    """What reads the problems of features."""
     _since: datetime | None = None
     """`alerts.alerting_since`, which never changes."""
 
@@ -56,6 +59,7 @@ class Evaluator:
         leadership: Leadership,
         *,
         on_alerts: Callable[[], None],
+        problems_of: Sequence[ProblemsOf] = (),
     ) -> Self:
         """Return the evaluator of the configured rules."""
         return cls(
@@ -64,6 +68,7 @@ class Evaluator:
             rules=rules(settings.part(AlertsPart).alerts),
             base_url=settings.api.base_url,
             on_alerts=on_alerts,
+            problems_of=problems_of,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -87,7 +92,9 @@ class Evaluator:
             async with self.leadership.transaction() as connection:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = alerted(await read_problems(connection, now), max(self._since, now - alerts.REMEMBERED))
+            present = alerted(
+                await read_problems(connection, now, self.problems_of), max(self._since, now - REMEMBERED)
+            )
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):
             return

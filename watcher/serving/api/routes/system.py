@@ -13,13 +13,13 @@ from fastapi import APIRouter, Header, Response
 from fastapi.responses import PlainTextResponse
 
 from store.catalog import assets, watchers
-from store.detection import outbox
 from store.errors import SchemaOutdated
 from store.processes import audit, triggerers
 from store.processes.triggerers import Heartbeat
 from watcher.host.health import PROBE_DEADLINE, Health
 from watcher.host.machine import program_version
-from watcher.host.metrics_snapshot import MetricsSnapshot
+from watcher.host.metrics_snapshot import MetricsOf, MetricsSnapshot
+from watcher.installed import resolve
 from watcher.scheduling.problems.problem import Level, ProblemGroup, grouped
 from watcher.scheduling.problems.reading import of_process
 from watcher.serving.api.context import Context
@@ -201,11 +201,12 @@ async def readyz(context: Context, response: Response) -> Readiness:
 async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Response:
     """Return the metrics. Without the database they are those that this process counts."""
     snapshot = MetricsSnapshot(is_ready=False, has_database=False)
+    readers: list[MetricsOf] = [resolve(path) for path in context.features.paths("metrics").values()]
     try:
         async with context.database.reading(PROBE_DEADLINE) as connection:
             rows = [context.process.health.merged(row) for row in await watchers.listed(connection)]
             expected = await assets.expected(connection)
-            depths, stuck = await outbox.depths(connection), await outbox.stuck(connection)
+            of_features = [await read(connection) for read in readers]
     except UNAVAILABLE as error:
         log.warning("api.metrics_incomplete", error=str(error))
     else:
@@ -214,8 +215,7 @@ async def metrics(context: Context, accept: Annotated[str, Header()] = "") -> Re
             has_database=context.database.outage is None,
             watchers=rows,
             expected=expected,
-            outbox_depths=depths,
-            stuck=stuck,
+            of_features=of_features,
             description_of=context.watchers.descriptions.of_watcher,
         )
     exposition = partial(context.process.metrics.exposition, snapshot, accept)
