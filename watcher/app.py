@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final
@@ -27,14 +27,13 @@ from watcher.configuration.reloader import Reloader, StartedWith, start_configur
 from watcher.configuration.sources import child_settings, hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
-from watcher.feature import FeatureService
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
-from watcher.host.services import ServiceContext, StartCheck
+from watcher.host.services import ServiceContext, StartCheck, contained
 from watcher.host.watchdog import force_shutdown
 from watcher.installed import Installed, installed, resolve
 from watcher.operations.room import build_operations
@@ -143,6 +142,7 @@ class DaemonRooms:
         self._submissions = self._first_submissions()
         self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
         self._services = self._services_of_features()
+        host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
@@ -219,15 +219,20 @@ class DaemonRooms:
             )
             await self._start_service(workers, "triggerer", self._triggerer.run)
             await self._start_service(workers, "cleaning", build_cleaning(self.host, lambda: self._hosted).run)
-        for service, run in self._services:
-            await self._start_service(workers, service.name, run)
+        for name, run in self._services.items():
+            await self._start_service(workers, name, run)
 
-    def _services_of_features(self) -> Sequence[tuple[FeatureService, Service]]:
-        """Build the services that this process runs for features, in the order of the list."""
+    def _services_of_features(self) -> Mapping[str, Service]:
+        """Build the services that this process runs for features, in the order of the list, each by its name."""
         context = ServiceContext(host=self.host, installation=self.start.instance, features=self.features)
         scopes = {"process", *self.options.roles}
-        services = [service for feature in self.features.features for service in feature.services]
-        return [(service, resolve(service.build)(context)) for service in services if service.scope in scopes]
+        services: dict[str, Service] = {}
+        for feature in self.features.features:
+            for service in (each for each in feature.services if each.scope in scopes):
+                run: Service = resolve(service.build)(context)
+                is_ours = self.features.is_built_in(feature)
+                services[service.name] = run if is_ours else contained(service.name, run, self.host.health)
+        return services
 
     async def _start_service(self, tasks: TaskGroup, name: str, run: Service, *arguments: object) -> None:
         async def service(*, task_status: TaskStatus[None]) -> None:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import anyio
+import structlog
+from anyio.abc import TaskStatus
 
 from config.models.settings import Settings
 from store.database import Database
-from watcher.host.containment import Service
+from watcher.host.containment import Service, is_cancelled, sentence
+from watcher.host.health import Health
 from watcher.host.room import Host
 from watcher.installed import Installed
 
@@ -29,3 +34,29 @@ ServiceBuilder: TypeAlias = Callable[[ServiceContext], Service]
 
 StartCheck: TypeAlias = Callable[[Database, Settings, Mapping[str, str]], Awaitable[None]]
 """Checks something before a process starts, with its environment. Raises `StartRefused` with a sentence that names the remedy."""
+
+AGAIN_AFTER: Final = 30.0
+"""Seconds after which a service of another distribution is started again that has ended."""
+
+log = structlog.get_logger()
+
+
+def contained(name: str, run: Service, health: Health) -> Service:
+    """Return a service whose end ends nothing else: it is started again after a pause, and until then it is a problem."""
+
+    async def contain(*, task_status: TaskStatus[None]) -> None:
+        task_status.started()  # nothing waits for it
+        while True:
+            try:
+                await run(task_status=anyio.TASK_STATUS_IGNORED)
+                reason = "without an error"
+            except BaseException as error:
+                if is_cancelled():
+                    raise
+                reason = sentence(error)
+                log.exception("service.failed", service=name, again_after=AGAIN_AFTER)
+            health.concerns[name] = f"the service {name} has ended ({reason}); it is started again, correct its feature"
+            await anyio.sleep(AGAIN_AFTER)
+            health.concerns.pop(name)
+
+    return contain
