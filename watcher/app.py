@@ -248,7 +248,8 @@ class DaemonRooms:
 
     def _make_api(self, serving: Serving, clients: Clients) -> FastAPI:
         create = create_app if "api" in self.options.roles else create_probes
-        api = create(self._api_context(serving, clients))
+        context = self._api_context(serving, clients)
+        api = create(context, context.features)
         self.host.hints.watch(api.state.context.live.changes.wake)  # the same object after every reload
         return api
 

@@ -46,7 +46,7 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
         inquirer.prepare(settings.plugins_dir, configuration.environment)
         async with opened_database(settings) as database, open_sources(configuration) as clients:
             context = await _context(configuration, database, clients, Descriptions(inquirer))
-            transport = httpx.ASGITransport(create_app(context), raise_app_exceptions=False)
+            transport = httpx.ASGITransport(create_app(context, context.features), raise_app_exceptions=False)
             with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
                 async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
                     yield ApiClient(client, logs_here=directory)

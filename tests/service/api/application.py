@@ -187,7 +187,7 @@ def serving(context: ApiContext) -> httpx.AsyncClient:
     return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost")
 
 
-def application(context: ApiContext) -> FastAPI:
+def application(context: ApiContext, _features: Any = None) -> FastAPI:
     """Return the application with this context. All applications share their routes, which are as slow to make as fifty requests."""
     made = copy(_first(None))
     made.state = State({"context": context})
