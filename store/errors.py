@@ -16,6 +16,7 @@ StoreError
 ├── CommitUnknown          the connection broke during COMMIT: read the position again, never retry blindly (503)
 ├── DatabaseUnusable       the configured address has no usable metadata database until a person acts (503)
 ├── SchemaOutdated         the database's schema is older or newer than this program
+├── FeatureTablesRefused   a feature of another distribution cannot make its tables, or touches others
 ├── BackendUnusable        the configured store backend cannot be imported or lacks a method
 ├── BackendFailed          the configured store backend failed or did not answer (503)
 └── HeldElsewhere          another process holds the lock on this file
@@ -76,6 +77,9 @@ class DatabaseUnusable(StoreError): ...
 
 
 class SchemaOutdated(StoreError): ...
+
+
+class FeatureTablesRefused(StoreError): ...
 
 
 class BackendUnusable(StoreError): ...

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -27,15 +28,16 @@ from watcher.configuration.reloader import Reloader, StartedWith, start_configur
 from watcher.configuration.sources import child_settings, hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
+from watcher.feature import Path
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
-from watcher.host.services import ServiceContext, StartCheck, contained
+from watcher.host.services import ServiceBuilder, ServiceContext, StartCheck, contained
 from watcher.host.watchdog import force_shutdown
-from watcher.installed import Installed, installed, resolve
+from watcher.installed import Installed, installed, naming, resolve
 from watcher.operations.room import build_operations
 from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.submissions import Submissions
@@ -99,9 +101,10 @@ async def _build(
     backend = open_backend(settings, database)
     start = await start_configuration(database, configuration, force=options.apply)
     features = installed(settings.features).configured(settings)
-    for path in features.paths("start_check").values():
-        start_check: StartCheck = resolve(path)
-        await start_check(database, settings, os.environ)
+    checks: Mapping[str, StartCheck] = features.resolved("start_check")
+    for name, start_check in checks.items():
+        with naming(name):
+            await start_check(database, settings, os.environ)
     home.remember_settings(settings_digests(settings))
     listening_socket = stack.enter_context(listen_as(settings.api, options.roles))
     home.remember_address(address_of(listening_socket))
@@ -114,6 +117,11 @@ async def _build(
     )
     daemon = DaemonRooms(host, features, configuration, options, backend, start, listening_socket, fork_server)
     return daemon
+
+
+def _built(path: Path, context: ServiceContext) -> Service:
+    build: ServiceBuilder = resolve(path)
+    return build(context)
 
 
 @dataclass(eq=False, repr=False)
@@ -229,9 +237,12 @@ class DaemonRooms:
         services: dict[str, Service] = {}
         for feature in self.features.features:
             for service in (each for each in feature.services if each.scope in scopes):
-                run: Service = resolve(service.build)(context)
-                is_ours = self.features.is_built_in(feature)
-                services[service.name] = run if is_ours else contained(service.name, run, self.host.health)
+                build = partial(_built, service.build, context)
+                if self.features.is_built_in(feature):
+                    services[service.name] = build()
+                else:
+                    name = f"the service {service.name} of the feature {feature.name}"
+                    services[name] = contained(name, build, self.host.health)
         return services
 
     async def _start_service(self, tasks: TaskGroup, name: str, run: Service, *arguments: object) -> None:

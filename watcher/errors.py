@@ -1,10 +1,14 @@
-"""What can go wrong in the daemon as a whole; both end it with exit code 1."""
+"""What can go wrong in the daemon as a whole. Each ends it with exit code 1, a feature that breaks the contract with 2."""
 
 from __future__ import annotations
 
 
 class StartRefused(Exception):
     """Something that must be right before the daemon starts is not; the sentence names the remedy."""
+
+
+class FeatureUnusable(StartRefused):
+    """A feature of another distribution breaks its contract; the sentence names the feature."""
 
 
 class ServiceEnded(Exception):

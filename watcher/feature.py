@@ -14,6 +14,8 @@ CONTRACT: Final = 1
 """The number of this contract. A feature with another number is not loaded, and `watcher check` says so."""
 Path: TypeAlias = str
 """A dotted path to an attribute of a module: `package.module.attribute`."""
+OPEN: Final = frozenset({"settings", "upgrade", "start_check", "services", "routes", "commands", "checks"})
+"""The hooks that a feature of another distribution may use. The others are the daemon's own for now, and are refused by name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,9 @@ class Feature:
 
     tables: Path | None = None
     """[`Sequence[Table]`] Its tables, each with its life cycle."""
+    upgrade: Path | None = None
+    """[`store.database.feature_tables.UpgradeTables`] Brings its tables `x_<name>_…` to `tables_version`, under the upgrade's lock."""
+    tables_version: int = 0
     keeps_events: Path | None = None
     """[`Select`] of the ids of events that the clean-up must leave."""
     applies: Path | None = None

@@ -797,6 +797,16 @@ asset_store_increment = table(  # the increments of a transaction were applied, 
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
 )
 
+feature_schema = table(  # the versions of the tables that features from elsewhere have made
+    "feature_schema",
+    Lifecycle(
+        owner=RowOwner.INSTALLATION,
+        kept=(KeptForEver(reason="The tables of a feature that is not installed any more are left alone."),),
+    ),
+    Column("feature", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
+)
+
 setting = table(
     "setting",
     Lifecycle(owner=RowOwner.INSTALLATION, kept=(KeptForEver(reason="It has one row a setting."),)),

@@ -44,8 +44,15 @@ def upgrade(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
 @local_command(db, "check")
 def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Check that the database answers and has this program's schema. Exit code 1 if not."""
-    anyio.run(_check, load_settings(config))
-    show({"schema": "current"}, lambda: "the schema is this program's")
+    left_alone = anyio.run(_check, load_settings(config))
+    lines = [
+        "the schema is this program's",
+        *(
+            f"the tables x_{feature}_… (version {version}) are of a feature that settings.features does not name; they are left alone"
+            for feature, version in left_alone.items()
+        ),
+    ]
+    show({"schema": "current", "left_alone": left_alone}, lambda: "\n".join(lines))
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
@@ -55,12 +62,17 @@ async def _open(settings: Settings, upgrade: bool) -> None:
         pass
 
 
-async def _check(settings: Settings) -> None:
-    from store.database import migrations  # noqa: PLC0415  see watcher.cli
+async def _check(settings: Settings) -> Mapping[str, int]:
+    """Return the features whose tables nobody uses here, each with their version."""
+    from store.database import feature_tables, migrations  # noqa: PLC0415  see watcher.cli
+    from watcher import installed  # noqa: PLC0415
     from watcher.host.database_address import connections_to_database  # noqa: PLC0415
 
+    tables = installed.feature_tables(settings)
     async with connections_to_database(settings) as database:
-        await migrations.check(database)
+        await migrations.check(database, features=tables)
+        async with database.reading() as connection:
+            return await feature_tables.left_alone(connection, {each.feature for each in tables})
 
 
 @local_command(spark, "archive")

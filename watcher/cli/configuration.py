@@ -19,9 +19,11 @@ from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
+from watcher.cli.program import commands_of
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
 from watcher.host.machine import program
+from watcher.installed import Installed, installed
 
 if TYPE_CHECKING:
     from config.models import Configuration
@@ -59,6 +61,7 @@ def run(
 
     with ForkServer() as fork_server:
         configuration = load_configuration(config, fork_server=fork_server)
+        _check_features(installed(configuration.settings.features))
         from watcher import app  # noqa: PLC0415
 
         options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
@@ -150,17 +153,20 @@ def check(
         configuration = load_configuration(config, with_files=True)
     except ConfigurationInvalid as error:
         _refuse(show, error)
+    features = installed(configuration.settings.features)
+    _check_features(features)
     _check_store(show, configuration)
     if not connect:
         warnings = [*configuration.warnings, *_lacking_java(configuration), *_needing_restart(configuration)]
         lines = [*map(str, warnings), _summary(configuration)]
         show([_problem(problem, "warning") for problem in warnings], lambda: "\n".join(lines))
         return
+    from watcher.configuration.findings import of_another  # noqa: PLC0415
     from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
-    from watcher.installed import installed, resolve  # noqa: PLC0415
 
-    features = installed(configuration.settings.features).configured(configuration.settings)
-    checks = [resolve(path) for path in features.paths("checks").values()]
+    used = features.configured(configuration.settings)
+    others = used.of_others.resolved("checks")
+    checks = [of_another(name, check) if name in others else check for name, check in used.resolved("checks").items()]
     findings = anyio.run(all_findings, configuration, checks)
     show(findings, lambda: verdicts(findings, configuration.watchers, configuration.jobs, details=details))
     if any(finding["level"] == "error" for finding in findings):
@@ -200,6 +206,18 @@ def _needing_restart(configuration: Configuration) -> list[Problem]:
     changed = changed_settings(running, settings) if is_held(lock_path(settings.home)) else []
     sentence = f"the daemon that runs would refuse a reload: {restart_sentence(changed)}"
     return [Problem(file=str(configuration.file), line=None, path="settings", message=sentence)] if changed else []
+
+
+def _check_features(features: Installed) -> None:
+    """Raise `FeatureUnusable` for a feature of another distribution that breaks its contract, before anything is started."""
+    commands_of(features)
+    others = features.of_others
+    for hook in ("upgrade", "start_check", "checks"):
+        others.resolved(hook)
+    if others.paths("routes"):
+        from watcher.serving.api.app import routers_of  # noqa: PLC0415  see watcher.cli
+
+        routers_of(others)
 
 
 def _check_store(show: Show, configuration: Configuration) -> None:

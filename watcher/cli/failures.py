@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 from config.errors import ConfigurationInvalid
 from store.errors import StoreError
 from watcher.cli.plain_text import harmless_lines
-from watcher.errors import ServiceEnded, StartRefused
+from watcher.errors import FeatureUnusable, ServiceEnded, StartRefused
 
 EXIT_CODES = (
     "Exit codes: 0 done; 1 failed, or the daemon cannot be reached; 2 wrong words or a wrong configuration; "
@@ -53,8 +53,7 @@ class Commands(TyperGroup):
         except CommandFailed as error:
             failure = error
         except (ConfigurationInvalid, StoreError, StartRefused, ServiceEnded) as error:
-            failure = CommandFailed(
-                str(error), ExitCode.USAGE if isinstance(error, ConfigurationInvalid) else ExitCode.FAILED
-            )
+            is_wrong = isinstance(error, (ConfigurationInvalid, FeatureUnusable))
+            failure = CommandFailed(str(error), ExitCode.USAGE if is_wrong else ExitCode.FAILED)
         typer.echo(harmless_lines(str(failure)), err=True)
         raise typer.Exit(failure.code)

@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 import typer
 
-from watcher.cli.failures import EXIT_CODES, Commands
+from watcher.cli.failures import EXIT_CODES, Commands, ExitCode
+from watcher.errors import FeatureUnusable
 from watcher.feature import Path
-from watcher.installed import installed, resolve
+from watcher.installed import Installed, installed, resolve
 
 COMMANDS: Final[Mapping[str, Path]] = {
     **dict.fromkeys(("run", "demo", "schema"), "watcher.cli.configuration.daemon"),
@@ -64,11 +65,26 @@ def program(words: Sequence[str] = ()) -> typer.Typer:
     ) -> None:
         """New files and new rows, each exactly once, to PySpark jobs."""
 
-    paths = commands(words)
-    chosen = [paths[words[0]]] if words and words[0] in paths else paths.values()
-    for path in dict.fromkeys(chosen):
-        app.add_typer(resolve(path))
+    try:
+        paths = commands(words)
+        chosen = [paths[words[0]]] if words and words[0] in paths else paths.values()
+        for path in dict.fromkeys(chosen):
+            app.add_typer(_group(path))
+    except FeatureUnusable as error:
+        typer.echo(str(error), err=True)
+        raise SystemExit(ExitCode.USAGE) from None
     return app
+
+
+def _group(path: Path) -> typer.Typer:
+    """Return a group of commands. Raises `FeatureUnusable` for one of another distribution that cannot be imported."""
+    try:
+        group: typer.Typer = resolve(path)
+    except Exception as error:
+        if path in commands_of(installed()).values():
+            raise
+        raise FeatureUnusable(f"`{path}` cannot be imported ({error}); correct the feature that names it") from error
+    return group
 
 
 def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
@@ -77,10 +93,18 @@ def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
     Those of another distribution's features are there if `words` begin with something else: the configuration that `words` or
     the environment name is read for them.
     """
-    paths = {**COMMANDS, **installed().words("commands")}
+    paths = commands_of(installed())
     if words and not words[0].startswith("-") and words[0] not in paths:
-        paths |= installed(_named_features(words)).words("commands")
+        paths = commands_of(installed(_named_features(words)))
     return {word: paths[word] for word in (*filter(paths.__contains__, ORDER), *sorted(paths.keys() - {*ORDER}))}
+
+
+def commands_of(features: Installed) -> Mapping[str, Path]:
+    """Return the kernel's commands and those of the features. Raises `FeatureUnusable` for a word that two of them have."""
+    try:
+        return {**COMMANDS, **features.words("commands", taken=COMMANDS)}
+    except ValueError as error:
+        raise FeatureUnusable(str(error)) from None
 
 
 def _named_features(words: Sequence[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 import anyio
@@ -31,6 +31,23 @@ Check: TypeAlias = Callable[[Configuration, Database | None], Awaitable[Findings
 
 It may take as long as its sources do; it wraps what may fail in `judged`, and raises only what the database raises.
 """
+
+
+def of_another(feature: str, check: Check) -> Check:
+    """Return the check of a feature of another distribution, whose failures become a finding."""
+
+    async def contained(configuration: Configuration, database: Database | None) -> Findings:
+        findings = Findings()
+
+        async def run() -> Sequence[Finding]:
+            nonlocal findings
+            findings = await check(configuration, database)
+            return ()
+
+        faults = await judged(run, f"the feature {feature} did not answer", f"correct the feature {feature}")
+        return replace(findings, others=[*findings.others, *faults])
+
+    return contained
 
 
 async def judged(check: Callable[[], Awaitable[Sequence[Finding]]], silence: str, remedy: str) -> Sequence[Finding]:

@@ -22,6 +22,7 @@ from watcher.host import logs, machine
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import refusing_os_errors
 from watcher.host.loops import insist, keep_going
+from watcher.installed import feature_tables
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
@@ -39,7 +40,7 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
 
 @asynccontextmanager
 async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
-    """Open the metadata database with this program's schema. An embedded one is locked and migrated here."""
+    """Open the metadata database with this program's schema and its features'. An embedded one is locked and migrated here."""
     async with AsyncExitStack() as stack:
         url = database_url(settings)
         if url.get_backend_name() == "sqlite":
@@ -49,9 +50,10 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
         connections = connections_to_database(settings, idle_in_transaction_timeout=idle_limit)
         database = await stack.enter_async_context(connections)
         await patiently(database.end_frozen_sessions)
+        features = feature_tables(settings)
         if upgrade or database.dialect == "sqlite":
-            await patiently(lambda: migrations.upgrade(database))
-        await patiently(lambda: migrations.check(database))
+            await patiently(lambda: migrations.upgrade(database, features))
+        await patiently(lambda: migrations.check(database, features=features))
         yield database
 
 

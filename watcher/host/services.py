@@ -30,7 +30,10 @@ class ServiceContext:
 
 
 ServiceBuilder: TypeAlias = Callable[[ServiceContext], Service]
-"""Makes a service. It does no I/O and raises nothing: whatever may fail belongs into the service itself."""
+"""Makes a service. It does no I/O and raises nothing: whatever may fail belongs into the service itself.
+
+It is called once, before anything runs. One of another distribution is called again for each new start of its service.
+"""
 
 StartCheck: TypeAlias = Callable[[Database, Settings, Mapping[str, str]], Awaitable[None]]
 """Checks something before a process starts, with its environment. Raises `StartRefused` with a sentence that names the remedy."""
@@ -41,21 +44,21 @@ AGAIN_AFTER: Final = 30.0
 log = structlog.get_logger()
 
 
-def contained(name: str, run: Service, health: Health) -> Service:
-    """Return a service whose end ends nothing else: it is started again after a pause, and until then it is a problem."""
+def contained(name: str, build: Callable[[], Service], health: Health) -> Service:
+    """Return a service whose end ends nothing else: it is built and started again after a pause, and until then it is a problem."""
 
     async def contain(*, task_status: TaskStatus[None]) -> None:
         task_status.started()  # nothing waits for it
         while True:
             try:
-                await run(task_status=anyio.TASK_STATUS_IGNORED)
+                await build()(task_status=anyio.TASK_STATUS_IGNORED)
                 reason = "without an error"
             except BaseException as error:
                 if is_cancelled():
                     raise
                 reason = sentence(error)
                 log.exception("service.failed", service=name, again_after=AGAIN_AFTER)
-            health.concerns[name] = f"the service {name} has ended ({reason}); it is started again, correct its feature"
+            health.concerns[name] = f"{name} has ended ({reason}); it is started again, correct its feature"
             await anyio.sleep(AGAIN_AFTER)
             health.concerns.pop(name)
 

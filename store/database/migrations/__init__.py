@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -16,6 +16,8 @@ from store.errors import SchemaOutdated
 if TYPE_CHECKING:
     from alembic.config import Config
 
+    from store.database.feature_tables import FeatureTables
+
 HERE: Final = Path(__file__).parent
 REVISIONS: Final = tuple(sorted(script.name.partition("_")[0] for script in (HERE / "versions").glob("[0-9]*_*.py")))
 """All revisions by the names of their files; the last is this program's. Only who migrates loads alembic."""
@@ -26,31 +28,38 @@ _BEFORE_FOLDING: Final = "032e2bf1"
 _UPGRADE_LOCK = 4_037_871_201  # an arbitrary number, the same in every release
 
 
-async def upgrade(database: Database) -> None:
-    """Bring the schema to this program's revision, if it is not there. Two processes do it one after the other.
+async def upgrade(database: Database, features: Sequence[FeatureTables] = ()) -> None:
+    """Bring the schema to this program's revision, if it is not there, and the tables of these features to their versions.
 
-    Raises `SchemaOutdated` for a schema that no migration leads from. It names the commit that upgrades one that has a
-    revision between two releases.
+    Two processes do it one after the other. Raises `SchemaOutdated` for a schema that no migration leads from. It names the
+    commit that upgrades one that has a revision between two releases. Raises `FeatureTablesRefused`, and nothing was changed.
     """
     with _misfits_named():
         async with database.transaction() as connection:
             if database.dialect == "postgresql":
                 await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
             revision = await connection.run_sync(_revision)
-            if revision == REVISIONS[-1]:
-                return
             if revision not in {None, *REVISIONS}:
                 raise _outdated(revision)
-            await connection.run_sync(_migrate)
+            if revision != REVISIONS[-1]:
+                await connection.run_sync(_migrate)
+            if features:
+                from store.database import feature_tables  # noqa: PLC0415  with all tables, which few commands need
+
+                await feature_tables.upgrade(connection, features)
 
 
-async def check(database: Database, deadline: float | None = None) -> None:
-    """Raise `SchemaOutdated` unless the schema is exactly this program's."""
+async def check(database: Database, deadline: float | None = None, *, features: Sequence[FeatureTables] = ()) -> None:
+    """Raise `SchemaOutdated` unless the schema is exactly this program's, and the tables of these features are theirs."""
     with _misfits_named():
         async with database.reading(deadline) as connection:
             revision = await connection.run_sync(_revision)
-    if revision != REVISIONS[-1]:
-        raise _outdated(revision)
+            if revision != REVISIONS[-1]:
+                raise _outdated(revision)
+            if features:
+                from store.database import feature_tables  # noqa: PLC0415  see `upgrade`
+
+                await feature_tables.check(connection, features)
 
 
 def _outdated(revision: str | None) -> SchemaOutdated:

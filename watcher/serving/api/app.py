@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from fastapi import APIRouter, FastAPI
+from fastapi.dependencies.models import Dependant
+from fastapi.routing import APIRoute
 
+from watcher.errors import FeatureUnusable
 from watcher.host.machine import program_version
-from watcher.installed import Installed, installed, resolve
+from watcher.installed import Installed, installed, naming, resolve
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.document.openapi import Documented, reference_page
 from watcher.serving.api.errors import add_handlers
@@ -35,6 +38,7 @@ from watcher.serving.api.routes import (
     tokens,
     watchers,
 )
+from watcher.serving.api.sign_in.auth import ROLE_CHECKS
 
 OFTEN_CALLED: Final = (*ROUTERS[:1], events.router, asset_store.router)
 """Routers that are tried first. Each route that does not match costs a request time."""
@@ -84,7 +88,7 @@ def create_app(context: ApiContext, features: Installed | None = None) -> FastAP
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context
-    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES, *_of_features(features)):
+    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES, *routers_of(features)):
         # `include_router` would nest routers, and each request would search them all.
         app.router.routes.extend(router.routes)
     add_handlers(app)
@@ -95,16 +99,36 @@ def create_app(context: ApiContext, features: Installed | None = None) -> FastAP
     return app
 
 
-def _of_features(features: Installed) -> Iterator[APIRouter]:
-    """Yield the routers of the features. Those of another distribution stand below a prefix of their own."""
-    for feature in features.features:
-        if feature.routes is None:
-            continue
-        routers: Sequence[APIRouter] = resolve(feature.routes)
-        if features.is_built_in(feature):
-            yield from routers
-            continue
-        apart = APIRouter(prefix=f"/api/v2/x/{feature.name}", tags=[feature.name])
-        for router in routers:
-            apart.include_router(router)
-        yield apart
+def routers_of(features: Installed) -> Sequence[APIRouter]:
+    """Return the routers of the features. Those of another distribution stand below a prefix of their own.
+
+    Raises `FeatureUnusable` for routers of another distribution that cannot be imported, or have a route that needs no role.
+    """
+    routers: list[APIRouter] = []
+    others = features.of_others.paths("routes")
+    for name, path in features.paths("routes").items():
+        with naming(name):
+            of_feature: Sequence[APIRouter] = resolve(path)
+            routers += [_apart(name, of_feature)] if name in others else of_feature
+    return routers
+
+
+def _apart(feature: str, routers: Sequence[APIRouter]) -> APIRouter:
+    """Return a router with all routes of a feature below its prefix. Raises `FeatureUnusable` for one that anybody may call."""
+    apart = APIRouter(prefix=f"/api/v2/x/{feature}", tags=[feature])
+    for router in routers:
+        for route in router.routes:
+            if not isinstance(route, APIRoute) or ROLE_CHECKS.isdisjoint(_calls(route.dependant)):
+                place = getattr(route, "path", type(route).__name__)
+                raise FeatureUnusable(
+                    f"the route {place} of the feature {feature} needs no role; let it take a Viewer, an Operator or an Admin "
+                    "of watcher.serving.api.sign_in.auth, and put it directly into its router"
+                )
+        apart.include_router(router)
+    return apart
+
+
+def _calls(dependant: Dependant) -> Iterator[Any]:
+    for dependency in dependant.dependencies:
+        yield dependency.call
+        yield from _calls(dependency)

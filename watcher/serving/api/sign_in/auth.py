@@ -153,10 +153,13 @@ async def _owner(request: Request, bearer: Bearer) -> Actor:
     return actor
 
 
+_viewer, _operator, _admin = map(_at_least, tokens.ROLES)
+ROLE_CHECKS: Final = frozenset({_owner, _viewer, _operator, _admin})
+"""The dependencies that refuse who may not call a route. Each route of people and tools has one of them."""
 HomeOwner = Annotated[Actor, Depends(_owner)]
-Viewer = Annotated[Actor, Depends(_at_least("viewer"))]
-Operator = Annotated[Actor, Depends(_at_least("operator"))]
-Admin = Annotated[Actor, Depends(_at_least("admin"))]
+Viewer = Annotated[Actor, Depends(_viewer)]
+Operator = Annotated[Actor, Depends(_operator)]
+Admin = Annotated[Actor, Depends(_admin)]
 
 
 async def _may_listen(request: Request, context: Context, bearer: Bearer) -> MayListen:
