@@ -129,10 +129,10 @@ def main() -> None:
         PICTURE.write_text(drawn(between), encoding="utf-8")
         return
     count = sum(map(len, between.values()))
-    print(f"{len(between)} rooms, {count} arrows, {len(floors(between))} floors")  # noqa: T201
+    print(f"{len(between)} rooms, {count} arrows, {len(floors(between))} floors")
     for level in reversed(floors(between)):
         for room in level:
-            print(f"  {label(room):16} {' '.join(sorted(between[room]))}")  # noqa: T201
+            print(f"  {label(room):16} {' '.join(sorted(between[room]))}")
 
 
 if __name__ == "__main__":
