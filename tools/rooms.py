@@ -497,7 +497,9 @@ def _cost(rows: Slots, arrows: Sequence[tuple[str, str]]) -> float:
         cost += abs(to_column - column)
         for between in range(to_row + 1, row):
             x = column + slope * (row - between)
-            cost += 6 * sum(abs(x - other) < BOX / (BOX + GAP) for other, feature in enumerate(rows[between]) if feature)
+            cost += 6 * sum(
+                abs(x - other) < BOX / (BOX + GAP) for other, feature in enumerate(rows[between]) if feature
+            )
     for (row, column, to_row, to_column), (row2, column2, to_row2, to_column2) in combinations(lines, 2):
         if (row, to_row) == (row2, to_row2):
             cost += 2 * ((column - column2) * (to_column - to_column2) < 0)
