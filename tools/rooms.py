@@ -161,6 +161,8 @@ ELSEWHERE: Final = (
     ("watcher/cli/reconcile.py", "reconcile"),
     ("watcher/cli/replay.py", "replay"),
     ("watcher/cli/*", "commands"),
+    ("watcher/demo/__init__.py", SHARED),
+    ("watcher/demo/servers.py", SHARED),
     ("watcher/demo/*", "demo"),
 )
 """Rooms of the files that their place does not tell. Files leave this table when they move below `features/NAME/`."""
@@ -268,9 +270,10 @@ class Product:
     @cached_property
     def imports(self) -> Graph:
         """The modules that each module imports."""
-        return {
-            module: frozenset(arrow.target for arrow in self.arrows if arrow.source == module) for module in self.files
-        }
+        graph: dict[str, set[str]] = {module: set() for module in self.files}
+        for arrow in self.arrows:
+            graph[arrow.source].add(arrow.target)
+        return {module: frozenset(targets) for module, targets in graph.items()}
 
     def between(self, sources: Iterable[str], targets: Iterable[str]) -> Sequence[Arrow]:
         """The arrows from one of these rooms to another one of those."""
