@@ -247,10 +247,11 @@ def _cut_contracts(file: Path, gone: Collection[str]) -> list[str]:
 def cut_contract(contract: Mapping[str, Any], gone: Collection[str], changes: list[str]) -> dict[str, Any] | None:
     """The contract without the modules that are gone. None: nothing is left that it could forbid."""
     cut = dict(contract)
+    inside = {module.removeprefix(f"{container}.") for container in contract.get("containers", ()) for module in gone}
     for key in ("modules", "source_modules", "forbidden_modules", "layers"):
         if key not in contract:
             continue
-        cut[key] = [left for entry in contract[key] if (left := _without(entry, gone))]
+        cut[key] = [left for entry in contract[key] if (left := _without(entry, {*gone, *inside}))]
         if cut[key] != contract[key]:
             changes.append(f"{contract['name']}: {key}")
         if not cut[key]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -54,6 +55,17 @@ def test_no_rooms_import_each_other_in_a_circle_but_by_imports_that_the_list_sti
         if str(arrow) not in allowed:
             graph[product().rooms[arrow.source]].add(product().rooms[arrow.target])
     assert rooms.circles({room: frozenset(targets - {room}) for room, targets in graph.items()}) == []
+
+
+def test_tests_name_features_that_there_are() -> None:
+    named: set[str] = set()
+    for file in (ROOT / "tests").rglob("test_*.py"):
+        if "mark.feature(" in (text := file.read_text(encoding="utf-8")):
+            calls = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
+            marks = [call for call in calls if ast.unparse(call.func) == "pytest.mark.feature"]
+            named |= {ast.literal_eval(argument) for call in marks for argument in call.args}
+    assert "partitions" in named
+    assert named <= set(product().features)
 
 
 def test_the_picture_of_the_rooms_agrees_with_the_declared_needs() -> None:

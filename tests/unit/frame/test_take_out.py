@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import rooms
 import take_out
+
+from tests.effort import PATIENCE
 
 ROOT = Path(__file__).parents[3]
 STILL_THERE = rooms.allowed_yet(ROOT)
@@ -126,6 +129,7 @@ def test_lists_of_features_lose_the_entries_that_name_one(listing: str, left: st
     [
         ({"layers": ["a | b : c", "d"]}, {"layers": ["a : c", "d"]}),
         ({"layers": ["b : c", "b"]}, {"layers": ["c"]}),
+        ({"containers": ["x"], "layers": ["c", "a : d"]}, {"containers": ["x"], "layers": ["a : d"]}),
         ({"source_modules": ["b"], "forbidden_modules": ["a"]}, None),
         (
             {"forbidden_modules": ["a"], "ignore_imports": ["a -> b", "a -> c"]},
@@ -135,7 +139,7 @@ def test_lists_of_features_lose_the_entries_that_name_one(listing: str, left: st
 )
 def test_contracts_lose_the_modules_that_are_gone(contract: dict[str, Any], left: dict[str, Any] | None) -> None:
     named = {"name": "contract", **contract}
-    assert take_out.cut_contract(named, {"b"}, []) == (left if left is None else {"name": "contract", **left})
+    assert take_out.cut_contract(named, {"b", "x.c"}, []) == (left if left is None else {"name": "contract", **left})
 
 
 def test_the_kernel_alone_is_the_kernel_with_the_local_spark_submit(tmp_path: Path) -> None:
@@ -149,6 +153,14 @@ def test_the_kernel_alone_is_the_kernel_with_the_local_spark_submit(tmp_path: Pa
     }
     assert set(rooms.Product(tmp_path).files.values()) == left
     assert (tmp_path / "tests/service/store").exists()
+
+
+def test_a_test_that_names_a_feature_is_left_out_of_a_tree_without_it(tmp_path: Path) -> None:
+    take_out.take_out(["warm"], tmp_path)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "tests/unit/config/test_config_warm.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert "deselected" in done.stdout, done.stdout + done.stderr
+    assert done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
 
 
 @pytest.mark.slow
