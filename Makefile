@@ -76,7 +76,7 @@ check: setup ## Lint, format, types, also of the tests and measurements, import 
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/mypy tests
+	@$(BIN)/mypy tests tools/ways.py
 	@env MYPYPATH=bench $(BIN)/mypy bench
 	@$(BIN)/lint-imports --no-logo
 

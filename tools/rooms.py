@@ -27,7 +27,7 @@ from functools import cached_property
 from html import escape
 from itertools import combinations
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 REPOSITORY: Final = Path(__file__).resolve().parents[1]
 PICTURE: Final = "docs/pictures/rooms.svg"
@@ -346,7 +346,7 @@ class Product:
             by_room.setdefault(owners.get(name, KERNEL), []).append(name)
         return by_room
 
-    def as_json(self) -> Mapping[str, object]:
+    def as_json(self) -> dict[str, Any]:
         """Every file once: in the kernel, shared, in the root, or in one feature."""
         by_room = {
             room: [self.files[module] for module in self.files if self.rooms[module] == room]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import subprocess
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
@@ -32,7 +33,7 @@ def test_every_python_file_of_the_product_is_in_one_room() -> None:
 def test_every_pattern_of_the_table_names_the_room_of_a_file() -> None:
     used: set[str] = set()
     for file in product().files.values():
-        used |= {next((pattern for pattern, _ in rooms.ELSEWHERE if rooms.fnmatchcase(file, pattern)), "")}
+        used |= {next((pattern for pattern, _ in rooms.ELSEWHERE if fnmatchcase(file, pattern)), "")}
     assert [pattern for pattern, _ in rooms.ELSEWHERE if pattern not in used] == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,7 @@ def test_what_belongs_to_a_feature_is_not_in_the_copy(tree: Path, tmp_path: Path
         "tests/test_replays.py": "imports store.features.replay.replays",
         "tests/unit/docs/test_words.py": "compares the whole product",
     }
-    contracts = take_out.tomllib.loads((target / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    contracts = tomllib.loads((target / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     assert [contract["layers"] for contract in contracts] == [["watcher.features.explain", "store"]]
 
 
