@@ -9,6 +9,8 @@ import pytest
 from config.features.alerts.settings import AlertsPart
 from tests.unit.config.conftest import Load, Problems
 
+pytestmark = pytest.mark.feature("alerts")
+
 MAIL = "{smtp: {host: mail, from: w@example.com, to: [o@example.com]}}"
 
 
