@@ -43,7 +43,7 @@ from watcher.scheduling.room import build_scheduling
 from watcher.scheduling.submissions import Submissions
 from watcher.scheduling.try_records import StoredTries
 from watcher.serving import try_tokens
-from watcher.serving.api.app import create_app, create_probes
+from watcher.serving.api.app import create_app, create_probes, routers_of
 from watcher.serving.api.context import ApiContext
 from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
@@ -92,6 +92,7 @@ async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
 ) -> DaemonRooms:
     settings = configuration.settings
+    routers_of(installed(settings.features))  # refuses a route that anybody may call, before anything is there
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))

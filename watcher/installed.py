@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from functools import cache
@@ -52,21 +52,18 @@ class Installed:
         used = [each for each in self.features if each.name not in parts or parts[each.name].is_configured(settings)]
         return Installed(features=used, unavailable=self.unavailable)
 
-    def words(self, hook: str, taken: Collection[str] = ()) -> Mapping[str, Path]:
-        """Return the words that a hook gets from all features, such as `commands`.
-
-        Raises `ValueError` if two features bring one word, or one brings a word that the daemon itself has `taken`.
-        """
-        owners = dict.fromkeys(taken, "the daemon")
+    def words(self, hook: str) -> Mapping[str, Path]:
+        """Return the words that a hook gets from all features, such as `commands`. Raises `ValueError` if two bring one word."""
+        owners: dict[str, str] = {}
         paths: dict[str, Path] = {}
         for feature in self.features:
             for word, path in getattr(feature, hook).items():
                 if word in owners:
                     raise ValueError(
-                        f"{owners[word]} and the feature {feature.name} both have {word!r} among their {hook}; "
-                        f"leave the feature {feature.name} out"
+                        f"the features {owners[word]} and {feature.name} both bring {word!r} as one of their {hook}; "
+                        "leave one out"
                     )
-                owners[word], paths[word] = f"the feature {feature.name}", path
+                owners[word], paths[word] = feature.name, path
         return paths
 
     def paths(self, hook: str) -> Mapping[str, Path]:

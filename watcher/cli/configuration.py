@@ -19,7 +19,6 @@ from watcher.cli.api_client import ApiClient
 from watcher.cli.commands import DEFAULT_CONFIG, ConfigOption, command, load_configuration, local_command
 from watcher.cli.failures import CommandFailed, ExitCode
 from watcher.cli.output import JsonOption, Show
-from watcher.cli.program import commands_of
 from watcher.cli.tables import Column, Columns, fields, properties, table
 from watcher.cli.verdicts import verdicts
 from watcher.host.machine import program
@@ -61,7 +60,6 @@ def run(
 
     with ForkServer() as fork_server:
         configuration = load_configuration(config, fork_server=fork_server)
-        _check_features(installed(configuration.settings.features))
         from watcher import app  # noqa: PLC0415
 
         options = app.RunOptions(roles=chosen, upgrade=upgrade, apply=apply, cancel_jobs=cancel_jobs)
@@ -209,15 +207,9 @@ def _needing_restart(configuration: Configuration) -> list[Problem]:
 
 
 def _check_features(features: Installed) -> None:
-    """Raise `FeatureUnusable` for a feature of another distribution that breaks its contract, before anything is started."""
-    commands_of(features)
-    others = features.of_others
-    for hook in ("upgrade", "start_check", "checks"):
-        others.resolved(hook)
-    if others.paths("routes"):
-        from watcher.serving.api.app import routers_of  # noqa: PLC0415  see watcher.cli
-
-        routers_of(others)
+    """Raise `FeatureUnusable` for a feature of another distribution that cannot be imported."""
+    for hook in ("upgrade", "start_check", "checks", "routes"):
+        features.of_others.resolved(hook)
 
 
 def _check_store(show: Show, configuration: Configuration) -> None:

@@ -10,26 +10,8 @@ import typer
 from watcher.cli.failures import EXIT_CODES, Commands, ExitCode
 from watcher.errors import FeatureUnusable
 from watcher.feature import Path
-from watcher.installed import Installed, installed, resolve
+from watcher.installed import installed, resolve
 
-COMMANDS: Final[Mapping[str, Path]] = {
-    **dict.fromkeys(("run", "demo", "schema"), "watcher.cli.configuration.daemon"),
-    **dict.fromkeys(("reload", "check"), "watcher.cli.configuration.top"),
-    **dict.fromkeys(("pause", "resume", "logs", "poll", "rewind"), "watcher.cli.watchers.top"),
-    "status": "watcher.cli.status.top",
-    "watchers": "watcher.cli.watchers.watchers",
-    "rejected": "watcher.cli.watchers.rejected",
-    "assets": "watcher.cli.assets.assets",
-    "jobs": "watcher.cli.jobs.jobs",
-    "runs": "watcher.cli.runs.runs",
-    "store": "watcher.cli.store.store",
-    "db": "watcher.cli.administration.db",
-    "token": "watcher.cli.tokens.token",
-    "spark": "watcher.cli.administration.spark",
-    "state-store": "watcher.cli.administration.state_store",
-    "pg": "watcher.cli.administration.pg",
-}
-"""The kernel's commands by their first word: the dotted path of the group that has it."""
 ORDER: Final = (
     *("run", "demo", "schema", "init", "reload", "check", "pause", "resume", "logs", "poll", "rewind", "status"),
     *("explain", "open", "sign-in-link", "reconcile", "replay", "watchers", "rejected", "assets", "jobs", "runs"),
@@ -81,7 +63,7 @@ def _group(path: Path) -> typer.Typer:
     try:
         group: typer.Typer = resolve(path)
     except Exception as error:
-        if path in commands_of(installed()).values():
+        if path in installed().words("commands").values():
             raise
         raise FeatureUnusable(f"`{path}` cannot be imported ({error}); correct the feature that names it") from error
     return group
@@ -93,18 +75,10 @@ def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
     Those of another distribution's features are there if `words` begin with something else: the configuration that `words` or
     the environment name is read for them.
     """
-    paths = commands_of(installed())
+    paths = installed().words("commands")
     if words and not words[0].startswith("-") and words[0] not in paths:
-        paths = commands_of(installed(_named_features(words)))
+        paths = installed(_named_features(words)).words("commands")
     return {word: paths[word] for word in (*filter(paths.__contains__, ORDER), *sorted(paths.keys() - {*ORDER}))}
-
-
-def commands_of(features: Installed) -> Mapping[str, Path]:
-    """Return the kernel's commands and those of the features. Raises `FeatureUnusable` for a word that two of them have."""
-    try:
-        return {**COMMANDS, **features.words("commands", taken=COMMANDS)}
-    except ValueError as error:
-        raise FeatureUnusable(str(error)) from None
 
 
 def _named_features(words: Sequence[str]) -> tuple[str, ...]:

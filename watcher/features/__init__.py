@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 BUILT_IN: Final = (
+    "commands",
     "spark_submit",
     "warm",
     "kubernetes",
