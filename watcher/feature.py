@@ -40,6 +40,8 @@ class Feature:
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
+    refines: Mapping[str, Path] = field(default_factory=dict)
+    """[subclass of another feature's submitter] What takes that one's place, by its word."""
     settings: Path | None = None
     """[`config.models.settings.SettingsPart`] Keys of the `settings` section."""
 
@@ -71,4 +73,4 @@ class Feature:
     metrics: Path | None = None
     """[`watcher.host.metrics_snapshot.MetricsOf`] What it reads when Prometheus asks."""
     problems: Path | None = None
-    """[`watcher.scheduling.problems.reading.ProblemsOf`] What it adds to the list of what is wrong."""
+    """[`watcher.scheduling.problems.sources.ProblemsOf`] What it adds to the list of what is wrong."""

@@ -11,24 +11,6 @@ from watcher.cli.failures import EXIT_CODES, Commands
 from watcher.feature import Path
 from watcher.installed import installed, resolve
 
-COMMANDS: Final[Mapping[str, Path]] = {
-    **dict.fromkeys(("run", "demo", "schema"), "watcher.cli.configuration.daemon"),
-    **dict.fromkeys(("reload", "check"), "watcher.cli.configuration.top"),
-    **dict.fromkeys(("pause", "resume", "logs", "poll", "rewind"), "watcher.cli.watchers.top"),
-    "status": "watcher.cli.status.top",
-    "watchers": "watcher.cli.watchers.watchers",
-    "rejected": "watcher.cli.watchers.rejected",
-    "assets": "watcher.cli.assets.assets",
-    "jobs": "watcher.cli.jobs.jobs",
-    "runs": "watcher.cli.runs.runs",
-    "store": "watcher.cli.store.store",
-    "db": "watcher.cli.administration.db",
-    "token": "watcher.cli.tokens.token",
-    "spark": "watcher.cli.administration.spark",
-    "state-store": "watcher.cli.administration.state_store",
-    "pg": "watcher.cli.administration.pg",
-}
-"""The kernel's commands by their first word: the dotted path of the group that has it."""
 ORDER: Final = (
     *("run", "demo", "schema", "init", "reload", "check", "pause", "resume", "logs", "poll", "rewind", "status"),
     *("explain", "open", "sign-in-link", "reconcile", "replay", "watchers", "rejected", "assets", "jobs", "runs"),
@@ -77,7 +59,7 @@ def commands(words: Sequence[str] = ()) -> Mapping[str, Path]:
     Those of another distribution's features are there if `words` begin with something else: the configuration that `words` or
     the environment name is read for them.
     """
-    paths = {**COMMANDS, **installed().words("commands")}
+    paths = dict(installed().words("commands"))
     if words and not words[0].startswith("-") and words[0] not in paths:
         paths |= installed(_named_features(words)).words("commands")
     return {word: paths[word] for word in (*filter(paths.__contains__, ORDER), *sorted(paths.keys() - {*ORDER}))}
