@@ -96,7 +96,6 @@ ELSEWHERE: Final = (
     ("watcher/submit/kubernetes/*", "kubernetes"),
     ("watcher/submit/local/*", "spark_submit"),
     ("watcher/submit/sdk_archive.py", "spark_submit"),
-    ("watcher/submit/spark/yarn.py", "yarn"),
     ("watcher/submit/spark/*", "spark_submit"),
     ("watcher/submit/spark_submit.py", "spark_submit"),
     ("watcher/submit/warm/*", "warm"),

@@ -1,7 +1,6 @@
 """The contract of a feature: what it may bring to the daemon, on one page.
 
-A feature names what it brings by dotted paths, so that reading the list imports nothing else. The composition root resolves a
-path when it is needed. The type of what stands behind each path is the one in brackets.
+It names what it brings by dotted paths, so that reading the list imports nothing else. In brackets is the type of what they mean.
 """
 
 from __future__ import annotations
@@ -42,6 +41,8 @@ class Feature:
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
+    refines: Mapping[str, Path] = field(default_factory=dict)
+    """[subclass of another feature's submitter] What takes that one's place, by its word."""
     settings: Path | None = None
     """[`config.models.settings.SettingsPart`] Keys of the `settings` section."""
 
@@ -76,4 +77,4 @@ class Feature:
     metrics: Path | None = None
     """[`watcher.host.metrics_snapshot.MetricsOf`] What it reads when Prometheus asks."""
     problems: Path | None = None
-    """[`watcher.scheduling.problems.reading.ProblemsOf`] What it adds to the list of what is wrong."""
+    """[`watcher.scheduling.problems.sources.ProblemsOf`] What it adds to the list of what is wrong."""

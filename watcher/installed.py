@@ -66,6 +66,12 @@ class Installed:
                 owners[word], paths[word] = feature.name, path
         return paths
 
+    def submitters(self) -> Mapping[str, Path]:
+        """Return the submitters by their words, each as the last feature that refines it has it."""
+        refined = {word: path for feature in self.features for word, path in feature.refines.items()}
+        words = self.words("submitters")
+        return {word: refined.get(word, path) for word, path in words.items()}
+
     def paths(self, hook: str) -> Mapping[str, Path]:
         """Return what each feature names for a hook, such as `routes`, by the feature's name, without those that bring nothing."""
         named = {feature.name: getattr(feature, hook) for feature in self.features}

@@ -149,7 +149,7 @@ def jobs_to_start(configuration: Configuration) -> Mapping[str, JobToStart]:
 
 def submitters(configuration: Configuration, workspace: Workspace) -> Mapping[str, Submitter]:
     """The submitters that jobs name or tries may need, by the name that is stored with a try. Raises `StartRefused`."""
-    registered = installed(configuration.settings.features).configured(configuration.settings).words("submitters")
+    registered = installed(configuration.settings.features).configured(configuration.settings).submitters()
     names = {*registered, *(job.spark.submitter for job in configuration.jobs.values())}
     return {name: _submitter(name, workspace) for name in names}
 

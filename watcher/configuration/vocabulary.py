@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TRIGGERS: Final = installed().words("triggers")
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
 CONNECTIONS: Final = installed().words("connections")
-SUBMITTERS: Final = installed().words("submitters")
+SUBMITTERS: Final = installed().submitters()
 ValueT = TypeVar("ValueT")
 _GAUGE: Final = re.compile("[a-z][a-z0-9_]*")
 

@@ -38,7 +38,8 @@ from watcher.installed import known_settings
 from watcher.outbound.alerts.delivery import Alerts
 from watcher.outbound.alerts.evaluator import Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.problems.reading import read_problems
+from watcher.scheduling.problems import reading
+from watcher.scheduling.problems.sources import ProblemsLook, read_problems
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "66666666-6666-6666-6666-666666666666"
@@ -63,6 +64,9 @@ DECLARED = Declared(
 )
 
 
+READERS = [reading.problems, outbox_problems]
+
+
 class World:
     """A leader that checks for alerts when a test calls `look`, and sends them."""
 
@@ -71,9 +75,7 @@ class World:
         self.database, self.metrics = database, Metrics()
         self.target = Alerts.of(settings.part(AlertsPart).alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(
-            settings, database, leadership, on_alerts=self.sender.wake, problems_of=[outbox_problems]
-        )
+        self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake, problems_of=READERS)
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:
@@ -89,7 +91,9 @@ class World:
         with anyio.fail_after(PATIENCE):
             while True:
                 async with self.database.reading() as connection:
-                    problems = await read_problems(connection, await now_of(connection), [outbox_problems])
+                    problems = await read_problems(
+                        ProblemsLook(connection=connection, now=await now_of(connection)), READERS
+                    )
                 if any(each.kind == "undelivered" and sentence in each.message for each in problems):
                     return
                 await anyio.sleep(0.02)

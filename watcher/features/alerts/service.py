@@ -11,7 +11,7 @@ from watcher.host.services import ServiceContext
 from watcher.installed import resolve
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.problems.reading import ProblemsOf
+from watcher.scheduling.problems.sources import ProblemsOf
 
 
 def build(context: ServiceContext) -> Service:

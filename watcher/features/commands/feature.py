@@ -1,4 +1,4 @@
-"""The command line of people: what is read and done through the REST API, and what needs the database or this machine alone."""
+"""The commands for people and tools."""
 
 from watcher.feature import Feature
 

@@ -4,6 +4,6 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="ingest",
-    needs=frozenset({"s3"}),
+    needs=frozenset({"readers", "s3", "tables"}),
     checks="watcher.features.ingest.target_check.check",
 )

@@ -4,7 +4,6 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="outbox",
-    needs=frozenset({"problems"}),
     problems="watcher.features.outbox.problems.problems",
     metrics="watcher.features.outbox.problems.metrics",
 )

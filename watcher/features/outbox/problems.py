@@ -12,6 +12,7 @@ from store.detection import outbox
 from store.detection.outbox import AIRFLOW, StuckLane
 from watcher.host.metrics_snapshot import FeatureMetrics, gauge
 from watcher.scheduling.problems.problem import StandingProblem
+from watcher.scheduling.problems.sources import ProblemsLook
 
 LATE_AFTER: Final = timedelta(minutes=5)
 """The time after which a message that does not arrive is an error, although nobody has refused it."""
@@ -28,9 +29,9 @@ async def metrics(connection: AsyncConnection) -> FeatureMetrics:
     )
 
 
-async def problems(connection: AsyncConnection, now: datetime) -> Sequence[StandingProblem]:
+async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
     """Return the problems of the lanes whose first message does not arrive."""
-    return [of_lane(lane, now) for lane in await outbox.stuck(connection)]
+    return [of_lane(lane, look.now) for lane in await outbox.stuck(look.connection)]
 
 
 def of_lane(lane: StuckLane, now: datetime) -> StandingProblem:

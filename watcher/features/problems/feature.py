@@ -1,5 +1,8 @@
-"""What is wrong now, as one list."""
+"""What is wrong with watchers, assets, jobs and runs, as one list."""
 
 from watcher.feature import Feature
 
-FEATURE = Feature(name="problems")
+FEATURE = Feature(
+    name="problems",
+    problems="watcher.scheduling.problems.reading.problems",
+)

@@ -4,4 +4,5 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="rest",
+    routes="watcher.serving.api.routes.ROUTERS",
 )

@@ -4,6 +4,5 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="spark_submit",
-    needs=frozenset({"warm", "yarn"}),
     submitters={"spark-submit": "watcher.submit.spark_submit.SparkSubmit"},
 )

@@ -4,5 +4,6 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="warm",
-    needs=frozenset({"spark_submit"}),
+    needs=frozenset({"readers", "spark_submit"}),
+    refines={"spark-submit": "watcher.submit.warm.submitter.WarmSparkSubmit"},
 )

@@ -25,7 +25,7 @@ from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
 from watcher.scheduling.problems.problem import page_of
-from watcher.scheduling.problems.reading import ProblemsOf, read_problems
+from watcher.scheduling.problems.sources import ProblemsLook, ProblemsOf, read_problems
 
 LOOK_EVERY: Final = 5.0
 """Seconds between two checks."""
@@ -93,7 +93,8 @@ class Evaluator:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
             present = alerted(
-                await read_problems(connection, now, self.problems_of), max(self._since, now - REMEMBERED)
+                await read_problems(ProblemsLook(connection=connection, now=now), self.problems_of),
+                max(self._since, now - REMEMBERED),
             )
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -22,29 +22,18 @@ from store.runs.bad_records import MOST_UNRESOLVED
 from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
-from watcher.host.health import Health
 from watcher.scheduling.conditions import Resolved, is_met
 from watcher.scheduling.problems.lateness import late_assets, late_jobs
-from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
+from watcher.scheduling.problems.problem import StandingProblem, cause_of, without
+from watcher.scheduling.problems.sources import ProblemsLook
 from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
 
 _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
-ProblemsOf: TypeAlias = Callable[[AsyncConnection, datetime], Awaitable[Sequence[StandingProblem]]]
-"""Reads the problems of a feature from the database, whose clock says that it is now."""
-
-
-async def read_problems(
-    connection: AsyncConnection,
-    now: datetime,
-    of_features: Sequence[ProblemsOf],
-    rows: Sequence[WatcherRow] | None = None,
-) -> list[StandingProblem]:
-    """Read every problem in the database, also those `of_features`.
-
-    `rows` are the watchers that may have one, if the caller has read them already.
-    """
+async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
+    """Read the problems of watchers, assets, jobs and runs."""
+    connection, now, rows = look.connection, look.now, look.rows
     if rows is None:
         rows = await suspects(connection)
     failed = await conditions.failed_runs(connection)
@@ -62,24 +51,9 @@ async def read_problems(
         *(of_failed_run(run, around.get(run.dag_id, frozenset())) for run in failed),
         *overdue,
         *(of_stranded_queue(queue) for queue in await kept_events.stranded(connection)),
-        *[problem for read in of_features for problem in await read(connection, now)],
         *(of_bad_records(run, around.get(run.dag_id, frozenset())) for run in unresolved),
         *_of_what_is_cut(failed, unresolved),
     ]
-
-
-def of_process(health: Health, reasons: Sequence[str]) -> Iterator[StandingProblem]:
-    """Yield the `reasons` why the process is not ready, and what else it knows of itself."""
-    for reason in reasons:
-        yield _of_sentence("not_ready", "error", reason)
-    for warning in health.warnings():
-        yield _of_sentence("process", "warning", warning)
-
-
-def _of_sentence(kind: str, level: Level, sentence: str) -> StandingProblem:
-    return StandingProblem(
-        kind=kind, level=level, subject={"sentence": cause_of(sentence)}, message=sentence, public=sentence
-    )
 
 
 async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[StandingProblem]:

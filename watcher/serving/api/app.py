@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from fastapi.dependencies.models import Dependant
@@ -12,66 +12,20 @@ from fastapi.routing import APIRoute
 from watcher.errors import FeatureUnusable
 from watcher.host.machine import program_version
 from watcher.installed import Installed, installed, naming, resolve
+from watcher.serving.api import probes
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.document.openapi import Documented, reference_page
 from watcher.serving.api.errors import add_handlers
 from watcher.serving.api.execution import ROUTERS
 from watcher.serving.api.guards import Guards
-from watcher.serving.api.routes import (
-    asset_store,
-    assets,
-    dag_runs,
-    dags,
-    events,
-    execution_tokens,
-    filtered,
-    job_queues,
-    logs,
-    queued_events,
-    rejected,
-    reload,
-    stream,
-    system,
-    task_changes,
-    task_instances,
-    task_store,
-    tokens,
-    watchers,
-)
 from watcher.serving.api.sign_in.auth import ROLE_CHECKS
-
-OFTEN_CALLED: Final = (*ROUTERS[:1], events.router, asset_store.router)
-"""Routers that are tried first. Each route that does not match costs a request time."""
-RESOURCES: Final = (
-    queued_events.router,
-    assets.router,
-    dags.router,
-    job_queues.router,
-    filtered.router,
-    dag_runs.router,
-    task_store.router,
-    task_instances.router,
-    task_changes.router,
-    logs.router,
-    watchers.router,
-    rejected.router,
-    reload.router,
-    stream.router,
-    tokens.router,
-    tokens.links,
-    execution_tokens.router,
-    system.router,
-    system.probes,
-    reference_page,
-)
-"""The kernel's other routers. The first route that matches wins, so `assets/events` (above) comes before `assets/{asset_id}`."""
 
 
 def create_probes(context: ApiContext, features: Installed | None = None) -> FastAPI:  # noqa: ARG001  as of `create_app`
     """Return the application of a process without the role `api`: /healthz, /readyz and /metrics, and nothing else."""
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.context = context
-    app.include_router(system.probes)
+    app.include_router(probes.router)
     add_handlers(app)
     app.add_middleware(Guards)
     return app
@@ -88,7 +42,7 @@ def create_app(context: ApiContext, features: Installed | None = None) -> FastAP
         title="Asset Watcher", version=program_version(), redirect_slashes=False, docs_url=None, redoc_url=None
     )
     app.state.context = context
-    for router in (*OFTEN_CALLED, *ROUTERS[1:], *RESOURCES, *routers_of(features)):
+    for router in (*ROUTERS[:1], *routers_of(features), *ROUTERS[1:], probes.router, reference_page):
         # `include_router` would nest routers, and each request would search them all.
         app.router.routes.extend(router.routes)
     add_handlers(app)

@@ -16,7 +16,7 @@ from store.processes import triggerers
 from watcher.host.health import PROBE_DEADLINE
 from watcher.installed import resolve
 from watcher.scheduling.problems.problem import ProblemGroup, grouped
-from watcher.scheduling.problems.reading import ProblemsOf, of_process, read_problems
+from watcher.scheduling.problems.sources import ProblemsLook, ProblemsOf, of_process, read_problems
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.errors import UNAVAILABLE
 
@@ -38,9 +38,9 @@ async def read_groups(
 ) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
-    of_features: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
-    merged = [health.merged(row) for row in rows]
-    stored = await read_problems(connection, await now_of(connection), of_features, merged)
+    readers: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
+    look = ProblemsLook(connection=connection, now=await now_of(connection), rows=[health.merged(row) for row in rows])
+    stored = await read_problems(look, readers)
     return grouped([*of_process(health, reasons), *stored])
 
 
