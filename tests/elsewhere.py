@@ -17,6 +17,11 @@ def add_feature(folder: Path, name: str, source: str, *, module: str = "") -> No
     """Install a feature into a folder of the import path: its module, and its metadata."""
     module = module or f"feature_{name}"
     (folder / f"{module}.py").write_text(f"from watcher.feature import Feature, FeatureService\n\n{source}\n")
+    add_entry_point(folder, name, module)
+
+
+def add_entry_point(folder: Path, name: str, module: str) -> None:
+    """Install the metadata alone of a feature whose module is on the import path."""
     metadata = folder / f"{module}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {module}\nVersion: 1.0\n")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from asset_watcher_heartbeat.commands import heartbeat
 from typer.core import TyperGroup
 
 from tests.pages import ROOT, shell_blocks
@@ -40,6 +41,11 @@ NOT_RUN = {
     ("docs/writing-a-store-backend.md", 0): "a Redis; tests/contract runs the suite with our own backends",
     ("docs/writing-a-submitter.md", 0): "a cluster; tests/contract runs the suite with our own submitters",
     ("docs/writing-a-trigger.md", 0): "the reader's own trigger; tests/contract runs the suites with ours",
+    (
+        "examples/feature/README.md",
+        0,
+    ): "an index of packages; tests/e2e/test_a_strangers_feature.py installs it without",
+    ("examples/feature/README.md", 1): "likewise",
     ("examples/orders-from-s3/README.md", 0): "somebody's credentials; tests/e2e/test_ingest.py runs its configuration",
     ("examples/customers-from-postgres/README.md", 0): "likewise",
 }
@@ -50,6 +56,7 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
+app.add_typer(heartbeat)  # the command of examples/feature
 WATCHER = typer.main.get_command(app)
 INLINE = re.compile(r"(?<!`)`(watcher [a-z][^`\n]*)`(?!`)")
 PROGRAM = re.compile(r"\s*(?:docker exec \S+ )?(?:\S*/)?watcher\s+(.*)")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from textwrap import indent
 
@@ -10,6 +11,7 @@ import pytest
 
 from config.errors import ConfigurationInvalid
 from config.reading.loader import load
+from tests.elsewhere import add_entry_point
 from watcher.configuration.vocabulary import vocabulary
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -18,6 +20,8 @@ SHOWN_ELSEWHERE = re.compile(r"unknown (asset|alias|connection) |cannot be impor
 """Problems that a part may have: it names something in another block, or a class that the page explains."""
 
 
+ADDRESSES = {"DSN": "postgresql://shop.example/shop", "_URL": "https://shop.example"}
+"""Values of environment variables that must be addresses, by the ends of their names."""
 BLOCKS = [
     pytest.param(block, id=f"{page.name}-{number}")
     for page in sorted([ROOT / "README.md", *ROOT.glob("docs/*.md")])
@@ -25,10 +29,20 @@ BLOCKS = [
 ]
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _example_is_installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Install examples/feature, which a page shows the settings of."""
+    folder = tmp_path_factory.mktemp("installed")
+    add_entry_point(folder, "heartbeat", "asset_watcher_heartbeat.feature")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        yield
+
+
 def environment(block: str) -> dict[str, str]:
     """Return the environment variables that a configuration uses, with values."""
     return {
-        name: "postgresql://shop.example/shop" if name.endswith("DSN") else "x" * 40
+        name: next((value for end, value in ADDRESSES.items() if name.endswith(end)), "x" * 40)
         for name in re.findall(r"\$\{(\w+)", block)
     }
 

@@ -151,6 +151,7 @@ def test_a_feature_is_loaded_only_if_the_settings_name_it(elsewhere: Path) -> No
     assert [each.name for each in named.of_others.features] == ["quota"]
 
 
+@pytest.mark.feature("commands")
 @pytest.mark.parametrize(
     ("source", "sentence"),
     [
@@ -175,6 +176,7 @@ def test_a_feature_that_breaks_its_contract_is_refused_by_name(elsewhere: Path, 
     assert sentence in refusal("quota")
 
 
+@pytest.mark.feature("replay")
 def test_a_name_that_is_not_installed_not_possible_or_ours_is_refused(elsewhere: Path) -> None:
     add_feature(elsewhere, "quota", "FEATURE = Feature(name='quota')")
     assert refusal("quotas") == "no installed feature is called `quotas`; install it, or did you mean `quota`?"
