@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
@@ -34,6 +35,40 @@ class ForeignModel(Protocol):
         """Validate `data`, which stands at `path` of a document in `folder`. Relative paths in it start at `folder`."""
 
 
+class UnimportedOptions(Protocol):
+    """Options whose class this process does not import, as `ForeignModel.check` returns them for a trigger."""
+
+    given: Mapping[str, Any]
+    """The options in the YAML, with the defaults that the asset's URI implies."""
+    format: int
+    """The format of the states that the trigger's class yields."""
+
+
+@runtime_checkable
+class WatcherFacts(Protocol):
+    """What the options of a watcher say to those who do not know its trigger: `triggers.options.Facts`."""
+
+    @property
+    def starts_now(self) -> bool:
+        """Whether items from before the first position are not reported."""
+
+    @property
+    def further_assets(self) -> tuple[str, ...]:
+        """The names of the assets, besides the watcher's own, that its events may be of."""
+
+    @property
+    def parts(self) -> tuple[str, ...] | None:
+        """The names of the parts of its events' partition keys; None: it names none."""
+
+    @property
+    def cleaned_after(self) -> timedelta | None:
+        """How long files stay after all jobs have loaded them. None: for ever."""
+
+    @property
+    def has_slot(self) -> bool:
+        """Whether it reads from a replication slot of its own."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriggerKind:
     """What a watcher's YAML must hold for one trigger."""
@@ -47,6 +82,8 @@ class TriggerKind:
     defaults: Callable[[str], Mapping[str, Any]]
     """Options that an asset's URI implies; keys in the YAML win. The URI is normalised but keeps a trailing slash,
     which matters to a prefix. May raise ValueError with a sentence."""
+    facts: Callable[[BaseModel], WatcherFacts]
+    """Returns what valid options say of their watcher."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Draw the daemon's rooms and the imports between them, or print them: `tools/rooms.py --write`, `tools/rooms.py`.
 
-A room is a folder in `watcher/`; the root (`app.py`, `guard.py`, `__main__.py`) is a room, too. An arrow is at least one
-import. A floor stands above all that it imports. The picture is docs/pictures/rooms.svg; a test compares it with the code.
+A room is a folder in `watcher/`, except `features`, whose folders can be left out one by one; the root (`app.py`, `guard.py`,
+`__main__.py`) is a room, too. An arrow is at least one import. A floor stands above all that it imports. The picture is docs/pictures/rooms.svg; a test compares it with the code.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ PICTURE: Final = REPOSITORY / "docs/pictures/rooms.svg"
 ROOT: Final = "app"
 GROUND: Final = frozenset({"errors", "probe"})
 """Modules directly in `watcher/` that import nothing of this project. Every room may import them."""
+FEATURES: Final = frozenset({"feature", "features"})
+"""What can be left out, and what all of it is named by."""
 WIDTH, HEIGHT, GAP, FLOOR, MARGIN = 150, 44, 30, 84, 20
 
 Arrows: TypeAlias = Mapping[str, frozenset[str]]
@@ -26,10 +28,10 @@ Arrows: TypeAlias = Mapping[str, frozenset[str]]
 
 
 def room_of(module: str) -> str | None:
-    """The room of a dotted path in `watcher`. None: no room, but the package itself or the ground."""
+    """The room of a dotted path in `watcher`. None: no room, but the package itself, the ground or a feature."""
     _, _, inside = module.partition(".")
     name = inside.partition(".")[0]
-    if not inside or name in GROUND:
+    if not inside or name in GROUND | FEATURES:
         return None
     return name if (REPOSITORY / "watcher" / name).is_dir() else ROOT
 

@@ -159,18 +159,16 @@ class _EntryReader:
         kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
             return None
-        if (
-            kind.isolation == "process"
-            and trigger in {*self._vocabulary.triggers}  # a look-up would import a plug-in
-            and options.get(_CLEAN_SOURCE) is not None
-        ):
-            self._report.add((*path, _CLEAN_SOURCE), "works in the daemon's own process only; write `isolation: none`")
-            return None
         fault = self._connection_fault(connection, kind.connection_type)
         if fault:
             self._report.add((*path, "connection"), fault)
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
+            return None
+        facts = kind.facts(validated)
+        if kind.isolation == "process" and facts.cleaned_after is not None:
+            key = _CLEAN_SOURCE if _CLEAN_SOURCE in options else "trigger"
+            self._report.add((*path, key), "works in the daemon's own process only; write `isolation: none`")
             return None
         return WatcherConfig(
             name=name,
@@ -180,6 +178,7 @@ class _EntryReader:
             isolation=kind.isolation,
             pause_after_failures=pause_after,
             options=validated,
+            facts=facts,
         )
 
     def _count(self, written: Any, path: KeyPath) -> int | None:

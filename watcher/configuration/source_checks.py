@@ -18,19 +18,21 @@ from store.database import migrations
 from store.detection import positions
 from store.errors import StoreError
 from store.runs import queues
-from triggers.base import BaseEventTrigger, Finding
+from triggers.base import Finding
 from triggers.errors import SourceUnavailable
+from triggers.hosting import Surveys
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.left_slots import slot_findings, slots_of
 from watcher.configuration.queue_checks import catchup_findings, queue_findings
+from watcher.configuration.sources import OpenIsolation, open_sources
 from watcher.configuration.sources import hosted as hosted_watchers
-from watcher.configuration.sources import open_sources
 from watcher.configuration.target_checks import target_findings
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
 from watcher.scheduling.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_json, identity_of
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.source_change import what_changed
 
 PATIENCE: Final = 60.0
@@ -39,7 +41,7 @@ DATABASE_PATIENCE: Final = 3.0
 """Seconds for the metadata database."""
 
 
-async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]:
+async def all_findings(configuration: Configuration, open_isolation: OpenIsolation) -> Sequence[dict[str, Any]]:
     """Return the findings of every watcher, then of every job, then of Airflow.
 
     Each has `watcher` (null for a `job`; both are null for Airflow), `check`, `level`, `message` and `remedy`.
@@ -66,7 +68,7 @@ async def all_findings(configuration: Configuration) -> Sequence[dict[str, Any]]
         remedy = "check settings.airflow.base_url, and that the network leads there"
         of_airflow.extend(await _judged(partial(airflow_check, settings), "Airflow did not answer", remedy))
 
-    async with open_sources(configuration) as clients, anyio.create_task_group() as checks:
+    async with open_sources(configuration, open_isolation) as clients, anyio.create_task_group() as checks:
         if configuration.settings.airflow is not None:
             checks.start_soon(judge_airflow, configuration.settings.airflow)
         for hosted in hosted_watchers(configuration, defaultdict(int)).values():
@@ -98,13 +100,14 @@ async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, ident
         findings = await trigger.check()
         if any(finding.level == "error" for finding in findings):
             return findings
-        selected = await trigger.survey()
+        surveys = trigger.ability(Surveys)
+        selected = None if surveys is None else await surveys.survey()
         is_changed = known and identity_json(trigger.source_identity()) != identity
         undecided = await _undecided(trigger, settings) if is_changed else None
     return [*findings, *(each for each in (selected, undecided) if each is not None)]
 
 
-async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) -> Finding | None:
+async def _undecided(trigger: OpenTrigger, settings: Settings) -> Finding | None:
     """Return what people must decide before a watcher goes on with its position; None: nothing."""
     async with connections_to_database(settings) as database, database.reading() as connection:
         loaded = await positions.read(connection, trigger.context.watcher)

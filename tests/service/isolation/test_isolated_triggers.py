@@ -25,10 +25,11 @@ from tests.service.isolation.hosting import PLUGINS, configured, counted, gone, 
 from triggers.base import TriggerContext
 from triggers.errors import ConfigurationError
 from watcher.host import logs
+from watcher.triggerer.clients import ForeignTrigger
 from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.trigger import ForeignTrigger
+from watcher.triggerer.isolation.trigger import OwnProcesses
 
 pytestmark = pytest.mark.service
 
@@ -224,14 +225,15 @@ async def test_a_hint_reaches_an_isolated_trigger_between_two_polls(server: Fork
     async with anyio.create_task_group() as tasks:
         children = Children(server, tasks, ChildSettings(plugins=PLUGINS))
         context = TriggerContext(watcher="w")
-        async with trigger.open(children, context) as isolated, aclosing(isolated.events(None)) as batches:
+        processes = OwnProcesses(children)
+        async with processes.open(trigger, context) as isolated, aclosing(isolated.events(None)) as batches:
             numbers: list[Any] = []
             async for batch in batches:
                 numbers += [event.payload["number"] for event in batch.events]
                 if numbers == [1, 2]:
                     break
                 if batch.position is None:
-                    await isolated.wake()
+                    isolated.wake()
         tasks.cancel_scope.cancel()
 
 

@@ -14,6 +14,7 @@ from config.models import Configuration
 from config.models.values import Duration
 from config.reading.loader import load
 from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from triggers.options import facts_of
 
 Load = Callable[..., Configuration]
 Problems = Callable[..., list[str]]
@@ -80,9 +81,9 @@ def _files_defaults(uri: str) -> Mapping[str, Any]:
 
 
 TRIGGERS = {
-    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults),
-    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}),
-    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}),
+    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults, facts=facts_of),
+    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}, facts=facts_of),
+    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}, facts=facts_of),
 }
 
 

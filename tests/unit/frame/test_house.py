@@ -31,7 +31,10 @@ SAME_NAME_FOR_A_REASON: Mapping[str, str] = {
 WORDS = {"found", "wanted", "told", "said"}
 BANNER = re.compile(r"^ *# *[-=*#]{3,}", re.MULTILINE)
 
-NOT_YET: Mapping[str, tuple[float, str]] = {}
+NOT_YET: Mapping[str, tuple[float, str]] = {
+    "modules over 300 lines": (3, "structure takes the place of this cap: docs/architecture.md"),
+    "classes with more than 20 methods": (2, "structure takes the place of this cap: docs/architecture.md"),
+}
 """Rules that are not kept yet: how far they are broken at most, and who makes them true."""
 
 

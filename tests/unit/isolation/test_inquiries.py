@@ -13,8 +13,9 @@ from config.models import Configuration
 from config.reading.loader import load
 from tests.unit.api.test_described_watermarks import row
 from watcher.configuration.vocabulary import Descriptions, vocabulary
+from watcher.features.isolation.asked_classes import AskedClasses, ForeignOptions
 from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import ForeignOptions, Inquirer
+from watcher.triggerer.isolation.inquiries import Inquirer
 
 MODULES = {
     "exits_on_import": "import os\nos._exit(9)\n",
@@ -71,7 +72,7 @@ def loaded(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test
         f"version: 1\nsettings: {{plugins_dir: {folder}}}\nassets:\n  a:\n    uri: {uri}\n    watchers:\n"
         f"      w: {{{watcher}}}\n"
     )
-    return load(path, vocabulary(inquirer), {"TOKEN": "hunter22"})
+    return load(path, vocabulary(AskedClasses(inquirer)), {"TOKEN": "hunter22"})
 
 
 def problem(folder: Path, inquirer: Inquirer, watcher: str, *, uri: str = "x-test://a") -> str:
@@ -145,7 +146,7 @@ def test_a_module_that_hangs_is_abandoned_after_the_time_limit(folder: Path, ser
 
 def test_the_description_of_a_watermark_is_kept(folder: Path, inquirer: Inquirer) -> None:
     inquirer.prepare(folder, frozenset())
-    descriptions = Descriptions(inquirer)
+    descriptions = Descriptions(AskedClasses(inquirer))
     described = descriptions.describe("odd.Odd", {"waiting": 3}, "w")
     assert (described.sentence, described.gauges, described.fault) == ("3 wait", {"waiting": 3.0}, None)
     assert descriptions.describe("odd.Odd", {"waiting": 3}, "w") is described
@@ -159,8 +160,8 @@ def test_no_plug_in_is_asked_once_the_time_is_used_up(folder: Path, inquirer: In
         row("odd", '{"waiting": 3}', "odd.Odd"),
         row("rows", '{"alarm": {"reason": "end it"}}', "postgres.new_rows"),
     ]
-    assert Descriptions(inquirer).sentences(rows, 0) == [None, "alarm: end it"]
-    assert Descriptions(inquirer).sentences([*rows, row("new", None, "odd.Odd")], 60) == [
+    assert Descriptions(AskedClasses(inquirer)).sentences(rows, 0) == [None, "alarm: end it"]
+    assert Descriptions(AskedClasses(inquirer)).sentences([*rows, row("new", None, "odd.Odd")], 60) == [
         "3 wait",
         "alarm: end it",
         None,

@@ -23,8 +23,10 @@ NAMES = {
     "TriggerEvent",
     "refuse_errors",
 }
-METHODS = {"looked_at", "up_to", "retold", "knows_what_is_retold", "describe", "defaults", "open_shared", "rewound"}
-METHODS_OF_POLLS = METHODS | {"wake", "pause", "rest", "park", "unpark", "seconds_between_polls", "findings", "events"}
+METHODS = {"recognizes", "describe", "defaults", "open_shared", "rewound"}
+METHODS_OF_POLLS = (
+    METHODS | {"up_to"} | {"wake", "pause", "rest", "park", "unpark", "seconds_between_polls", "findings", "events"}
+)
 
 
 def test_every_public_name_is_on_the_page() -> None:

@@ -10,8 +10,9 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from config.names import Scope
-from triggers.base import BaseConnection, BaseEventTrigger, BaseOptions
+from triggers.base import BaseConnection, BaseEventTrigger
 from triggers.errors import ConfigurationError
+from triggers.options import Facts, facts_of
 from watcher.host.plugins import check_options, plugin_class
 from watcher.triggerer.isolation.wire import Frame
 
@@ -65,8 +66,9 @@ def _defaults(request: Frame) -> Frame:
 def _options(request: Frame) -> Frame:
     trigger = trigger_class(request["class"])
     options, answer = _checked(trigger.Options, request)
-    further = [*options.further_assets] if isinstance(options, BaseOptions) else []
-    return {**answer, "format": trigger.format, "further_assets": further}
+    facts = Facts() if options is None else facts_of(options)
+    seconds = None if facts.cleaned_after is None else facts.cleaned_after.total_seconds()
+    return {**answer, "format": trigger.format, "facts": {**vars(facts), "cleaned_after": seconds}}
 
 
 def _connection_class(request: Frame) -> Frame:
