@@ -21,7 +21,7 @@ from config.models.uris import normalise
 from config.names import Scope, did_you_mean
 from config.reading.report import Report
 from config.section import LARGEST_INT, keys
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import Isolation, TriggerKind, Vocabulary, WatcherFacts
 
 _PAUSE_AFTER: Final = "pause_after_failures"
 _CLEAN_SOURCE: Final = "clean_source"
@@ -165,10 +165,12 @@ class _EntryReader:
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
             return None
-        facts = kind.facts(validated)
+        facts = self._facts(kind, validated, path)
+        if facts is None:
+            return None
         if kind.isolation == "process" and facts.cleaned_after is not None:
-            key = _CLEAN_SOURCE if _CLEAN_SOURCE in options else "trigger"
-            self._report.add((*path, key), "works in the daemon's own process only; write `isolation: none`")
+            key, what = (_CLEAN_SOURCE, "") if _CLEAN_SOURCE in options else ("trigger", "cleans its source, which ")
+            self._report.add((*path, key), f"{what}works in the daemon's own process only; write `isolation: none`")
             return None
         return WatcherConfig(
             name=name,
@@ -229,6 +231,17 @@ class _EntryReader:
             return None
         given = {**implied, **options}
         return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)
+
+    def _facts(self, kind: TriggerKind, options: BaseModel, path: KeyPath) -> WatcherFacts | None:
+        try:
+            facts = kind.facts(options)
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            self._report.add(path, f"the options' `facts` raised {type(error).__name__}; correct the class")
+            return None
+        if not isinstance(facts, WatcherFacts):
+            self._report.add(path, f"the options' `facts` returned {type(facts).__name__}; correct the class")
+            return None
+        return facts
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -66,9 +67,21 @@ def _defaults(request: Frame) -> Frame:
 def _options(request: Frame) -> Frame:
     trigger = trigger_class(request["class"])
     options, answer = _checked(trigger.Options, request)
-    facts = Facts() if options is None else facts_of(options)
-    seconds = None if facts.cleaned_after is None else facts.cleaned_after.total_seconds()
-    return {**answer, "format": trigger.format, "facts": {**vars(facts), "cleaned_after": seconds}}
+    if options is not None:
+        try:
+            answer["facts"] = _facts_json(facts_of(options))
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            answer["faults"], answer["valid"] = [_fault_of_facts(error)], False
+    return {**answer, "format": trigger.format}
+
+
+def _facts_json(facts: Facts) -> Frame:
+    after = facts.cleaned_after
+    return {**asdict(facts), "cleaned_after": None if after is None else after.total_seconds()}
+
+
+def _fault_of_facts(error: Exception) -> tuple[Sequence[str], str]:
+    return (), f"the options' `facts` raised {type(error).__name__}; correct the class"
 
 
 def _connection_class(request: Frame) -> Frame:

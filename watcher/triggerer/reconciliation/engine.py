@@ -61,9 +61,10 @@ class Reconciler:
             lists = trigger.ability(Lists)
             inventory = None if lists is None else lists.inventory()
             if not isinstance(inventory, ListedInventory | NumberedInventory):
-                raise InvalidValue(
-                    f"{hosted.name} cannot be reconciled: its trigger cannot list its source, or runs in a process of its own"
-                )
+                why = "its trigger cannot list its source"
+                if not hosted.trigger.is_here:
+                    why = "its trigger runs in a process of its own; write `isolation: none`"
+                raise InvalidValue(f"{hosted.name} cannot be reconciled: {why}")
             doubts = await self._doubts(trigger, hosted)
             with scratch_file(self.folder) as scratch:
                 if isinstance(inventory, NumberedInventory):
