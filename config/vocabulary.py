@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from pydantic import BaseModel
 
 from config.errors import KeyPath
+from config.facts import WatcherFacts
 from config.models.settings import SettingsOf
 from config.names import Isolation
 
@@ -35,6 +36,15 @@ class ForeignModel(Protocol):
         """Validate `data`, which stands at `path` of a document in `folder`. Relative paths in it start at `folder`."""
 
 
+class UnimportedOptions(Protocol):
+    """Options whose class this process does not import, as `ForeignModel.check` returns them for a trigger."""
+
+    given: Mapping[str, Any]
+    """The options in the YAML, with the defaults that the asset's URI implies."""
+    format: int
+    """The format of the states that the trigger's class yields."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TriggerKind:
     """What a watcher's YAML must hold for one trigger."""
@@ -48,6 +58,8 @@ class TriggerKind:
     defaults: Callable[[str], Mapping[str, Any]]
     """Options that an asset's URI implies; keys in the YAML win. The URI is normalised but keeps a trailing slash,
     which matters to a prefix. May raise ValueError with a sentence."""
+    facts: Callable[[BaseModel], WatcherFacts]
+    """Returns what valid options say of their watcher."""
 
 
 @dataclass(frozen=True, kw_only=True)

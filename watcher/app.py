@@ -20,13 +20,16 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
+from store.detection import cleanings
 from store.processes.triggerers import ProcessInfo
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
-from watcher.configuration.sources import child_settings, hosted, kept
+from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
+from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
+from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
@@ -47,11 +50,11 @@ from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
 from watcher.submit.base import Addresses, Submitter
+from watcher.triggerer.cleaning.service import build_cleaning
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.triggerer.room import build_cleaning, build_control, build_triggerer, take_over
+from watcher.triggerer.room import build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
@@ -162,8 +165,8 @@ class DaemonRooms:
         signing_keys = await try_tokens.publish_keys(host.database, self._secrets, host.process)
         with self._inquirer, host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
-                children = Children(self.fork_server, tasks, child_settings(self.configuration))
-                clients = self._clients = Clients(self.configuration.connections, tasks, children, self.start.instance)
+                isolation = own_processes(self.configuration, self.fork_server, tasks)
+                clients = self._clients = Clients(self.configuration.connections, tasks, isolation, self.start.instance)
                 await self._start_service(tasks, "exchange of hints", host.hints.relay.run)
                 await self._start_service(tasks, "end of frozen sessions", keep_unfrozen, host.database)
                 self._serving = Serving(
@@ -171,7 +174,7 @@ class DaemonRooms:
                     entries=self._entries,
                     secrets=self._secrets,
                     signing_keys=signing_keys,
-                    descriptions=Descriptions(self._inquirer),
+                    descriptions=Descriptions(AskedClasses(self._inquirer)),
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
@@ -254,7 +257,13 @@ class DaemonRooms:
         return api
 
     def _api_context(self, serving: Serving, clients: Clients) -> ApiContext:
-        control = build_control(self.host, hosted=self._hosted, clients=clients, on_watermark=self._on_watermark)
+        control = build_control(
+            self.host,
+            hosted=self._hosted,
+            clients=clients,
+            on_watermark=self._on_watermark,
+            count_cleaned=cleanings.removed_since,
+        )
         return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
     def _first_submissions(self) -> Submissions:
@@ -279,6 +288,7 @@ class DaemonRooms:
             configuration=self.configuration,
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
+            load=load_with_plugins,
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: hints.relay.send(Hint(what="configuration", names=frozenset({hash_}))),

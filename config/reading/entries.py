@@ -13,6 +13,7 @@ from urllib.parse import quote
 from pydantic import BaseModel
 
 from config.errors import KeyPath
+from config.facts import WatcherFacts
 from config.models.assets import AliasConfig, AssetConfig, WatcherConfig
 from config.models.jobs import JobConfig
 from config.models.settings import Settings
@@ -159,18 +160,18 @@ class _EntryReader:
         kind = self._kind(trigger, isolation, (*path, "trigger"))
         if kind is None:
             return None
-        if (
-            kind.isolation == "process"
-            and trigger in {*self._vocabulary.triggers}  # a look-up would import a plug-in
-            and options.get(_CLEAN_SOURCE) is not None
-        ):
-            self._report.add((*path, _CLEAN_SOURCE), "works in the daemon's own process only; write `isolation: none`")
-            return None
         fault = self._connection_fault(connection, kind.connection_type)
         if fault:
             self._report.add((*path, "connection"), fault)
         validated = self._options(kind, options, path, uri)
         if fault or validated is None:
+            return None
+        facts = self._facts(kind, validated, path)
+        if facts is None:
+            return None
+        if kind.isolation == "process" and facts.cleaned_after is not None:
+            key, what = (_CLEAN_SOURCE, "") if _CLEAN_SOURCE in options else ("trigger", "cleans its source, which ")
+            self._report.add((*path, key), f"{what}works in the daemon's own process only; write `isolation: none`")
             return None
         return WatcherConfig(
             name=name,
@@ -180,6 +181,7 @@ class _EntryReader:
             isolation=kind.isolation,
             pause_after_failures=pause_after,
             options=validated,
+            facts=facts,
         )
 
     def _count(self, written: Any, path: KeyPath) -> int | None:
@@ -230,6 +232,17 @@ class _EntryReader:
             return None
         given = {**implied, **options}
         return self._report.validate_any(kind.options, given, path, self._scope, complete=uri is not None)
+
+    def _facts(self, kind: TriggerKind, options: BaseModel, path: KeyPath) -> WatcherFacts | None:
+        try:
+            facts = kind.facts(options)
+        except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything
+            self._report.add(path, f"the options' `facts` raised {type(error).__name__}; correct the class")
+            return None
+        if not isinstance(facts, WatcherFacts):
+            self._report.add(path, f"the options' `facts` returned {type(facts).__name__}; correct the class")
+            return None
+        return facts
 
 
 def as_mapping(value: Any) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from tests.service.conftest import bucket, postgres_database, s3_server
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import BaseEventTrigger, IncrementalTrigger, TriggerBatch, TriggerContext
 from triggers.errors import ConfigurationError
+from triggers.hosting import SharesPolls
 from watcher.configuration.vocabulary import connection_class, describe, trigger_class, vocabulary
 from watcher.triggerer.committing import identity_json
 
@@ -99,7 +100,8 @@ async def watch(source: Source, host: DictHost, trigger: Trigger, expected: set[
             tasks.start_soon(host.run_for_ever, trigger)
             await host.until(lambda: set(items(source, host)) >= expected)
             polls, now = host.polls, monotonic()
-            while host.polls < polls + 2 and (trigger.looked_at or 0.0) <= now:
+            shared = trigger if isinstance(trigger, SharesPolls) else None
+            while host.polls < polls + 2 and (shared is None or (shared.looked_at or 0.0) <= now):
                 await anyio.sleep(0.01)
             tasks.cancel_scope.cancel()
 

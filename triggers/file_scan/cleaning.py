@@ -6,11 +6,10 @@ from abc import ABC
 from collections.abc import Callable, Collection, Sequence
 from typing import ClassVar, Generic
 
-from triggers.base import ClientT, Finding, JsonValue, StoredPosition, TriggerBatch
+from triggers.base import ClientT, Finding
 from triggers.cleaning import RemovalStage, SourceCleaner
 from triggers.file_scan.handled import Removals
 from triggers.file_scan.options import FileOptionsT
-from triggers.hosting import HostedTrigger
 
 
 class FileCleaner(SourceCleaner, ABC, Generic[FileOptionsT, ClientT]):
@@ -34,7 +33,7 @@ class FileCleaner(SourceCleaner, ABC, Generic[FileOptionsT, ClientT]):
         self._show(finding)
 
 
-class CleanedFiles(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], Generic[FileOptionsT, ClientT]):
+class CleanedFiles(Generic[FileOptionsT, ClientT]):
     """The part of a trigger for files that cleans its source."""
 
     Cleaner: ClassVar[type[FileCleaner]]  # type: ignore[type-arg]  # a ClassVar takes no type variables

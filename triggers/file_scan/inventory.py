@@ -8,14 +8,13 @@ from contextlib import aclosing
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeAlias
 
-from triggers.base import JsonValue, StoredPosition, TriggerBatch
+from triggers.base import StoredPosition
 from triggers.explanations import ItemState
 from triggers.file_scan.explanation import SeenFile, judge, scan_of
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.options import FileOptions, FileOptionsT, start_of
 from triggers.file_scan.state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage, length_of, parse_moment
-from triggers.hosting import HostedTrigger
 from triggers.inventories import ListedInventory, ListedItem, ListedPart, ListedState, PositionOf, content_text
 
 AT_ONCE: Final = 5_000
@@ -30,7 +29,7 @@ _STATES: Final[Mapping[ItemState, ListedState]] = {
 }
 
 
-class ListedFiles(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], Generic[FileOptionsT]):
+class ListedFiles(Generic[FileOptionsT]):
     """The part of a trigger for files that lists all files of its source."""
 
     options: FileOptionsT

@@ -100,6 +100,10 @@ class NewFiles(
     def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
         """List the source once, in key order, from the first key behind `after` on; at least one page."""
 
+    async def survey(self) -> Finding | None:
+        """Say how much there is, see `Surveys`."""
+        return None
+
     @property
     def interval(self) -> timedelta:
         return self.options.interval

@@ -16,7 +16,7 @@ from triggers.base import BaseOptions
 from triggers.errors import ConfigurationError
 from triggers.event_assets import EventTarget
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
-from triggers.options import BatchOptions, Bytes, Duration, parse_time
+from triggers.options import BatchOptions, Bytes, Duration, Facts, parse_time
 from triggers.partition_keys import LONGEST, key_of_parts
 from triggers.postgres.sql import TableName, quoted
 
@@ -232,6 +232,10 @@ class NewRowsOptions(BaseOptions):
     @property
     def further_assets(self) -> Sequence[str]:
         return [] if self.assets is None else [name for name in self.assets if name != _COLUMN]
+
+    def facts(self) -> Facts:
+        parts = None if self.partition is None else tuple(self.partition)
+        return replace(super().facts(), parts=parts, has_slot=self.mode == "log")
 
     def target_of(self, values: Sequence[str | None]) -> EventTarget:
         """Return the asset and the partition key of a row, by the values of the dividing columns."""

@@ -217,7 +217,7 @@ def drop_slot(
     """Drop the replication slot that a removed watcher left behind, so that its server need not keep WAL for it."""
     configuration = load_configuration(config)
     watcher = configuration.watchers.get(name)
-    if watcher is not None and getattr(watcher.options, "mode", None) == "log":
+    if watcher is not None and watcher.facts.has_slot:
         remedy = "take it out of the configuration first; `watcher rewind` makes a lost slot again"
         raise CommandFailed(f"{name} is configured and reads from its slot; {remedy}", ExitCode.USAGE)
     slot, dropped_from = anyio.run(_drop_slot, configuration, name)

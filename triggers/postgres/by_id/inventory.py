@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
-from triggers.base import JsonValue, StoredPosition, TriggerBatch
-from triggers.hosting import HostedTrigger
+from triggers.base import StoredPosition
 from triggers.inventories import NumberedInventory, Place, Range
 from triggers.postgres.by_id.ledger import LARGEST_ID, Ledger
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, place_of_rewind
@@ -76,7 +75,7 @@ class RowCounter:
         return text.format(table=options.source.sql, column=column, **parts)
 
 
-class CountedRows(HostedTrigger[JsonValue, StoredPosition, TriggerBatch]):
+class CountedRows:
     """The part of a trigger for rows that shows all rows of its table, in mode `id`."""
 
     options: NewRowsOptions

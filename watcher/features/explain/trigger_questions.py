@@ -1,23 +1,24 @@
-"""Asks a watcher's trigger about one item, with the committed position and within a few seconds."""
+"""Asks watchers and their triggers about one item, with the committed position and within a few seconds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
 from store.database import Database
 from store.detection import position_rows, positions
 from store.detection.positions import LoadedPosition
-from triggers.base import BaseEventTrigger, BaseOptions, StoredPosition
+from triggers.base import StoredPosition
 from triggers.errors import SourceBusy
-from triggers.explanations import Explanation, cannot_tell
+from triggers.explanations import Explains, Explanation, NamesItems, cannot_tell
 from watcher.host.containment import is_cancelled, sentence
-from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.clients import Hosted, open_trigger
 from watcher.triggerer.committing import stored
+from watcher.triggerer.control import Control
 
 EXPLAIN_WITHIN: Final = 5.0
 """Seconds that a source has to answer about one item."""
@@ -50,26 +51,33 @@ class SomeMembers(Mapping[int, int]):
         raise WholeSetNeeded
 
 
-def name_item(hosted: Hosted, item: str) -> Explanation:
+def could_have(control: Control, item: str) -> Sequence[str]:
+    """Return the watchers that could have an item, by their options alone."""
+    return [name for name, hosted in control.hosted.items() if _named(hosted, item).state != "outside"]
+
+
+def _named(hosted: Hosted, item: str) -> Explanation:
     """Return what the watcher's options alone say of an item: that it cannot be one of the source, or how events name it."""
     options = hosted.options
-    return options.name_item(item) if isinstance(options, BaseOptions) else cannot_tell(item)
+    return options.name_item(item) if isinstance(options, NamesItems) else cannot_tell(item)
 
 
-async def explain(hosted: Hosted, item: str, clients: Clients, database: Database) -> Explanation:
-    """Return what the watcher's trigger says about an item. Never raises.
+async def explain(control: Control, name: str, item: str) -> Explanation:
+    """Return what a watcher's trigger says about an item. Raises `NotFound` for a watcher that is not configured, and nothing else.
 
     If the source does not answer, the reason and the name of the item are returned, so that its events can be found.
     """
-    named = name_item(hosted, item)
+    hosted = control.known(name)
+    named = _named(hosted, item)
     if named.state == "outside":
         return named
     with anyio.move_on_after(EXPLAIN_WITHIN):
         try:
             patience = timedelta(seconds=EXPLAIN_WITHIN)
-            made = open_trigger(hosted, clients, patience, has_position=True, dry_run=True)
+            made = open_trigger(hosted, control.clients, patience, has_position=True, dry_run=True)
             async with made as trigger:
-                return await _asked(trigger, hosted.name, item, database)
+                explains = trigger.ability(Explains)
+                return cannot_tell(item) if explains is None else await _asked(explains, name, item, control.database)
         except SourceBusy as error:
             return replace(named, state="waiting", sentence=str(error), facts={"reason": "lock"})
         except BaseException as error:
@@ -79,14 +87,14 @@ async def explain(hosted: Hosted, item: str, clients: Clients, database: Databas
     return replace(named, sentence=f"the source did not answer within {EXPLAIN_WITHIN:g} s")
 
 
-async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, database: Database) -> Explanation:
+async def _asked(explains: Explains[StoredPosition], name: str, item: str, database: Database) -> Explanation:
     """Ask the trigger. A large set is read as a whole only if the trigger needs it."""
     async with database.reading() as connection:
         loaded = await positions.read_without_rows(connection, name)
     some = SomeMembers()
     try:
         while True:
-            explanation = await trigger.explain(item, _with(loaded, some))
+            explanation = await explains.explain(item, _with(loaded, some))
             unread, some.asked = some.asked - some.members.keys(), set()
             async with database.reading() as connection:
                 members = await position_rows.members_of(connection, name, unread)
@@ -96,7 +104,7 @@ async def _asked(trigger: BaseEventTrigger[Any, Any], name: str, item: str, data
     except WholeSetNeeded:
         async with database.reading() as connection:
             whole = await positions.read(connection, name)
-        return await trigger.explain(item, None if whole is None else stored(whole))
+        return await explains.explain(item, None if whole is None else stored(whole))
 
 
 def _with(loaded: LoadedPosition | None, rows: Mapping[int, int]) -> StoredPosition | None:
