@@ -22,7 +22,7 @@ from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.processes.triggerers import ProcessInfo
 from watcher.configuration.cluster_check import check_cluster
-from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.sources import child_settings, hosted, kept
@@ -138,8 +138,15 @@ class DaemonRooms:
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
-        self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
-        self._outbound = build_outbound(host, instance=self.start.instance)
+        self._planners = planners()
+        self._scheduling = build_scheduling(
+            host,
+            self._submissions,
+            configuration=self.configuration.hash,
+            steps=steps(),
+            planners=self._planners,
+        )
+        self._outbound = build_outbound(host, instance=self.start.instance, planners=self._planners)
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
@@ -172,6 +179,7 @@ class DaemonRooms:
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
+                    planners=self._planners,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_part(tasks, "API", serve, api, self.listening_socket, settings.api)

@@ -1,6 +1,6 @@
 """Catching up: a new job with `catchup` gets the events of its assets that were stored before it was first seen.
 
-How far they go, and of which assets they are, is kept in the transaction that applies the job. Steps of the scheduler queue
+How far they go, and of which assets they are, is kept in the transaction that applies the job, which opens the step that queues
 them, oldest first.
 """
 
@@ -13,14 +13,16 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, func, insert, literal, select, union, update
+from sqlalchemy import Select, bindparam, delete, func, insert, literal, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from store.catalog import open_steps
 from store.database.schema import (
     asset,
     asset_alias,
     asset_alias_asset,
     asset_event,
+    catchup,
     database_now,
     job,
     job_schedule_alias,
@@ -30,7 +32,9 @@ from store.database.schema import (
 from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, UNDECIDED
 
-_e, _j = asset_event.c, job.c
+FEATURE: Final = "catchup"
+"""The name under which its steps are open."""
+_e, _j, _c = asset_event.c, job.c, catchup.c
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +45,11 @@ class CatchUp:
     to: int
     assets: Sequence[int]
 
-    @classmethod
-    def of(cls, at: int | None, to: int | None, assets: str | None) -> CatchUp | None:
-        """Return what a job's columns say; None: it has them all."""
-        return None if at is None or to is None or assets is None else cls(at=at, to=to, assets=json.loads(assets))
+
+async def of_job(connection: AsyncConnection, dag_id: str) -> CatchUp | None:
+    """Return what a locked job still has to get; None: it has it all."""
+    row = (await connection.execute(select(catchup).where(_c.dag_id == dag_id))).one_or_none()
+    return None if row is None else CatchUp(at=row.at_event, to=row.to_event, assets=json.loads(row.assets))
 
 
 def catches_up(definition: JobDefinition) -> bool:
@@ -64,8 +69,9 @@ async def begin(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -
         if row.events:
             counts[dag_id] = row.events
         if row.events and catches_up(definition):
-            place = {"catchup_at": 0, "catchup_to": row.newest, "catchup_assets": json.dumps(sorted(assets))}
-            await connection.execute(update(job).where(_j.dag_id == dag_id).values(place))
+            place = {"at_event": 0, "to_event": row.newest, "assets": json.dumps(sorted(assets))}
+            await connection.execute(insert(catchup).values(dag_id=dag_id, **place))
+            await open_steps.open_(connection, dag_id, FEATURE)
     for row in (await connection.execute(_CATCHING_UP)).all():
         if not (row.active and catches_up(row.definition)):
             await end(connection, row.dag_id)
@@ -98,8 +104,8 @@ async def stored(connection: AsyncConnection) -> StoredEvents:
 
 async def end(connection: AsyncConnection, dag_id: str) -> None:
     """Record that a job has all that it had to get."""
-    nothing = {"catchup_at": None, "catchup_to": None, "catchup_assets": None}
-    await connection.execute(update(job).where(_j.dag_id == dag_id).values(nothing))
+    await connection.execute(delete(catchup).where(_c.dag_id == dag_id))
+    await open_steps.close(connection, dag_id, FEATURE)
 
 
 async def queue(
@@ -114,7 +120,7 @@ async def queue(
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(queued_event.c.event_id))
     events = sorted(rows.scalars())
     if events:
-        await connection.execute(update(job).where(_j.dag_id == dag_id).values(catchup_at=events[-1]))
+        await connection.execute(update(catchup).where(_c.dag_id == dag_id).values(at_event=events[-1]))
     return events
 
 
@@ -128,4 +134,4 @@ def scheduled(dag_id: str) -> Any:
 _STORED: Final = select(func.count().label("events"), func.max(_e.id).label("newest")).where(
     _e.asset_id.in_(bindparam("b_assets", expanding=True))
 )
-_CATCHING_UP: Final[Select[Any]] = select(_j.dag_id, _j.active, _j.definition).where(_j.catchup_at.is_not(None))
+_CATCHING_UP: Final[Select[Any]] = select(_j.dag_id, _j.active, _j.definition).join(catchup, _c.dag_id == _j.dag_id)

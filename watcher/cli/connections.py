@@ -14,6 +14,7 @@ from store.catalog import assets
 from store.database import Database
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
+from watcher.configuration.declarations import planners
 from watcher.configuration.sources import control, open_sources
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host import logs
@@ -73,6 +74,7 @@ async def _context(
             run_retention_days=settings.store.run_retention_days,
         ),
         reconciliations=Reconciliations(folder=settings.home),
+        planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
         watchers=WatcherControl(

@@ -24,10 +24,22 @@ from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
+from watcher.installed import installed, resolve
+from watcher.scheduling.base import JobStep, Planners
 from watcher.scheduling.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection
+
+
+def steps() -> Mapping[str, JobStep]:
+    """Return the steps of the installed features, in the order of the list."""
+    return {name: resolve(path) for name, path in installed().paths("step").items()}
+
+
+def planners() -> Planners:
+    """Make the planners of the installed features. The scheduler of a process and its API share them."""
+    return Planners(by_mode={word: resolve(path)() for word, path in installed().words("planners").items()})
 
 
 def declared(configuration: Configuration) -> Declared:

@@ -8,6 +8,7 @@ from watcher.host.room import Host
 from watcher.outbound.airflow.neighbour import Neighbour
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
+from watcher.scheduling.base import Planners
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -19,7 +20,7 @@ class Outbound:
     evaluator: Evaluator
 
 
-def build_outbound(host: Host, *, instance: str) -> Outbound:
+def build_outbound(host: Host, *, instance: str, planners: Planners) -> Outbound:
     """Build the room. Airflow knows our events by the id `instance`."""
     neighbour = Neighbour(
         settings=host.settings.airflow,
@@ -34,6 +35,6 @@ def build_outbound(host: Host, *, instance: str) -> Outbound:
         leadership=host.leadership,
         destinations=[*neighbour.destinations, Alerts.of(host.settings.alerts, host.metrics)],
     )
-    evaluator = Evaluator.of(host.settings, host.database, host.leadership, on_alerts=sender.wake)
+    evaluator = Evaluator.of(host.settings, host.database, host.leadership, on_alerts=sender.wake, planners=planners)
     host.hints.listen("outbox", lambda _names: sender.wake())
     return Outbound(sender=sender, neighbour=neighbour, evaluator=evaluator)

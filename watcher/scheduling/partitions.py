@@ -64,6 +64,12 @@ class DueGroup:
     late: bool = False
     """Whether the events came after a run of the group."""
 
+    @property
+    def said(self) -> Mapping[str, bool]:
+        """What jobs read of its runs."""
+        complete = {} if self.partition_complete is None else {"partition_complete": self.partition_complete}
+        return {**complete, "late": True} if self.late else complete
+
 
 @dataclass(frozen=True, kw_only=True)
 class GroupsOfNow:

@@ -13,6 +13,7 @@ from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
+from watcher.scheduling.base import Planners
 from watcher.scheduling.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
@@ -43,6 +44,7 @@ class Serving:
     """Set when the process ends."""
     reload: Callable[[str], Awaitable[ReloadOutcome]]
     on_watermark: Callable[[int, str], None]
+    planners: Planners
 
     def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
         """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
@@ -68,6 +70,7 @@ class Serving:
                 body_bytes=settings.api.limits.body_bytes,
                 execution_body_bytes=settings.api.limits.execution_body_bytes,
             ),
+            planners=self.planners,
             reconciliations=Reconciliations(folder=settings.home),
             links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
             live=LiveAnswers(stopping=self.stopping),

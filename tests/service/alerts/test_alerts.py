@@ -31,6 +31,7 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
+from watcher.configuration.declarations import planners
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.outbound.alerts.delivery import Alerts
@@ -69,7 +70,10 @@ class World:
         self.database, self.metrics = database, Metrics()
         self.target = Alerts.of(settings.alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake)
+        self.planners = planners()
+        self.evaluator = Evaluator.of(
+            settings, database, leadership, on_alerts=self.sender.wake, planners=self.planners
+        )
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:
@@ -85,7 +89,7 @@ class World:
         with anyio.fail_after(PATIENCE):
             while True:
                 async with self.database.reading() as connection:
-                    problems = await read_problems(connection, await now_of(connection))
+                    problems = await read_problems(connection, await now_of(connection), self.planners)
                 if any(each.kind == "undelivered" and sentence in each.message for each in problems):
                     return
                 await anyio.sleep(0.02)

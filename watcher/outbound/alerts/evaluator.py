@@ -22,6 +22,7 @@ from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
+from watcher.scheduling.base import Planners
 from watcher.scheduling.problems.problem import page_of
 from watcher.scheduling.problems.reading import read_problems
 
@@ -44,6 +45,8 @@ class Evaluator:
     rules: Sequence[Rule]
     base_url: str | None
     on_alerts: Callable[[], None]
+    planners: Planners
+    """They know what the partitions of jobs lack."""
     _since: datetime | None = None
     """`alerts.alerting_since`, which never changes."""
 
@@ -55,6 +58,7 @@ class Evaluator:
         leadership: Leadership,
         *,
         on_alerts: Callable[[], None],
+        planners: Planners,
     ) -> Self:
         """Return the evaluator of the configured rules."""
         return cls(
@@ -63,6 +67,7 @@ class Evaluator:
             rules=rules(settings.alerts),
             base_url=settings.api.base_url,
             on_alerts=on_alerts,
+            planners=planners,
         )
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -86,7 +91,8 @@ class Evaluator:
             async with self.leadership.transaction() as connection:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = alerted(await read_problems(connection, now), max(self._since, now - alerts.REMEMBERED))
+            problems = await read_problems(connection, now, self.planners)
+        present = alerted(problems, max(self._since, now - alerts.REMEMBERED))
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):
             return

@@ -25,10 +25,10 @@ from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.base import Planners, WaitingPartition
+from watcher.scheduling.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.lateness import late_assets, late_jobs
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
-from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
 
 LATE_AFTER: Final = timedelta(minutes=5)
 """The time after which a message that does not arrive is an error, although nobody has refused it."""
@@ -36,7 +36,7 @@ _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
 
 async def read_problems(
-    connection: AsyncConnection, now: datetime, rows: Sequence[WatcherRow] | None = None
+    connection: AsyncConnection, now: datetime, planners: Planners, rows: Sequence[WatcherRow] | None = None
 ) -> list[StandingProblem]:
     """Read every problem in the database; `rows` are the watchers that may have one, if the caller has read them already."""
     if rows is None:
@@ -45,7 +45,7 @@ async def read_problems(
     failed = await alerts.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)
     expected = await assets.expected(connection)
-    overdue = await _waiting_too_long(connection, now)
+    overdue = await _waiting_too_long(connection, now, planners)
     around = await alerts.assets_around(connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved})
     return [
         *(problem for row in rows for problem in of_watcher(row)),
@@ -75,7 +75,7 @@ def _of_sentence(kind: str, level: Level, sentence: str) -> StandingProblem:
     )
 
 
-async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[StandingProblem]:
+async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners: Planners) -> list[StandingProblem]:
     jobs = await alerts.deadlines(connection)
     if not jobs:
         return []
@@ -83,10 +83,10 @@ async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[
     for queue in await waiting.queues_of(connection, list(jobs)):
         queues[queue.dag_id].append(queue)
     resolved = await waiting.resolved(connection, list(queues))
-    partitions = await waiting_partitions(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
+    partitions = await planners.waiting(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
     problems = (
         of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, []), queues[dag_id], now)
-        if definition.batch.is_partitioned
+        if not definition.batch.is_plain
         else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
         for dag_id, (definition, deadline) in jobs.items()
     )

@@ -19,6 +19,7 @@ from watcher.host.health import Health
 from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
+from watcher.scheduling.base import Planners
 from watcher.serving.api.event_posts import EventPosts
 from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
@@ -138,6 +139,8 @@ class ApiContext:
     process: ProcessState = field(default_factory=ProcessState)
     watchers: WatcherControl = field(default_factory=WatcherControl)
     jobs: JobSupport = field(default_factory=JobSupport)
+    planners: Planners = field(default_factory=Planners)
+    """The planners of jobs whose `batch.mode` is a feature's."""
     event_posts: EventPosts = field(default_factory=EventPosts)
     """Posted events that wait to be stored."""
     reconciliations: Reconciliations = field(default_factory=Reconciliations)

@@ -37,7 +37,8 @@ async def read_groups(
 ) -> Sequence[ProblemGroup]:
     """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
-    stored = await read_problems(connection, await now_of(connection), [health.merged(row) for row in rows])
+    merged = [health.merged(row) for row in rows]
+    stored = await read_problems(connection, await now_of(connection), context.planners, merged)
     return grouped([*of_process(health, reasons), *stored])
 
 

@@ -1,0 +1,8 @@
+"""Stored events of a range of time that a job gets again, because a person asks for it."""
+
+from watcher.feature import Feature
+
+FEATURE = Feature(
+    name="replay",
+    step="watcher.features.replay.step.replay",
+)
