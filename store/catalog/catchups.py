@@ -13,10 +13,10 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, bindparam, delete, func, insert, literal, select, union, update
+from sqlalchemy import Select, bindparam, delete, func, insert, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import open_steps
+from store.catalog import edges_of_jobs, open_steps
 from store.database.schema import (
     asset,
     asset_alias,
@@ -25,8 +25,6 @@ from store.database.schema import (
     catchup,
     database_now,
     job,
-    job_schedule_alias,
-    job_schedule_asset,
     queued_event,
 )
 from store.keys import JobDefinition
@@ -64,7 +62,7 @@ async def begin(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -
     """
     counts: dict[str, int] = {}
     for dag_id, definition in new.items():
-        assets = (await connection.execute(scheduled(dag_id))).scalars().all()
+        assets = (await connection.execute(edges_of_jobs.awaited_assets(dag_id))).scalars().all()
         row = (await connection.execute(_STORED, {"b_assets": list(assets)})).one()
         if row.events:
             counts[dag_id] = row.events
@@ -114,7 +112,7 @@ async def queue(
     """Queue the next events for a locked job, and return them in order. What a `where` makes of them is to be decided."""
     satisfies = literal(UNDECIDED if filtered else ONLY_PLAIN)
     some = select(literal(dag_id), _e.id, _e.asset_id, database_now(), _e.partition_key, satisfies)
-    some = some.where(_e.asset_id.in_(which.assets), _e.asset_id.in_(scheduled(dag_id)))
+    some = some.where(_e.asset_id.in_(which.assets), _e.asset_id.in_(edges_of_jobs.awaited_assets(dag_id)))
     some = some.where(_e.id > which.at, _e.id <= which.to).order_by(_e.id).limit(limit)
     names = ["dag_id", "event_id", "asset_id", "created_at", "partition_key", "satisfies"]
     rows = await connection.execute(insert(queued_event).from_select(names, some).returning(queued_event.c.event_id))
@@ -122,13 +120,6 @@ async def queue(
     if events:
         await connection.execute(update(catchup).where(_c.dag_id == dag_id).values(at_event=events[-1]))
     return events
-
-
-def scheduled(dag_id: str) -> Any:
-    """Select the assets that a job waits for, through aliases too."""
-    s, a, r = job_schedule_asset.c, job_schedule_alias.c, asset_alias_asset.c
-    through_alias = select(r.asset_id).join(job_schedule_alias, a.alias_id == r.alias_id).where(a.dag_id == dag_id)
-    return union(select(s.asset_id).where(s.dag_id == dag_id), through_alias)
 
 
 _STORED: Final = select(func.count().label("events"), func.max(_e.id).label("newest")).where(

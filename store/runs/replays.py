@@ -25,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups, open_steps
+from store.catalog import edges_of_jobs, open_steps
 from store.database import configuration_lock
 from store.database.schema import (
     asset_event,
@@ -222,7 +222,7 @@ async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition |
     row = (await connection.execute(select(_j.definition).where(_j.dag_id == which.dag_id, _j.active))).one_or_none()
     if row is None:
         raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
-    assets = (await connection.execute(catchups.scheduled(which.dag_id))).scalars().all()
+    assets = (await connection.execute(edges_of_jobs.awaited_assets(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
     if which.asset_id is not None and which.asset_id not in assets:
