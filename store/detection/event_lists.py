@@ -100,7 +100,7 @@ class StoredEvent(EventFields):
     @classmethod
     def appended(cls, new: NewEvent, asset: EventAsset, event_id: int, timestamp: datetime) -> Self:
         """Return an event that no task of ours made, as `append` stored it."""
-        given = {name: getattr(new, name) for name in _FIELDS if name not in {"id", "timestamp"}}
+        given = {name: value for name, value in vars(new).items() if name in _FIELDS}
         return cls._of({**given, "id": event_id, "timestamp": timestamp}, asset)
 
     @classmethod
@@ -150,7 +150,7 @@ _FIELDS: Final = tuple(field.name for field in fields(EventFields))
 @cache
 def with_assets() -> Select[Any]:
     """Select events with what `StoredEvent` needs: their assets, and our runs that made them."""
-    shown = (_e[name] for name in _FIELDS)
+    shown = (column for column in _e if column.name in _FIELDS)
     of_asset = (_a.name, _a.uri, _a["group"], _a.extra.label("asset_extra"))
     of_run = (run.c.id.label("made_by"), run.c.data_interval_start, run.c.data_interval_end)
     source = and_(run.c.dag_id == _e.source_dag_id, run.c.run_id == _e.source_run_id)
