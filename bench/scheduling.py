@@ -51,10 +51,10 @@ from store.runs.replay_selections import ReplayRange
 from watcher.configuration.declarations import planners, steps
 from watcher.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.run_starter import RunStarter
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import JobToStart, Submissions
+from watcher.scheduling.planning.scheduler import Scheduler
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.run_starter import RunStarter
+from watcher.scheduling.tries.submissions import JobToStart, Submissions
 from watcher.submit.base import Addresses, Needs, SparkApplication, Workspace
 from watcher.submit.spark_submit import SparkSubmit
 

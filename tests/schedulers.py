@@ -7,7 +7,7 @@ from collections.abc import Callable
 from store.database import Database
 from watcher.configuration.declarations import planners, steps
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.scheduler import Scheduler
 
 
 def make_scheduler(

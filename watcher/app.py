@@ -38,8 +38,8 @@ from watcher.host.watchdog import force_shutdown
 from watcher.operations.room import build_operations
 from watcher.outbound.room import build_outbound
 from watcher.scheduling.room import build_scheduling
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_records import StoredTries
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_records import StoredTries
 from watcher.serving import try_tokens
 from watcher.serving.api.app import create_probes
 from watcher.serving.api.context import ApiContext

@@ -53,9 +53,9 @@ class Feature:
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 
     step: Path | None = None
-    """[`watcher.scheduling.base.JobStep`] What comes before a job's queue is looked at."""
+    """[`watcher.scheduling.planning.base.JobStep`] What comes before a job's queue is looked at."""
     planners: Mapping[str, Path] = field(default_factory=dict)
-    """[`watcher.scheduling.base.Planner`] by the word of `batch.mode`."""
+    """[`watcher.scheduling.planning.base.Planner`] by the word of `batch.mode`."""
 
     services: tuple[FeatureService, ...] = ()
     routes: Path | None = None

@@ -25,8 +25,8 @@ from watcher.configuration.vocabulary import SUBMITTERS, submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.installed import installed, resolve
-from watcher.scheduling.base import JobStep, Planners
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
 from watcher.triggerer.isolation.inquiries import ForeignConnection

@@ -39,7 +39,7 @@ from watcher.host.health import Health
 from watcher.host.loops import insist, keep_going
 from watcher.host.metadata import patiently
 from watcher.host.metrics import Metrics
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.tries.submissions import Submissions
 from watcher.triggerer.isolation.inquiries import Inquirer
 
 CHECK_EVERY: Final = 30.0

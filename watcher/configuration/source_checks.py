@@ -28,7 +28,7 @@ from watcher.configuration.sources import open_sources
 from watcher.configuration.target_checks import target_findings
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.outbound.airflow.checks import check as airflow_check
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_json, identity_of
 from watcher.triggerer.source_change import what_changed

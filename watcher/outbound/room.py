@@ -8,7 +8,7 @@ from watcher.host.room import Host
 from watcher.outbound.airflow.neighbour import Neighbour
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.base import Planners
+from watcher.scheduling.planning.base import Planners
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,8 +11,8 @@ from store.detection import filters
 from store.references import has_where
 from store.runs import queues
 from store.runs.queues import JobQueue
-from watcher.scheduling.planning import RunPlan, completing
-from watcher.scheduling.triggering import take, waits_of
+from watcher.scheduling.planning.plans import RunPlan, completing
+from watcher.scheduling.planning.triggering import take, waits_of
 
 EVENTS_AT_ONCE: Final = 10_000
 """The most stored events that are queued in one transaction."""

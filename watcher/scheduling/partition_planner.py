@@ -16,8 +16,6 @@ from store.runs import kept_events, partition_groups
 from store.runs.kept_events import KeptQueue
 from store.runs.partition_groups import GroupRest
 from store.runs.queues import JobQueue, KeyedEvent
-from watcher.scheduling import planning
-from watcher.scheduling.base import Planner, WaitingPartition
 from watcher.scheduling.item_counts import ItemCounts
 from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partitions import (
@@ -28,8 +26,10 @@ from watcher.scheduling.partitions import (
     due_partitions,
     grouped,
 )
-from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys, with_ticks
-from watcher.scheduling.triggering import store, waits_of
+from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.base import Planner, WaitingPartition
+from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys, with_ticks
+from watcher.scheduling.planning.triggering import store, waits_of
 from watcher.scheduling.waiting_partitions import groups_of_now, waiting_partitions
 
 
@@ -155,7 +155,7 @@ def _fitting(due: Sequence[DueGroup], batching: Batching) -> Sequence[DueGroup]:
     events = accumulate(each.group.events for each in due)
     runs = accumulate(-(-each.group.events // (1 if each.came_before else batching.max_events)) for each in due)
     fit = sum(
-        number_of_events <= planning.MOST_EVENTS and number_of_runs <= planning.MOST_RUNS
+        number_of_events <= plans.MOST_EVENTS and number_of_runs <= plans.MOST_RUNS
         for number_of_events, number_of_runs in zip(events, runs, strict=True)
     )
     return due[: max(fit, 1)]

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from store.keys import Batching
 from store.partition_keys import QueuedKey, group_of
 from watcher.scheduling.completeness import complete_references
-from watcher.scheduling.planning import Waits, completing, remaining
+from watcher.scheduling.planning.plans import Waits, completing, remaining
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.base import JobStep, Planners
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.scheduler import Scheduler
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.planning.scheduler import Scheduler
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import Submissions
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,12 +9,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.keys import Batching, JobDefinition
 from store.runs import partition_groups, waiting
-from watcher.scheduling.base import WaitingPartition
 from watcher.scheduling.completeness import complete_references, missing_values
-from watcher.scheduling.conditions import is_met, lacking
 from watcher.scheduling.item_counts import ItemCount, ItemCounts
 from watcher.scheduling.partitions import GroupsOfNow, PartitionGroup, grouped
-from watcher.scheduling.planning import Waits
+from watcher.scheduling.planning.base import WaitingPartition
+from watcher.scheduling.planning.conditions import is_met, lacking
+from watcher.scheduling.planning.plans import Waits
 
 
 async def waiting_partitions(

@@ -13,8 +13,8 @@ from watcher.configuration.reload_outcome import ReloadOutcome
 from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
-from watcher.scheduling.base import Planners
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.planning.base import Planners
+from watcher.scheduling.tries.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
     JobSupport,

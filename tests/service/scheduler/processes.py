@@ -22,7 +22,7 @@ from watcher.host.leader_election import Leadership
 from watcher.scheduling import partition_planner
 from watcher.scheduling.partition_memory import PartitionMemory
 from watcher.scheduling.partition_planner import plan_partitions
-from watcher.scheduling.planning import RunPlan, Waits
+from watcher.scheduling.planning.plans import RunPlan, Waits
 
 LEASE = timedelta(seconds=15)
 AGE = timedelta(minutes=10)

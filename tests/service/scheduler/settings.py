@@ -20,7 +20,7 @@ from store.keys import JobDefinition
 from store.runs import jobs
 from tests.schedulers import make_scheduler
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.scheduler import Scheduler
 
 HOME = "55555555-5555-5555-5555-555555555555"
 

@@ -75,19 +75,12 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.configuration.declarations import planners
-from watcher.scheduling import (
-    catching_up,
-    completeness,
-    item_counts,
-    partition_memory,
-    partition_planner,
-    partitions,
-    planning,
-)
+from watcher.scheduling import catching_up, completeness, item_counts, partition_memory, partition_planner, partitions
 from watcher.scheduling.compared_items import DistinctItems, NamedFiles
 from watcher.scheduling.partition_memory import JudgedPartitions
 from watcher.scheduling.partitions import DueGroup
-from watcher.scheduling.planning import Waits
+from watcher.scheduling.planning import plans
+from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs
 
 on_sqlite = pytest.mark.parametrize("dialect", ["sqlite"], indirect=True)
@@ -152,7 +145,7 @@ def extra_of(event: ModelEvent, number: int) -> str:
 
 async def play(database: Database, history: Iterable[Action], apply: Apply = apply) -> None:
     """Play a history on an empty database. Raises `AssertionError` where it differs from the model."""
-    model, processes = ScheduleModel(planning.MOST_RUNS), Processes(database=database)
+    model, processes = ScheduleModel(plans.MOST_RUNS), Processes(database=database)
     ids = dict((await apply(database, configuration([], ASSETS, PARTS))).asset_ids)
     await processes.start()
     with processes.clocks(), processes.compared():
@@ -539,7 +532,7 @@ async def test_a_replay_waits_for_events_that_are_being_committed(database: Data
 
 def judging_together(patch: pytest.MonkeyPatch) -> None:
     """Plant: a partition is complete once all partitions together are."""
-    decide = planning.completing
+    decide = plans.completing
 
     def anywhere(first_events: Mapping[str, int], waits: Waits) -> int | None:
         completed_by = decide({name: min(first_events.values()) for name in ASSETS}, waits)
@@ -570,7 +563,7 @@ def without_parts_in_the_group_of_its_text(patch: pytest.MonkeyPatch) -> None:
 
 def stranding(patch: pytest.MonkeyPatch) -> None:
     """Plant: what the schedule does not wait for never has a run of its own."""
-    patch.setattr(planning, "is_awaited", lambda *_: True)
+    patch.setattr(plans, "is_awaited", lambda *_: True)
 
 
 def forgetting_the_rest(patch: pytest.MonkeyPatch) -> None:
@@ -749,8 +742,8 @@ MANIFEST_PLANTS = (
 
 
 def _tiny_transactions(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(planning, "MOST_EVENTS", 3)
-    patch.setattr(planning, "MOST_RUNS", 2)
+    patch.setattr(plans, "MOST_EVENTS", 3)
+    patch.setattr(plans, "MOST_RUNS", 2)
 
 
 @on_both

@@ -16,9 +16,9 @@ from tests.schedulers import make_scheduler
 from tests.service.scheduler.settings import HOME, configure, consumed, job_on, queued, tell
 from tests.unit.submit.plain import plain_python, submissions
 from watcher.host.leader_election import Leadership
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.dispatcher import Dispatcher
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.dispatcher import Dispatcher
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import SparkApplication
 
 pytestmark = pytest.mark.service

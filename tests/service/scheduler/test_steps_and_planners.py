@@ -15,9 +15,9 @@ from store.database import Database
 from store.runs.queues import JobQueue
 from tests.databases import on_both
 from tests.service.scheduler.settings import configure, consumed, job_on, leadership_of, queued, set_paused, tell
-from watcher.scheduling.base import JobStep, Planner, PlannerMissing, Planners
-from watcher.scheduling.planning import PlannedRun, RunPlan
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.base import JobStep, Planner, PlannerMissing, Planners
+from watcher.scheduling.planning.plans import PlannedRun, RunPlan
+from watcher.scheduling.planning.scheduler import Scheduler
 
 pytestmark = [pytest.mark.service, on_both]
 

@@ -21,8 +21,8 @@ from tests.service.scheduler.settings import HOME, configure, consumed, job_on, 
 from watcher.host.hint_relay import CHANNEL, HintRelay
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint, HintKind
-from watcher.scheduling.base import Planners
-from watcher.scheduling.scheduler import Scheduler
+from watcher.scheduling.planning.base import Planners
+from watcher.scheduling.planning.scheduler import Scheduler
 
 pytestmark = pytest.mark.service
 LOOK = [Hint(what=what) for what in get_args(HintKind)]

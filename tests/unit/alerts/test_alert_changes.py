@@ -14,7 +14,7 @@ from store.keys import Condition, JobDefinition
 from store.processes.alerts import KnownAlert
 from store.runs.waiting import QueueOfAsset
 from watcher.outbound.alerts.changes import Rule, changes, rules, targets
-from watcher.scheduling.conditions import lacking
+from watcher.scheduling.planning.conditions import lacking
 from watcher.scheduling.problems.problem import StandingProblem
 from watcher.scheduling.problems.reading import of_waiting_job
 

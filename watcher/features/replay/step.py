@@ -6,7 +6,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.runs import replays
 from store.runs.queues import JobQueue
-from watcher.scheduling.planning import RunPlan
+from watcher.scheduling.planning.plans import RunPlan
 
 
 async def replay(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:

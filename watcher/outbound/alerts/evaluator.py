@@ -22,7 +22,7 @@ from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
-from watcher.scheduling.base import Planners
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.problems.problem import page_of
 from watcher.scheduling.problems.reading import read_problems
 

@@ -25,8 +25,8 @@ from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
 from watcher.host.health import Health
-from watcher.scheduling.base import Planners, WaitingPartition
-from watcher.scheduling.conditions import Resolved, is_met, lacking
+from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.lateness import late_assets, late_jobs
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of, without
 

@@ -19,7 +19,7 @@ from watcher.host.health import Health
 from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
-from watcher.scheduling.base import Planners
+from watcher.scheduling.planning.base import Planners
 from watcher.serving.api.event_posts import EventPosts
 from watcher.serving.api.reconciliations import Reconciliations
 from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens

@@ -16,8 +16,8 @@ from store.references import decode, is_awaited, references
 from store.runs import waiting
 from store.runs.jobs import JobRow
 from store.runs.waiting import QueueOfAsset
-from watcher.scheduling.base import Planners, WaitingPartition
-from watcher.scheduling.conditions import Resolved, asks, is_met, where_text
+from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.conditions import Resolved, asks, is_met, where_text
 from watcher.serving.api.shapes.dags import schedule_text
 
 _NONE: Final[Resolved] = {}

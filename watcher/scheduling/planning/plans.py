@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from store.keys import Batching, Condition
 from store.references import is_awaited
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.planning.conditions import Resolved, is_met
 
 
 @dataclass(frozen=True, kw_only=True)

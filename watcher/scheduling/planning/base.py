@@ -18,8 +18,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.keys import JobDefinition
 from store.runs.kept_events import KeptQueue
 from store.runs.queues import JobQueue
-from watcher.scheduling import triggering
-from watcher.scheduling.planning import RunPlan
+from watcher.scheduling.planning import triggering
+from watcher.scheduling.planning.plans import RunPlan
 
 
 class PlannerMissing(Exception):

@@ -19,9 +19,9 @@ from store.runs.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
-from watcher.scheduling import ticks
-from watcher.scheduling.base import JobStep, Planners
-from watcher.scheduling.planning import (
+from watcher.scheduling.planning import ticks
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.planning.plans import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,
@@ -32,7 +32,7 @@ from watcher.scheduling.planning import (
     remaining,
     with_ticks,
 )
-from watcher.scheduling.triggering import run_id_of_tick, take, triggered, waits_of
+from watcher.scheduling.planning.triggering import run_id_of_tick, take, triggered, waits_of
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100

@@ -13,8 +13,8 @@ from store.runs import kept_events, queues, runs
 from store.runs.kept_events import KeptQueue
 from store.runs.queues import JobQueue, Rest
 from store.runs.runs import TriggeredRun
-from watcher.scheduling.conditions import names_alias
-from watcher.scheduling.planning import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys
+from watcher.scheduling.planning.conditions import names_alias
+from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys
 
 
 class LockedQueue(Protocol):
