@@ -4,5 +4,6 @@ from watcher.feature import Feature
 
 FEATURE = Feature(
     name="replay",
+    needs=frozenset({"commands", "rest"}),
     step="watcher.features.replay.step.replay",
 )
