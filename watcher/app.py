@@ -22,9 +22,10 @@ from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.detection import cleanings
 from store.processes.triggerers import ProcessInfo
-from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
+from watcher.configuration.services import ServiceContext, StartCheck, contained
 from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
@@ -36,13 +37,12 @@ from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
-from watcher.host.services import ServiceContext, StartCheck, contained
 from watcher.host.watchdog import force_shutdown
 from watcher.installed import Installed, installed, resolve
 from watcher.operations.room import build_operations
 from watcher.scheduling.room import build_scheduling
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_records import StoredTries
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_records import StoredTries
 from watcher.serving import try_tokens
 from watcher.serving.api.app import create_app, create_probes
 from watcher.serving.api.context import ApiContext
@@ -143,7 +143,14 @@ class DaemonRooms:
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
-        self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
+        self._planners = planners()
+        self._scheduling = build_scheduling(
+            host,
+            self._submissions,
+            configuration=self.configuration.hash,
+            steps=steps(),
+            planners=self._planners,
+        )
         self._services = self._services_of_features()
         host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
         self._reloader = self._make_reloader()
@@ -178,6 +185,7 @@ class DaemonRooms:
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
+                    planners=self._planners,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
@@ -227,7 +235,9 @@ class DaemonRooms:
 
     def _services_of_features(self) -> Mapping[str, Service]:
         """Build the services that this process runs for features, in the order of the list, each by its name."""
-        context = ServiceContext(host=self.host, installation=self.start.instance, features=self.features)
+        context = ServiceContext(
+            host=self.host, installation=self.start.instance, features=self.features, planners=self._planners
+        )
         scopes = {"process", *self.options.roles}
         services: dict[str, Service] = {}
         for feature in self.features.features:

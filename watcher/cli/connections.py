@@ -15,6 +15,7 @@ from store.database import Database
 from store.detection import cleanings
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
+from watcher.configuration.declarations import planners
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
 from watcher.features.isolation.asked_classes import AskedClasses
@@ -85,6 +86,7 @@ async def _context(
         ),
         home=settings.home,
         features=installed(settings.features),
+        planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
         watchers=WatcherControl(control=control, descriptions=descriptions),

@@ -26,10 +26,21 @@ from watcher.configuration.vocabulary import submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
 from watcher.host.plugins import NotRevealed
-from watcher.installed import installed
-from watcher.scheduling.submissions import JobToStart
+from watcher.installed import installed, resolve
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
+
+
+def steps() -> Mapping[str, JobStep]:
+    """Return the steps of the installed features, in the order of the list."""
+    return {name: resolve(path) for name, path in installed().paths("step").items()}
+
+
+def planners() -> Planners:
+    """Make the planners of the installed features. The scheduler of a process and its API share them."""
+    return Planners(by_mode={word: resolve(path)() for word, path in installed().words("planners").items()})
 
 
 def declared(configuration: Configuration) -> Declared:

@@ -36,7 +36,7 @@ from watcher.host.health import Health
 from watcher.host.loops import insist, keep_going
 from watcher.host.metadata import patiently
 from watcher.host.metrics import Metrics
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.tries.submissions import Submissions
 
 CHECK_EVERY: Final = 30.0
 """Seconds between two checks for a configuration that another process has applied: its hint may be lost."""

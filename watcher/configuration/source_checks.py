@@ -27,7 +27,7 @@ from watcher.configuration.queue_checks import queue_findings
 from watcher.configuration.sources import OpenIsolation, open_sources
 from watcher.configuration.sources import hosted as hosted_watchers
 from watcher.host.database_address import connections_to_database, database_url
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_json, identity_of
 from watcher.triggerer.open_triggers import OpenTrigger

@@ -15,7 +15,7 @@ from store.runs.measures import Cost
 from store.runs.tries import emit_outlet_events
 from store.runs.try_lookup import OpenTry
 from watcher.host.metrics import Metrics
-from watcher.scheduling.outcomes import Ending, Retries, decide
+from watcher.scheduling.tries.outcomes import Ending, Retries, decide
 from watcher.submit.base import Status
 
 LOST: Final = Status(phase="exited", reason="the job was lost: its process is gone without an exit code")

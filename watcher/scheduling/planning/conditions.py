@@ -7,7 +7,7 @@ A condition is a reference (an asset's name, `{"asset": name, "where": …}`, `{
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
@@ -58,3 +58,22 @@ def asks(reference: Condition) -> str:
     """Return what a reference asks for besides its asset or alias, to follow the name: empty without `where`."""
     where = None if isinstance(reference, str) else reference.get("where")
     return "" if where is None else f" where {where_text(where)}"
+
+
+def lacking(
+    condition: Condition, queued: AbstractSet[str], resolved: Resolved, details: Callable[[str], str] = lambda _: ""
+) -> str:
+    """Name the missing parts of a condition that is not met, each with `details` by the key of the reference."""
+    match condition:
+        case str():
+            return f"`{condition}`{details(condition)}"
+        case {"alias": str(name)}:
+            return f"the alias `{name}`{asks(condition)}"
+        case {"asset": str(name)}:
+            return f"`{name}`{asks(condition)}{details(key(name, where_id(condition.get('where'))))}"
+        case {"any": parts}:
+            return " or ".join(lacking(part, queued, resolved, details) for part in parts)
+        case {"all": parts}:
+            missing = [part for part in parts if not is_met(part, queued, resolved)]
+            return " and ".join(lacking(part, queued, resolved, details) for part in missing)
+    raise ValueError(f"not a condition: {condition!r}")

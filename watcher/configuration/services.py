@@ -16,6 +16,7 @@ from watcher.host.containment import Service, is_cancelled, sentence
 from watcher.host.health import Health
 from watcher.host.room import Host
 from watcher.installed import Installed
+from watcher.scheduling.planning.base import Planners
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +28,8 @@ class ServiceContext:
     """The id of the metadata database, by which other systems know it."""
     features: Installed
     """The features that have something to do in this process."""
+    planners: Planners
+    """The planners of jobs, which the scheduler has, too."""
 
 
 ServiceBuilder: TypeAlias = Callable[[ServiceContext], Service]

@@ -21,9 +21,9 @@ from store.runs.startable import Startable, next_startable
 from store.runs.try_lookup import OpenTry
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
-from watcher.scheduling.admission import Admission, AdmissionLimits, admit
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_end import LOST, Transaction, record_end
+from watcher.scheduling.tries.admission import Admission, AdmissionLimits, admit
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_end import LOST, Transaction, record_end
 from watcher.submit.base import Needs
 
 MOST_READ: Final = 20

@@ -18,9 +18,9 @@ from store.runs.measures import Cost
 from store.runs.try_lookup import OpenTry
 from watcher.host.loops import keep_going
 from watcher.host.metrics import Metrics
-from watcher.scheduling.arguments import with_rendered_arguments
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_end import LOST, record_end
+from watcher.scheduling.tries.arguments import with_rendered_arguments
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_end import LOST, record_end
 from watcher.submit.base import Attachment, Handle, Needs, NotYet, Progress, Status, SubmitError, Submitter
 
 CHECK_EVERY: Final = timedelta(seconds=5)

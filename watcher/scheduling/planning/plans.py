@@ -11,11 +11,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from operator import itemgetter
-from typing import Final
+from typing import Any, Final
 
 from store.keys import Batching, Condition
 from store.references import is_awaited
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.planning.conditions import Resolved, is_met
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,15 +30,15 @@ class PlannedRun:
     tick: datetime | None = None
     partition_key: str | None = None
     """The one that all its events have."""
-    partition_complete: bool | None = None
-    late: bool = False
+    of_feature: Mapping[str, Any] = field(default_factory=dict)
+    """What the planner says of it: JSON values by the names that jobs read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunPlan:
     """Runs to make now; whether more of the queue is due at once; when the clock alone requires a check (None: never).
 
-    `steps`: a step of a replay, or of catching up, was carried out. `is_partial`: the time to check again is that of a part of
+    `steps`: a step of a feature was carried out. `is_partial`: the time to check again is that of a part of
     the queue, and what comes may be due earlier.
     """
 

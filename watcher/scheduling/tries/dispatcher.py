@@ -25,11 +25,11 @@ from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
 from watcher.host.metrics import Metrics
-from watcher.scheduling.admission import AdmissionLimits
-from watcher.scheduling.followed_try import CHECK_EVERY, FollowedTry
-from watcher.scheduling.forgetting import forget_due
-from watcher.scheduling.run_starter import RunStarter, warn_of_submitter
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.tries.admission import AdmissionLimits
+from watcher.scheduling.tries.followed_try import CHECK_EVERY, FollowedTry
+from watcher.scheduling.tries.forgetting import forget_due
+from watcher.scheduling.tries.run_starter import RunStarter, warn_of_submitter
+from watcher.scheduling.tries.submissions import Submissions
 from watcher.submit.base import Submitter, WarmConditions, WarmDrivers
 
 _LOOK_EVERY: Final = 0.3

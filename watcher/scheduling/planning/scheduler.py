@@ -12,31 +12,27 @@ import structlog
 from anyio.abc import TaskStatus
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import aliases, assets
+from store.catalog import assets
 from store.database import Database
-from store.runs import due_jobs, queues, replays, runs
+from store.runs import due_jobs, queues, runs
 from store.runs.queues import Clock, JobQueue
 from store.runs.runs import TriggeredRun
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Wakeup, insist, keep_going
-from watcher.scheduling import ticks
-from watcher.scheduling.catching_up import catch_up
-from watcher.scheduling.conditions import names_alias
-from watcher.scheduling.partition_memory import PartitionMemory
-from watcher.scheduling.partition_planner import plan_partitions
-from watcher.scheduling.planning import (
+from watcher.scheduling.planning import ticks
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.planning.plans import (
     MOST_EVENTS,
     MOST_RUNS,
     Capacity,
     RunPlan,
-    Waits,
     collects,
     completing,
     is_due,
     remaining,
     with_ticks,
 )
-from watcher.scheduling.triggering import run_id_of_tick, take, triggered
+from watcher.scheduling.planning.triggering import run_id_of_tick, take, triggered, waits_of
 
 CHECK_EVERY: Final = timedelta(seconds=30)
 AT_ONCE: Final = 100
@@ -48,16 +44,28 @@ log = structlog.get_logger()
 
 
 class Scheduler:
-    """Turns queued events and ticks into queued runs while it leads. `on_runs` is called after runs are committed."""
+    """Turns queued events and ticks into queued runs while it leads. `on_runs` is called after runs are committed.
 
-    def __init__(self, database: Database, leadership: Leadership, on_runs: Callable[[], None]) -> None:
+    `steps` are those of the features by their names, in the order in which they are tried.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        leadership: Leadership,
+        on_runs: Callable[[], None],
+        *,
+        steps: Mapping[str, JobStep],
+        planners: Planners,
+    ) -> None:
         self._database = database
         self._leadership = leadership
         self._on_runs = on_runs
+        self._steps = steps
+        self._planners = planners
         self._late: frozenset[str] = frozenset()
         self._check_at = 0.0
         self._collecting: set[str] = set()
-        self._partitions = PartitionMemory()
         self.wakeup = Wakeup()
 
     async def run(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
@@ -135,19 +143,16 @@ class Scheduler:
         clocks: list[Clock] = []
         new: list[TriggeredRun] = []
         async with self._leadership.transaction() as connection:
-            self._partitions.begin_term(self._leadership.term)
             locked = await queues.lock_queues(connection, dag_ids)
             ticks_of = await _due_ticks(connection, locked)
             for queue in sorted(locked, key=lambda queue: dag_ids.index(queue.dag_id)):
                 if _is_full(new) or any(plan.steps for plan in plans.values()):
                     plans[queue.dag_id] = RunPlan(has_rest=True)
                     continue
-                plan = await _first(connection, queue)
-                if plan is not None:
-                    self._partitions.forget(queue.dag_id)
-                else:
+                plan = await _plan_rest(connection, queue) or await self._take_step(connection, queue)
+                if plan is None:
                     ticks = ticks_of.get(queue.dag_id, _NO_TICKS)
-                    plan = await _plan(connection, queue, ticks.due, self._partitions)
+                    plan = await self._plan(connection, queue, ticks.due)
                     clocks += _moved(queue, ticks, plan)
                 plans[queue.dag_id] = plan
                 new += [triggered(queue, number, planned) for number, planned in enumerate(plan.runs)]
@@ -158,6 +163,25 @@ class Scheduler:
             log.info("run.created", **names, events=len(made.event_ids), trace_id=trace_id)
         return plans
 
+    async def _take_step(self, connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
+        """Take the first open step that has something to do. A paused job has nothing else to do; None: the queue is looked at."""
+        for feature, step in self._steps.items() if queue.steps else ():
+            plan = await step(connection, queue) if feature in queue.steps else None
+            if plan is not None:
+                for planner in self._planners:
+                    planner.forget(queue.dag_id)
+                return replace(plan, has_rest=True, steps=True)
+        return RunPlan() if queue.paused else None
+
+    async def _plan(self, connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
+        planner = self._planners.of(queue.definition)
+        if planner is None:
+            return await _plan_together(connection, queue, ticks)
+        if queue.rest is not None:  # decided when the job took all its events together
+            await queues.set_rest(connection, queue.dag_id, None)
+        planner.begin_term(self._leadership.term)
+        return await planner.plan(connection, queue, ticks)
+
 
 def _is_full(new: Sequence[TriggeredRun]) -> bool:
     return len(new) >= MOST_RUNS or sum(len(each.event_ids) for each in new) >= MOST_EVENTS
@@ -165,41 +189,17 @@ def _is_full(new: Sequence[TriggeredRun]) -> bool:
 
 async def _plan_rest(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
     """Plan the runs of a rest that is decided already; None if there is none."""
-    if queue.rest is None or queue.definition.batch.is_partitioned:
+    if queue.rest is None or not queue.definition.batch.is_plain:
         return None
     rest = await take(connection, queue, queue.rest.completed_by, to=queue.rest.to)
     # Events that came meanwhile are checked afterwards.
     return replace(rest, has_rest=True) if rest.runs else None
 
 
-async def _replay(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
-    """Carry out a step of the job's replay; None if none goes on. Runs are made of the queue once it is finished."""
-    if queue.replay_id is None:
-        return None
-    await replays.advance(connection, queue.replay_id)
-    return RunPlan(has_rest=True, steps=True)
-
-
-async def _first(connection: AsyncConnection, queue: JobQueue) -> RunPlan | None:
-    """Return what comes before the queue is looked at: a rest, a step of a replay, a step of catching up; None: nothing."""
-    rest = await _plan_rest(connection, queue)
-    return rest or await _replay(connection, queue) or await catch_up(connection, queue)
-
-
-async def _plan(
-    connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime], partitions: PartitionMemory
-) -> RunPlan:
-    batching, condition = queue.definition.batch, queue.definition.schedule
-    resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(condition) else {}
-    takes_each = batching.mode == "each" and queue.definition.has_schedule
-    waits = Waits(condition=condition, aliases=resolved, takes_each=takes_each)
-    if batching.is_partitioned:
-        if queue.rest is not None:  # decided when the job took all its events together
-            await queues.set_rest(connection, queue.dag_id, None)
-        plan = await plan_partitions(connection, queue, waits, partitions) if queue.first_events else RunPlan()
-        return replace(plan, runs=with_ticks(plan.runs, ticks, batching))
-    completed_by = completing(queue.first_events, waits)
-    joint = queue.definition.joint
+async def _plan_together(connection: AsyncConnection, queue: JobQueue, ticks: Sequence[datetime]) -> RunPlan:
+    """Plan the runs of a job that takes its queued events as one row."""
+    batching, joint = queue.definition.batch, queue.definition.joint
+    completed_by = completing(queue.first_events, await waits_of(connection, queue))
     if not is_due(completed_by, batching, _capacity(queue), ticks=ticks, joint=joint):
         return RunPlan(runs=() if joint else with_ticks([], ticks, batching))
     if collects(batching) and not ticks:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Protocol
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.partition_keys import group_of
+from store.catalog import aliases
 from store.runs import kept_events, queues, runs
 from store.runs.kept_events import KeptQueue
 from store.runs.queues import JobQueue, Rest
 from store.runs.runs import TriggeredRun
-from watcher.scheduling.planning import PlannedRun, RunPlan, most_at_once, runs_of, with_keys
+from watcher.scheduling.planning.conditions import names_alias
+from watcher.scheduling.planning.plans import PlannedRun, RunPlan, Waits, most_at_once, runs_of, with_keys
 
 
 class LockedQueue(Protocol):
@@ -38,8 +39,7 @@ def triggered(queue: LockedQueue, number: int, planned: PlannedRun) -> Triggered
         completed_by=planned.completed_by,
         tick=planned.tick,
         partition_key=planned.partition_key,
-        partition_complete=planned.partition_complete,
-        late=planned.late,
+        of_feature=planned.of_feature,
     )
 
 
@@ -48,20 +48,25 @@ def run_id_of_tick(tick: datetime) -> str:
 
 
 async def run_kept(connection: AsyncConnection, queue: KeptQueue, *, to: int) -> int:
-    """Make runs of the first kept events up to the event `to`, as many as fit a transaction; return how many events they take.
-
-    With `per_partition`, each has a run of its own.
-    """
+    """Make runs of the first kept events up to the event `to`, as many as fit a transaction; return how many events they take."""
     batching = queue.definition.batch
-    own = replace(batching, max_events=1) if batching.is_partitioned else batching
-    events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(own), to=to)
-    keys = {
-        event.event_id: group_of(event.key, event.parts, batching.by) if batching.is_partitioned else event.key
-        for event in events
-    }
-    planned = with_keys(runs_of(list(keys), None, own), keys)
-    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(planned)])
+    events = await kept_events.oldest(connection, queue.dag_id, limit=most_at_once(batching), to=to)
+    keys = {event.event_id: event.key for event in events}
+    await store(connection, queue, with_keys(runs_of(list(keys), None, batching), keys))
     return len(events)
+
+
+async def store(connection: AsyncConnection, queue: LockedQueue, planned: Sequence[PlannedRun]) -> None:
+    """Make these runs of a locked queue, as a person asks for them."""
+    await runs.create_triggered_runs(connection, [triggered(queue, *each) for each in enumerate(planned)])
+
+
+async def waits_of(connection: AsyncConnection, queue: JobQueue) -> Waits:
+    """Return what a job waits for, with what its aliases have resolved to."""
+    definition = queue.definition
+    resolved = await aliases.resolved_names(connection, queue.dag_id) if names_alias(definition.schedule) else {}
+    takes_each = definition.batch.mode == "each" and definition.has_schedule
+    return Waits(condition=definition.schedule, aliases=resolved, takes_each=takes_each)
 
 
 async def take(
