@@ -12,12 +12,12 @@ from functools import partial
 from typing import Final
 
 from triggers.base import JsonObject, Position, StoredPosition
-from triggers.file_scan.algorithms import Algorithm
-from triggers.file_scan.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
-from triggers.file_scan.emitted_last import NOTHING_LAST, EmittedLast
-from triggers.file_scan.handled import HandledVersions, Removals
-from triggers.file_scan.masses import FEWEST, Tally, vanished_after
-from triggers.file_scan.state import ScanState, Start, text_of
+from triggers.file_scan.rules.copies import MOST_WAITING, Copies, CopyRule, ManyCopies
+from triggers.file_scan.rules.modes import Algorithm
+from triggers.file_scan.rules.waiting import NOTHING_LAST, EmittedLast
+from triggers.file_scan.state.handled import HandledVersions, Removals
+from triggers.file_scan.state.masses import FEWEST, Tally, vanished_after
+from triggers.file_scan.state.scan_state import ScanState, Start, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage
 
 QUIET_COMMIT_SECONDS: Final = 60.0

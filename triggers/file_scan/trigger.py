@@ -27,18 +27,18 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceChanged, SourceCopied
-from triggers.file_scan.cleaning import CleanedFiles
-from triggers.file_scan.copies import MOST_AT_ONCE, CopyRule
 from triggers.file_scan.events import FileEvents
-from triggers.file_scan.handled import Removals
-from triggers.file_scan.inventory import ListedFiles
-from triggers.file_scan.manifest_reader import ManifestReader
+from triggers.file_scan.manifests import ManifestReader
 from triggers.file_scan.options import FileOptionsT, start_of
 from triggers.file_scan.partitions import FolderKeys
-from triggers.file_scan.reselection import Look, continued, is_reselection, reselected
+from triggers.file_scan.questions.cleaning import CleanedFiles
+from triggers.file_scan.questions.inventory import ListedFiles
+from triggers.file_scan.questions.reselection import Look, continued, is_reselection, reselected
+from triggers.file_scan.questions.survey import Unmatched
+from triggers.file_scan.rules.copies import MOST_AT_ONCE, CopyRule
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState, text_of
-from triggers.file_scan.survey import Unmatched
+from triggers.file_scan.state.handled import Removals
+from triggers.file_scan.state.scan_state import ScanState, text_of
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of
 from triggers.hosting import SharedPollTrigger
 

@@ -15,8 +15,8 @@ from pydantic import BaseModel
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation
-from triggers.file_scan.copies import CopyRule
-from triggers.file_scan.survey import Survey
+from triggers.file_scan.questions.survey import Survey
+from triggers.file_scan.rules.copies import CopyRule
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage
 from triggers.local_folder.cleaning import FolderCleaner

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from triggers.file_scan.manifests import BadManifest
 from triggers.file_scan.versions import SECOND
 from triggers.s3.clock import moment_of_date
 from triggers.s3.failures import S3Refused
 from triggers.s3.objects import S3Object, bare_etag
+from triggers.shared.manifests import BadManifest
 
 if TYPE_CHECKING:
     from triggers.s3.listing import S3Client

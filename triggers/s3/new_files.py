@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from triggers.base import Finding, JsonObject, JsonValue, StoredPosition, TriggerBatch, TriggerContext
 from triggers.errors import SourceUnavailable
 from triggers.explanations import Explanation
-from triggers.file_scan.copies import CopyRule
+from triggers.file_scan.rules.copies import CopyRule
 from triggers.file_scan.scanner import Scanner
 from triggers.file_scan.trigger import NewFiles, QuietPoll
 from triggers.file_scan.versions import FileVersion, Moment, ScanPage, length_of

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from triggers.base import Finding
 from triggers.file_scan.options import FileOptions
-from triggers.file_scan.survey import Survey
+from triggers.file_scan.questions.survey import Survey
 from triggers.file_scan.versions import NOT_SELECTED
 from triggers.s3.failures import S3Refused
 from triggers.s3.objects import Selection

@@ -14,9 +14,9 @@ from tests.effort import effort
 from tests.unit.triggers_files.dict_host import DictHost
 from tests.unit.triggers_files.simulated_bucket import KEYS, SimulatedBucket, SimulatedPage, SimulatedVersion
 from triggers.base import Position, StoredPosition
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner, Step
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state.scan_state import ScanState, Start
 from triggers.file_scan.versions import SECOND, FileVersion, Moment, ScanPage
 
 SOME, MANY = effort(6, 200), effort(18, 600)

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, JsonValue
-from triggers.file_scan.handled import accounts_for
-from triggers.file_scan.masses import Vanished
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.state.handled import accounts_for
+from triggers.file_scan.state.masses import Vanished
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment

@@ -8,8 +8,8 @@ from typing import ClassVar, Generic
 
 from triggers.base import ClientT, Finding, JsonValue, StoredPosition, TriggerBatch
 from triggers.cleaning import RemovalStage, SourceCleaner
-from triggers.file_scan.handled import Removals
 from triggers.file_scan.options import FileOptionsT
+from triggers.file_scan.state.handled import Removals
 from triggers.hosting import HostedTrigger
 
 

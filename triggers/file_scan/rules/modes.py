@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from triggers.errors import SourceChanged
-from triggers.file_scan.handled import HandledVersions
-from triggers.file_scan.masses import ScanCount, Tally
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.handled import HandledVersions
+from triggers.file_scan.state.masses import ScanCount, Tally
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.state.handled import HandledVersions
 from triggers.file_scan.versions import CONTENT_AT, FileVersion, Moment, content_part, format_moment
 
 FEWEST: Final = 20
