@@ -145,18 +145,20 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
     async def poll(self, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
         """Look up the keys of hints, also between two pages, and scan when a scan is due."""
         scanner, self._has_scanned = self.scanner_from(position), False
-        async with aclosing(self._hinted(scanner)) as hinted:
-            async for batch in hinted:
-                yield batch
+        if self._queue is not None:
+            async with aclosing(self._hinted(self._queue, scanner)) as hinted:
+                async for batch in hinted:
+                    yield batch
         if not self._due:
             return
         self._due = False
         async with aclosing(super().poll(position)) as scan:
             async for batch in scan:
                 yield batch
-                async with aclosing(self._hinted(scanner)) as hinted:
-                    async for more in hinted:
-                        yield more
+                if self._queue is not None:
+                    async with aclosing(self._hinted(self._queue, scanner)) as hinted:
+                        async for more in hinted:
+                            yield more
         self._scan_at, self._has_scanned = anyio.current_time() + self.seconds_between_polls(), True
 
     async def pages(self, after: str | None) -> AsyncGenerator[ScanPage, None]:
@@ -227,14 +229,14 @@ class S3NewFiles(NewFiles[S3NewFilesOptions, "S3Client"]):
         self._due = True
         super().wake()
 
-    async def _hinted(self, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
+    async def _hinted(self, queue: Queue, scanner: Scanner) -> AsyncGenerator[TriggerBatch, None]:
         """Yield at most one batch; its messages are deleted once it is committed."""
-        if self._queue is None or not scanner.takes_hints or not (messages := self._queue.take()):
+        if not scanner.takes_hints or not (messages := queue.take()):
             return
         batch = await self._look_up(_named_keys(messages, self._selection, since=scanner.up_to), scanner)
         if batch is not None:
             yield batch
-        await self._queue.done(messages)
+        await queue.done(messages)
 
     async def _look_up(self, keys: Collection[str], scanner: Scanner) -> TriggerBatch | None:
         looked_up = await self.client.look_up(self.options.bucket, keys, scanned=self._listed_prefix)

@@ -267,10 +267,11 @@ class Bucket:
         return sorted(version.key for version in [*step.versions, *self._last()])
 
     def _last(self) -> Iterator[Any]:
+        assert self.scanner.copies is not None
         while copies := self.scanner.copies.take(7):
             self._commit(self.scanner.emitted_again(copies, self.now))
             yield from copies
-        if ready := self.scanner.last.ready:
+        if self.scanner.last is not None and (ready := self.scanner.last.ready):
             self._commit(self.scanner.emit_last(ready, self.now))
             yield from ready
 

@@ -40,12 +40,13 @@ class CleanedFiles(HostedTrigger[JsonValue, StoredPosition, TriggerBatch], Gener
     Cleaner: ClassVar[type[FileCleaner]]  # type: ignore[type-arg]  # a ClassVar takes no type variables
     options: FileOptionsT
     client: ClientT
-    _removals: Removals
+    _removals: Removals | None
+    """None: nothing is cleaned."""
     _cleaning: Sequence[Finding] = ()
     """What people should know about the cleaning."""
 
     def cleaner(self) -> SourceCleaner | None:
-        if self.options.clean_source is None:
+        if self._removals is None:
             return None
         return self.Cleaner(self.options, self.client, self._removals, self._show_cleaning)
 

@@ -93,9 +93,10 @@ class ScanState:
         """Whether a version modified then is recorded without an event."""
         return isinstance(self.baseline, int) and modified < self.baseline
 
-    def meets_again(self, modified: Moment) -> bool:
-        """Whether later scans consider a version modified then, so that it must be recorded."""
-        return self.records_all or self.next_horizon is None or modified >= self.next_horizon
+    @property
+    def met_again_since(self) -> Moment | None:
+        """Later scans meet only versions modified then or later, which must be recorded. None: they meet all."""
+        return None if self.records_all else self.next_horizon
 
     @property
     def copied_since(self) -> Moment:
