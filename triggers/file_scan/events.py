@@ -57,8 +57,10 @@ class FileEvents:
 
     def _divided(self, versions: Sequence[FileVersion]) -> Iterable[tuple[EventTarget, Sequence[FileVersion]]]:
         options, keys = self._options, self._keys
-        names = map(self._name_of, versions)
-        targets = (EventTarget(options.asset_of(name), None if keys is None else keys.key_of(name)) for name in names)
+        names = [self._name_of(version) for version in versions]
+        assets = [None] * len(names) if options.assets is None else map(options.asset_of, names)
+        of_keys = [None] * len(names) if keys is None else map(keys.key_of, names)
+        targets = map(EventTarget, assets, of_keys)
         items = None if keys is None else keys.items
         return divided(zip(targets, versions, strict=True), options.further_assets, items, self._name_of)
 
