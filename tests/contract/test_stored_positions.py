@@ -11,10 +11,10 @@ import pytest
 
 from store.values import to_json
 from triggers.base import Position, StoredPosition, TriggerContext
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.state import ScanState, Start
+from triggers.file_scan.state.scan_state import ScanState, Start
 from triggers.file_scan.versions import parse_moment
 from triggers.local_folder.folder import FolderFile
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions

@@ -11,8 +11,8 @@ from tests.torture.places import Place
 from tests.unit.triggers_files.dict_host import DictHost
 from triggers.base import TriggerBatch
 from triggers.errors import SourceCopied
-from triggers.file_scan.copies import FEWEST
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.rules.copies import FEWEST
 from triggers.hosting import Reselects
 
 STEPS = 40

@@ -13,13 +13,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 
 from triggers.errors import ConfigurationError
 from triggers.explanations import Explanation, cannot_tell
-from triggers.file_scan.algorithms import Algorithm, StrictAlgorithm, WindowAlgorithm
-from triggers.file_scan.clean_source import CleanSource
-from triggers.file_scan.matching import Matcher, exclude_each_other, glob_expression
+from triggers.file_scan.matching import Matcher
 from triggers.file_scan.partitions import Partition
-from triggers.file_scan.state import Start
+from triggers.file_scan.rules.modes import Algorithm, StrictAlgorithm, WindowAlgorithm
+from triggers.file_scan.state.scan_state import Start
 from triggers.file_scan.versions import length_of, moment_of
 from triggers.options import BaseOptions, BatchOptions, Duration, Facts, parse_time
+from triggers.shared.globs import exclude_each_other, glob_expression
 
 
 def _parse_start(value: Any) -> Any:
@@ -50,6 +50,23 @@ Glob: TypeAlias = Annotated[str, Field(min_length=1), AfterValidator(_check_glob
 class FileBatch(BatchOptions):
     max_files: int = Field(default=1000, ge=1)
     """The most files that one event names."""
+
+
+class CleanSource(BaseOptions):
+    """Files are deleted, or moved, once every job that was owed them has loaded them."""
+
+    delete: Literal[True] | None = None
+    """true: they are deleted."""
+    move_to: str | None = Field(default=None, min_length=1)
+    """Where they are moved: a folder for files of a folder, `s3://bucket/prefix/` for objects."""
+    after: Duration = timedelta(days=7)
+    """How long they stay after the last of these jobs has succeeded."""
+
+    @model_validator(mode="after")
+    def _either(self) -> Self:
+        if (self.delete is None) == (self.move_to is None):
+            raise ValueError("write either delete: true or move_to: where files go")
+        return self
 
 
 class FileOptions(BaseOptions):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -88,7 +88,8 @@ class HandledVersions:
         self.absent: dict[int, int] = {member: value for member, value in rows.items() if is_absent(value)}
         for member in self.absent:
             del self.members[member]
-        self.removals = Removals() if removals is None else removals
+        self.removals = removals
+        """None: nothing is removed on purpose."""
         self._forget_after = forget_after
         self._had_any = len(rows) > 0
         """Whether there were any when the scan began. Those recorded since then have the names of today."""
@@ -133,13 +134,21 @@ class HandledVersions:
         low = absent_since(since, 0)
         return sum(value >= low for value in self.absent.values())
 
-    def name_of(self, version: FileVersion, fingerprint: int, clock: Moment) -> int | None:
-        """The fingerprint under which a version is known, its own or an alias; None: it is not."""
-        if self.knows(fingerprint, version.modified, clock):
-            return fingerprint
+    def recognizes(self, name: int, version: FileVersion, clock: Moment, *, records: bool) -> bool:
+        """Whether a version that is not there by its fingerprint has come back, or is there under an alias, at this time of the source's clock.
+
+        `records`: a later scan could meet it again, so that it is recorded by its fingerprint.
+        """
+        if name in self.absent and self.knows(name, version.modified, clock):
+            if records:
+                self.take_back(name, version.modified)
+            return True
         if not self._had_any:
-            return None
-        return next((alias for alias in version.aliases if self.knows(alias, version.modified, clock)), None)
+            return False
+        alias = next((each for each in version.aliases if self.knows(each, version.modified, clock)), None)
+        if alias is not None and records:
+            self.rename(alias, name, version.modified)
+        return alias is not None
 
     def rename(self, member: int, to: int, modified: Moment) -> None:
         """Record a version that is there under another name from now on."""
@@ -164,10 +173,9 @@ class HandledVersions:
 
     def take_back(self, member: int, modified: Moment) -> None:
         """Record that an absent version is there again."""
-        if member in self.absent:
-            self._note_return(member)
-            self.add(member, modified)
-            self.has_quiet_changes = True
+        self._note_return(member)
+        self.add(member, modified)
+        self.has_quiet_changes = True
 
     def miss(self, members: Iterable[int], clock: Moment) -> None:
         """Record that a complete scan, which began at this time of the source's clock, lacked these members."""
@@ -182,7 +190,7 @@ class HandledVersions:
         for member in members:
             del self.members[member]
             self._inserted.pop(member, None)
-        if self.removals.removed:
+        if self.removals is not None:
             self.removals.removed &= self.members.keys()
 
     def forget_expired(self, clock: Moment) -> None:
@@ -225,6 +233,28 @@ class HandledVersions:
     def _next_expiry(self) -> Moment:
         """The time of the source's clock at which the first absent version is forgotten; without one, never."""
         return _second(min(self.absent.values())) + self._forget_after if self.absent else _ABSENT
+
+
+def unknown(
+    handled: HandledVersions, versions: Iterable[FileVersion], *, since: Moment | None
+) -> tuple[Sequence[tuple[int, FileVersion]], int]:
+    """Return the versions, modified at `since` or later, that are not there by their fingerprints, and how many are.
+
+    The moments of those that are there are recorded.
+    """
+    members, others, met = handled.members, list[tuple[int, FileVersion]](), 0
+    for version in versions:
+        modified = version.modified
+        if since is not None and modified < since:
+            continue
+        name = version.fingerprint
+        if name in members:  # most are, most of the time
+            met += 1
+            if members[name] != modified:
+                handled.touch(name, modified)
+        else:
+            others.append((name, version))
+    return others, met
 
 
 def accounts_for(rows: Mapping[int, int], version: FileVersion) -> bool:

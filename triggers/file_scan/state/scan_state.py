@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias
 
 from triggers.base import JsonObject, JsonValue
-from triggers.file_scan.handled import accounts_for
-from triggers.file_scan.masses import Vanished
 from triggers.file_scan.matching import Matcher
+from triggers.file_scan.state.handled import accounts_for
+from triggers.file_scan.state.masses import Vanished
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, parse_moment
 
 Start: TypeAlias = Literal["now", "all"] | Moment
@@ -93,9 +93,10 @@ class ScanState:
         """Whether a version modified then is recorded without an event."""
         return isinstance(self.baseline, int) and modified < self.baseline
 
-    def meets_again(self, modified: Moment) -> bool:
-        """Whether later scans consider a version modified then, so that it must be recorded."""
-        return self.records_all or self.next_horizon is None or modified >= self.next_horizon
+    @property
+    def met_again_since(self) -> Moment | None:
+        """Later scans meet only versions modified then or later, which must be recorded. None: they meet all."""
+        return None if self.records_all else self.next_horizon
 
     @property
     def copied_since(self) -> Moment:

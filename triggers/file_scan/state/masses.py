@@ -83,6 +83,11 @@ class Vanished:
         )
 
 
+def is_certain(vanished: Vanished | None) -> bool:
+    """Whether files vanished in a scan that could tell what was overwritten before it."""
+    return vanished is not None and vanished.is_certain
+
+
 def vanished_after(
     before: Vanished | None, count: ScanCount | None, absent: Callable[[Moment], int | None], began: Moment
 ) -> Vanished | None:

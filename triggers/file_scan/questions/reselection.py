@@ -11,7 +11,7 @@ import anyio
 
 from triggers.errors import TriggerError
 from triggers.file_scan.scanner import Scanner
-from triggers.file_scan.state import PassedKeys, ScanState
+from triggers.file_scan.state.scan_state import PassedKeys, ScanState
 from triggers.file_scan.versions import ScanPage
 
 SELECTION: Final = frozenset({"match", "regex", "min_size", "prefix"})

@@ -10,10 +10,10 @@ from typing import Any, Final, Generic, TypeAlias
 
 from triggers.base import StoredPosition
 from triggers.explanations import ItemState
-from triggers.file_scan.explanation import SeenFile, judge, scan_of
 from triggers.file_scan.matching import Matcher
 from triggers.file_scan.options import FileOptions, FileOptionsT, start_of
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.questions.explanation import SeenFile, judge, scan_of
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, FileVersion, Moment, ScanPage, length_of, parse_moment
 from triggers.inventories import ListedInventory, ListedItem, ListedPart, ListedState, PositionOf, content_text
 

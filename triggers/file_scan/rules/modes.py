@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from triggers.errors import SourceChanged
-from triggers.file_scan.handled import HandledVersions
-from triggers.file_scan.masses import ScanCount, Tally
-from triggers.file_scan.state import ScanState
+from triggers.file_scan.state.handled import HandledVersions, Removals, unknown
+from triggers.file_scan.state.masses import ScanCount, Tally, is_certain
+from triggers.file_scan.state.scan_state import ScanState
 from triggers.file_scan.versions import NOT_SELECTED, SECOND, FileVersion, Moment, ScanPage, format_moment
 
 
@@ -24,8 +24,14 @@ class Algorithm(ABC):
         """Return the state in which a scan runs; `page` is its first page."""
 
     @abstractmethod
-    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:
-        """Return the selected versions of a page; versions may be missing that would be neither emitted nor remembered."""
+    def candidates(
+        self, page: ScanPage, state: ScanState, handled: HandledVersions, tally: Tally
+    ) -> Iterable[tuple[int, FileVersion]]:
+        """Return the selected versions of a page that are not handled by their fingerprints, with these.
+
+        Versions may be missing that would be neither emitted nor remembered. Those that are handled are met: the tally counts
+        them, if `end` asks for that.
+        """
 
     @abstractmethod
     def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:
@@ -70,7 +76,8 @@ class WindowAlgorithm(Algorithm):
 
     def begin(self, state: ScanState, page: ScanPage, handled: HandledVersions) -> ScanState:
         self._remembered, self._is_reselected = len(handled.members), state.reselected is not None
-        self._removed = set(handled.removals.removed)
+        if handled.removals is not None:
+            self._removed = set(handled.removals.removed)
         self._refuse_clock_behind(state, page.clock)
         if not page.is_clock_believed:
             return begun(state, page.clock, next_horizon=state.horizon)
@@ -89,7 +96,9 @@ class WindowAlgorithm(Algorithm):
             "handled: new ones would be missed; set that clock right, or rewind the watcher to the time it shows"
         )
 
-    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+    def candidates(
+        self, page: ScanPage, state: ScanState, handled: HandledVersions, tally: Tally
+    ) -> Iterable[tuple[int, FileVersion]]:
         """Return the versions since the horizon. A baseline neither emits nor remembers what is older than both of its moments."""
         since = state.horizon
         if isinstance(state.baseline, int) and state.next_horizon is not None:
@@ -98,20 +107,23 @@ class WindowAlgorithm(Algorithm):
         if self._removed:
             versions = [*versions]
             self._removed.difference_update(version.fingerprint for version in versions)
-        return versions
+        others, met = unknown(handled, versions, since=state.horizon)
+        tally.met += met
+        return others
 
     def end(self, state: ScanState, handled: HandledVersions, began: Moment, tally: Tally) -> ScanCount | None:  # noqa: ARG002 - the interface
         """Drop what is below the horizon. The first scan that lists anything cannot tell what vanished: some were overwritten."""
-        removed = self._drop_removed(handled)
+        removals = handled.removals
+        removed, leaving = (0, 0) if removals is None else self._drop_removed(handled, removals)
         if state.horizon is not None:
             handled.forget_below(state.horizon)
         if self._continues is None:
-            self._continues = state.vanished is not None and state.vanished.is_certain
+            self._continues = is_certain(state.vanished)
         remembered, before, self._remembered = self._remembered, self._missing, None
         if remembered is None:
             return None
         remembered -= removed
-        self._absent = missing = max(0, remembered - tally.met - len(handled.removals))  # gone since it began, perhaps
+        self._absent = missing = max(0, remembered - tally.met - leaving)
         if tally.met or tally.fresh or self._is_reselected:
             self._missing = missing
             if before is None:
@@ -121,12 +133,15 @@ class WindowAlgorithm(Algorithm):
         known, missing = remembered - others, max(0, missing - others)
         return ScanCount(known=known, missing=missing, fresh=tally.fresh, is_certain=before is not None)
 
-    def _drop_removed(self, handled: HandledVersions) -> int:
-        """Drop what had been removed when the scan began, and was not listed since. Return how many these are."""
+    def _drop_removed(self, handled: HandledVersions, removals: Removals) -> tuple[int, int]:
+        """Drop what had been removed when the scan began, and was not listed since.
+
+        Return how many these are, and how many others may be gone on purpose since the scan began.
+        """
         removed = self._removed & handled.members.keys()
         self._removed = set()
         handled.drop(removed)
-        return len(removed)
+        return len(removed), len(removals)
 
     def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:  # noqa: ARG002 - not known by time
         return self._absent
@@ -151,12 +166,19 @@ class StrictAlgorithm(Algorithm):
             state = replace(state, baseline=state.horizon, horizon=None)
         return begun(state, page.clock, next_horizon=None)
 
-    def candidates(self, page: ScanPage, state: ScanState, handled: HandledVersions) -> Iterable[FileVersion]:  # noqa: ARG002 - the interface
+    def candidates(
+        self,
+        page: ScanPage,
+        state: ScanState,  # noqa: ARG002 - the interface
+        handled: HandledVersions,
+        tally: Tally,  # noqa: ARG002 - the interface
+    ) -> Iterable[tuple[int, FileVersion]]:
         fingerprints = page.fingerprints()
         moments = page.moments()
-        if moments is not None and [*map(handled.members.get, fingerprints)] != moments:
-            for fingerprint, modified in zip(fingerprints, moments, strict=True):
-                handled.touch(fingerprint, modified)
+        if moments is not None and (recorded := [*map(handled.members.get, fingerprints)]) != moments:
+            for fingerprint, former, modified in zip(fingerprints, recorded, moments, strict=True):
+                if former not in {None, modified}:
+                    handled.touch(fingerprint, modified)
         if self._unmet is not None:
             before = len(self._unmet)
             self._unmet.difference_update(fingerprints)
@@ -164,7 +186,7 @@ class StrictAlgorithm(Algorithm):
                 return ()
         members = handled.members
         return [
-            page.version(index, fingerprint)
+            (fingerprint, page.version(index, fingerprint))
             for index, fingerprint in enumerate(fingerprints)
             if fingerprint not in members and fingerprint != NOT_SELECTED
         ]
@@ -173,12 +195,15 @@ class StrictAlgorithm(Algorithm):
         unmet, self._unmet = self._unmet, None
         if unmet is None:
             return None
-        missing = handled.members.keys() & unmet  # others have another name by now
-        removed = missing & handled.removals.removed
-        handled.drop(removed)
-        missing -= removed | handled.removals.leaving
-        handled.miss(missing, began)
-        return ScanCount(known=self._known - len(removed), missing=len(missing), fresh=tally.fresh)
+        known, missing = self._known, handled.members.keys() & unmet  # others have another name by now
+        if (removals := handled.removals) is not None:
+            removed = missing & removals.removed
+            handled.drop(removed)
+            known -= len(removed)
+            missing -= removed | removals.leaving
+        if missing:
+            handled.miss(missing, began)
+        return ScanCount(known=known, missing=len(missing), fresh=tally.fresh)
 
     def count_absent(self, handled: HandledVersions, since: Moment) -> int | None:
         return handled.count_absent(since)

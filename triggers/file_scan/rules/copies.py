@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
-from triggers.file_scan.handled import HandledVersions
+from triggers.file_scan.rules.chain import HoldingRule, NewVersions
+from triggers.file_scan.state.handled import HandledVersions
 from triggers.file_scan.versions import CONTENT_AT, FileVersion, Moment, content_part, format_moment
 
 FEWEST: Final = 20
@@ -57,45 +58,51 @@ class ManyCopies:
         )
 
 
-class Copies:
-    """The copies that the scans of one watcher meet. `rule` None: copies are new versions like all others."""
+class Copies(HoldingRule):
+    """The copies that the scans of one watcher meet wait for the end of the scan (`on_copied: stop`)."""
 
     __slots__ = (
         "_count",
         "_handled",
         "_is_due",
+        "_is_used",
         "_known",
         "_new",
         "_newest",
         "_oldest",
         "_rule",
         "_waiting",
-        "is_used",
     )
 
     def __init__(self, handled: HandledVersions, rule: CopyRule | None) -> None:
+        """`rule` None: copies do not wait, and are only adopted."""
         self._handled = handled
         self._rule = rule
         self._known = _NONE
         """The fingerprints that were handled when a scan began, sorted; some are forgotten by now."""
         self.begin()
 
-    def begin(self) -> None:
-        """Note that a scan begins."""
+    def begin(self) -> bool:
         self._waiting: list[FileVersion] | None = None
         self._new = self._count = 0
         self._oldest: Moment | None = None
         self._newest: Moment | None = None
         self._is_due = True
-        self.is_used = self._rule is not None and len(self._handled) > 0
+        self._is_used = self._rule is not None and len(self._handled) > 0
         """Whether the scan may meet copies that wait."""
+        return self._is_used
 
-    def hold(self, version: FileVersion) -> bool:
-        """Count a new version of the scan, and return whether it is a copy, which waits for the scan's end."""
-        if not self.is_used:
-            return False
+    def __call__(self, page: NewVersions) -> NewVersions:
+        return page.withheld(self._waits) if self._is_used else page
+
+    def reported_at_once(self, versions: Sequence[FileVersion], *, is_scanning: bool) -> Sequence[FileVersion]:
+        self._is_due |= not is_scanning
+        return [version for version in versions if not self._originals_of(version.fingerprint)]
+
+    def _waits(self, name: int, version: FileVersion) -> bool:
+        """Count a new version of the scan, and return whether it is a copy."""
         self._new += 1
-        originals, modified = self._originals_of(version), version.modified
+        originals, modified = self._originals_of(name), version.modified
         if not originals:
             return False
         self._count += 1
@@ -107,19 +114,14 @@ class Copies:
             self._waiting.append(version)
         return True
 
-    def without(self, versions: Iterable[FileVersion], *, is_scanning: bool) -> Iterable[FileVersion]:
-        """Return the versions that do not wait for the end of a scan, if they are new. `is_scanning`: a scan is under way."""
-        self._is_due |= not is_scanning
-        return versions if self._rule is None else (each for each in versions if not self._originals_of(each))
-
-    def adopt(self, version: FileVersion) -> bool:
+    def adopt(self, name: int, modified: Moment) -> bool:
         """Record a new version as handled if it is a copy, in the place of its original if that is certain."""
-        originals = self._originals_of(version)
+        originals = self._originals_of(name)
         if len(originals) == 1:
-            self._handled.rename(originals.pop(), version.fingerprint, version.modified)
+            self._handled.rename(originals.pop(), name, modified)
             return True
         if originals:
-            self._handled.add(version.fingerprint, version.modified)
+            self._handled.add(name, modified)
         return bool(originals)
 
     def many(self, since: Moment) -> ManyCopies | None:
@@ -144,9 +146,9 @@ class Copies:
             self._handled.add(version.fingerprint, version.modified)
         return ready
 
-    def _originals_of(self, version: FileVersion) -> set[int]:
+    def _originals_of(self, name: int) -> set[int]:
         """Return the fingerprints of the versions handled before the scan that have the same content part."""
-        known, content = self._sorted(), content_part(version.fingerprint)
+        known, content = self._sorted(), content_part(name)
         originals, place = set[int](), bisect_left(known, content << CONTENT_AT)
         while place < len(known) and content_part(known[place]) == content:
             if known[place] in self._handled:

@@ -8,8 +8,8 @@ from typing import ClassVar, Generic
 
 from triggers.base import ClientT, Finding
 from triggers.cleaning import RemovalStage, SourceCleaner
-from triggers.file_scan.handled import Removals
 from triggers.file_scan.options import FileOptionsT
+from triggers.file_scan.state.handled import Removals
 
 
 class FileCleaner(SourceCleaner, ABC, Generic[FileOptionsT, ClientT]):
@@ -39,12 +39,13 @@ class CleanedFiles(Generic[FileOptionsT, ClientT]):
     Cleaner: ClassVar[type[FileCleaner]]  # type: ignore[type-arg]  # a ClassVar takes no type variables
     options: FileOptionsT
     client: ClientT
-    _removals: Removals
+    _removals: Removals | None
+    """None: nothing is cleaned."""
     _cleaning: Sequence[Finding] = ()
     """What people should know about the cleaning."""
 
     def cleaner(self) -> SourceCleaner | None:
-        if self.options.clean_source is None:
+        if self._removals is None:
             return None
         return self.Cleaner(self.options, self.client, self._removals, self._show_cleaning)
 

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 from triggers.base import StoredPosition
 from triggers.explanations import Explanation, ItemState
-from triggers.file_scan.handled import accounts_for
 from triggers.file_scan.options import FileOptions
-from triggers.file_scan.state import ScanState, text_of
+from triggers.file_scan.state.handled import accounts_for
+from triggers.file_scan.state.scan_state import ScanState, text_of
 from triggers.file_scan.versions import FileVersion, Moment, format_moment, length_of
 
 

@@ -1,0 +1,1 @@
+"""What triggers and their hosts share: pure modules that import no trigger."""
