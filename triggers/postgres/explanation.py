@@ -20,10 +20,11 @@ from triggers.postgres.by_update.window import (
     moment_text,
 )
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import key_of_values, primary_key_as_json, quoted, row_of_key
+from triggers.postgres.sql import key_of_values, row_of_key
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import primary_key_as_json, quoted
+from triggers.shared.postgres.values import parse_all
 
 
 def key_of(item: str, columns: tuple[str, ...]) -> Mapping[str, Any] | Explanation:

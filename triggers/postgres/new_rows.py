@@ -37,13 +37,13 @@ from triggers.postgres.log.reader import LogReader
 from triggers.postgres.options import NewRowsOptions, place_of_rewind
 from triggers.postgres.reading.alarms import describe_what_is_open
 from triggers.postgres.reading.reader import Reader, resumed
-from triggers.postgres.server.failures import NAMES_AND_RIGHTS, sqlstate_of
 from triggers.postgres.server.probed_tables import Arguments, ProbedWatcher
 from triggers.postgres.server.probes import Probes
-from triggers.postgres.sql import TableName
 from triggers.postgres.table.examination import Examiner
 from triggers.postgres.table.survey import survey
 from triggers.postgres.table.watched_table import Altered
+from triggers.shared.postgres.failures import NAMES_AND_RIGHTS, sqlstate_of
+from triggers.shared.postgres.sql import TableName
 
 BEGIN_NOW: Final[JsonObject] = {"begin": "now"}
 """The state after a rewind to now: the rows that exist when the watcher continues count as handled."""

@@ -18,7 +18,7 @@ from triggers.event_assets import EventTarget
 from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import BatchOptions, Bytes, Duration, parse_time
 from triggers.partition_keys import LONGEST, key_of_parts
-from triggers.postgres.sql import TableName, quoted
+from triggers.shared.postgres.sql import TableName, quoted
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
 """A place to begin at; a time is in UTC."""

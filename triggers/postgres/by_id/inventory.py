@@ -12,9 +12,10 @@ from triggers.hosting import HostedTrigger
 from triggers.inventories import NumberedInventory, Place, Range
 from triggers.postgres.by_id.ledger import LARGEST_ID, Ledger
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, place_of_rewind
-from triggers.postgres.sql import condition, quoted
+from triggers.postgres.sql import condition
 from triggers.postgres.table.examination import Examiner
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import quoted
 
 _ROWS: Final = """
 SELECT id, keep FROM (SELECT {column}::int8 AS id, CASE WHEN {column} = ANY ($1::int8[]) THEN false ELSE {keep} END AS keep

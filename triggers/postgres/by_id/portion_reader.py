@@ -28,9 +28,9 @@ from triggers.postgres.reading.bad_rows import (
     refuse_unreadable,
 )
 from triggers.postgres.reading.sizes import length_of
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import row_as_json
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import row_as_json
 
 _SHARE_BY_SIZES: Final = 4
 """The share of a batch's bytes, one in so many, that sizes before reading may fill: JSON may be longer than what it stands for."""

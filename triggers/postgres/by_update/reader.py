@@ -32,11 +32,11 @@ from triggers.postgres.options import Place
 from triggers.postgres.reading.bad_rows import MOST_BAD_ROWS, refuse_many
 from triggers.postgres.reading.progress import ReadProgress
 from triggers.postgres.reading.reader import Reader
-from triggers.postgres.server.failures import STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.probed_tables import Arguments
-from triggers.postgres.sql import row_as_json
 from triggers.postgres.table.watched_table import Altered, WatchedTable
+from triggers.shared.postgres.failures import STATEMENT_TIMEOUT, sqlstate_of
+from triggers.shared.postgres.sql import row_as_json
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,10 +23,10 @@ from triggers.postgres.reading.bad_rows import (
     refuse_unreadable,
 )
 from triggers.postgres.reading.sizes import length_of, size_of
-from triggers.postgres.server.failures import UnreadableRows
-from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import parse_all
+from triggers.shared.postgres.failures import UnreadableRows
+from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.values import parse_all
 
 
 class WaitingRow(NamedTuple):

@@ -11,7 +11,7 @@ from triggers.options import format_duration
 from triggers.postgres.catalog.defaults import is_time_of_write, now_in, why_it_loses
 from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.sql import quoted
 
 OLDEST_SERVER: Final = 14
 INTEGERS: Final = {"smallint", "integer", "bigint"}

@@ -14,7 +14,7 @@ from typing import Any, Final
 from triggers.postgres.catalog.sequences import DrawnIds, IdSequence
 from triggers.postgres.history.kept_rows import NO_RECOGNITION, Witness
 from triggers.postgres.options import SMALLEST_ID, NewRowsOptions
-from triggers.postgres.values import ValueType
+from triggers.shared.postgres.values import ValueType
 
 CLOCKS_OF_CLIENTS: Final = timedelta(minutes=1)
 """How far the clocks of clients may be behind, unless the configuration says it, where a client may set the timestamp."""

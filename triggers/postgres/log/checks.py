@@ -10,7 +10,7 @@ from triggers.base import Finding
 from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.log.slot import FAILOVER_SINCE
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.sql import quoted
 
 INSTALL: Final = "have the table's owner run what `watcher pg install-publication NAME` prints"
 

@@ -16,9 +16,9 @@ from triggers.postgres.log.messages import PublishedRelation, RelationColumn, Un
 from triggers.postgres.log.place import LoggedChange
 from triggers.postgres.log.statements import TYPES_OF_VALUES
 from triggers.postgres.reading.bad_rows import refuse_unreadable
-from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import ValueType, parse_all, parse_rows, type_of
+from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.values import ValueType, parse_all, parse_rows, type_of
 
 Columns: TypeAlias = "tuple[RelationColumn, ...]"
 

@@ -12,7 +12,7 @@ from triggers.postgres.log.place import LogPosition, lsn_text
 from triggers.postgres.log.session import LogSession
 from triggers.postgres.log.slot import IN_USE, SlotState, create, drop, lost_sentence, slot_name
 from triggers.postgres.log.statements import ADVANCE
-from triggers.postgres.server.failures import sqlstate_of
+from triggers.shared.postgres.failures import sqlstate_of
 
 FIRST_PATIENCE: Final = 5.0
 MOST_PATIENCE: Final = 60.0

@@ -14,10 +14,10 @@ from triggers.postgres.log.checks import judge_identities
 from triggers.postgres.log.slot import drop
 from triggers.postgres.log.statements import IDENTITIES, THERE
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import close_connection, driver_errors
 from triggers.postgres.server.notifications import Connects
 from triggers.postgres.server.session import Session
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.failures import close_connection, driver_errors
+from triggers.shared.postgres.sql import quoted
 
 _DEFINITION: Final = """\
 DO $publication$ BEGIN

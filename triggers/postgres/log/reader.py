@@ -25,8 +25,8 @@ from triggers.postgres.log.slot import SlotState
 from triggers.postgres.log.statements import PEEK
 from triggers.postgres.options import NewRowsOptions
 from triggers.postgres.reading.bad_rows import HugeRow
-from triggers.postgres.sql import quoted
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import quoted
 
 MOST_MESSAGES: Final = 50_000
 """The number of messages after which a read ends: each read of a slot decodes again what the server keeps."""

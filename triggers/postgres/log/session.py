@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import asyncpg
 
-from triggers.postgres.server.failures import driver_errors
 from triggers.postgres.server.session import Session, StatementLimits
+from triggers.shared.postgres.failures import driver_errors
 
 SLACK: Final = timedelta(seconds=5)
 """How much later than the server's own limit an answer counts as lost."""

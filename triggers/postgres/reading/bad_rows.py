@@ -15,7 +15,7 @@ from typing import Final, TypeVar
 
 from triggers.base import JsonValue, RejectedItem
 from triggers.errors import ConfigurationError, SourceChanged
-from triggers.postgres.server.failures import UnreadableRows
+from triggers.shared.postgres.failures import UnreadableRows
 
 MOST_LEVELS: Final = 190
 """How deep lists and objects in a row may be nested. Stored JSON may have 200 levels, and the row is nested in an event."""

@@ -16,9 +16,10 @@ import structlog
 
 from triggers.errors import Finding, TriggerError
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import close_connection, driver_errors
-from triggers.postgres.sql import NOTIFY_CHANNEL, quoted
+from triggers.postgres.sql import NOTIFY_CHANNEL
 from triggers.retries import listen_for_ever
+from triggers.shared.postgres.failures import close_connection, driver_errors
+from triggers.shared.postgres.sql import quoted
 
 PROBE_EVERY: Final = 20.0
 """Seconds between two statements that find out whether the connection is still alive: a network that is gone reports nothing."""

@@ -18,16 +18,16 @@ import asyncpg
 
 from triggers.errors import SourceUnavailable
 from triggers.postgres.history.kept_rows import ServerMarks
-from triggers.postgres.server.failures import (
+from triggers.postgres.server.functions import REFUSALS, FunctionRights
+from triggers.postgres.server.marks import SERVER, marks_of
+from triggers.postgres.sql import SET_LIMITS
+from triggers.shared.postgres.failures import (
     LOCK_TIMEOUT,
     STATEMENT_TIMEOUT,
     close_connection,
     driver_errors,
     sqlstate_of,
 )
-from triggers.postgres.server.functions import REFUSALS, FunctionRights
-from triggers.postgres.server.marks import SERVER, marks_of
-from triggers.postgres.sql import SET_LIMITS
 
 LOST: Final = (
     asyncpg.AdminShutdownError,

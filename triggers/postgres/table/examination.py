@@ -20,11 +20,12 @@ from triggers.postgres.catalog.witnesses import COLUMNS, witness_by_id, witness_
 from triggers.postgres.connection import PostgresClient
 from triggers.postgres.history.kept_rows import Witness
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
 from triggers.postgres.server.session import Lane
-from triggers.postgres.sql import ALIVE, plan_of_condition, quoted, trial_of_condition
+from triggers.postgres.sql import ALIVE, plan_of_condition, trial_of_condition
 from triggers.postgres.table.watched_table import WatchedTable, busy
-from triggers.postgres.values import ValueType, type_of
+from triggers.shared.postgres.failures import LOCK_TIMEOUT, NotPrimary, sqlstate_of
+from triggers.shared.postgres.sql import quoted
+from triggers.shared.postgres.values import ValueType, type_of
 
 _WHO_WRITES: Final[Mapping[str, tuple[str, Sequence[object]]]] = {"id": (LOCKS, [[]]), "updated_at": (ALIVE, [])}
 """The statement that lists the transactions a poll may have to wait for, by mode, with arguments for a trial."""

@@ -20,10 +20,10 @@ from triggers.postgres.history.judgement import needs_examination
 from triggers.postgres.history.kept_history import KeptHistory
 from triggers.postgres.history.kept_rows import ServerMarks
 from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.locks import LockSet
 from triggers.postgres.server.marks import MARK_AND_MARKS, MOVING_MARKS, moved
 from triggers.postgres.server.session import Lane, Server
+from triggers.shared.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 
 
 class Altered(Exception):
