@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
@@ -50,6 +50,16 @@ class TriggerKind:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """Another way to write a trigger: a name that usually means another one, with a key of this value beside it."""
+
+    key: str
+    value: str
+    trigger: str
+    """The trigger that is meant, by the preferred name. It takes the same keys, `key` among them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """`trigger`, `connection` and `submitter` look up a registered name or a dotted path; all raise `UnknownClass`."""
 
@@ -70,3 +80,5 @@ class Vocabulary:
     add_plugins: Callable[[Path, frozenset[str]], None]
     """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment
     variables that the configuration reads. Plug-ins must not see those variables."""
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """Other ways to write triggers, by the name that is written."""

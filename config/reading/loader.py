@@ -54,7 +54,7 @@ def load(path: Path, vocabulary: Vocabulary, environ: Mapping[str, str], *, with
             environment=report.interpolation.names,
             secrets=frozenset(report.interpolation.files),
             read_as={**as_read, **report.interpolation.files},
-            warnings=_warnings(report.document, jobs, entries.settings),
+            warnings=_warnings(report.document, entries, jobs, entries.settings),
         )
 
 
@@ -97,10 +97,12 @@ def _complete(entries: Mapping[str, EntryT | None]) -> dict[str, EntryT]:
     return {name: entry for name, entry in entries.items() if entry is not None}
 
 
-def _warnings(document: Document, jobs: Mapping[str, JobConfig], settings: Settings) -> tuple[Problem, ...]:
+def _warnings(
+    document: Document, entries: Entries, jobs: Mapping[str, JobConfig], settings: Settings
+) -> tuple[Problem, ...]:
     sentence = "these jobs start each other in a circle: {}; make sure that something ends it"
-    cycles = job_cycles(jobs, settings.airflow)
-    return tuple(
-        document.problem(("jobs", next(name for name in cycle if name in jobs)), sentence.format(" -> ".join(cycle)))
-        for cycle in cycles
-    )
+    of_circles = [
+        (("jobs", next(name for name in cycle if name in jobs)), sentence.format(" -> ".join(cycle)))
+        for cycle in job_cycles(jobs, settings.airflow)
+    ]
+    return tuple(document.problem(path, message) for path, message in [*entries.warnings, *of_circles])

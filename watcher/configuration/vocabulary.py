@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from config.errors import UnknownClass
-from config.vocabulary import Isolation, TriggerKind, Vocabulary
+from config.vocabulary import Isolation, Spelling, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
 from watcher.host.plugins import WatermarkDescription, add_to_import_path, check_options, plugin_class
 from watcher.submit.base import Submitter
@@ -25,9 +25,17 @@ if TYPE_CHECKING:
 TRIGGERS: Final[Mapping[str, str]] = {
     "s3.new_files": "triggers.s3.new_files.S3NewFiles",
     "postgres.new_rows": "triggers.postgres.new_rows.NewRows",
+    "postgres.changes": "triggers.changes.trigger.PostgresChanges",
     "file.new_files": "triggers.local_folder.new_files.FileNewFiles",
 }
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
+SPELLINGS: Final[Mapping[str, Spelling]] = {
+    "postgres.new_rows": Spelling(key="mode", value="log", trigger="postgres.changes"),
+    "triggers.postgres.new_rows.NewRows": Spelling(
+        key="mode", value="log", trigger="triggers.changes.trigger.PostgresChanges"
+    ),
+}
+"""Other ways to write a trigger, by the name that is written."""
 CONNECTIONS: Final[Mapping[str, str]] = {
     "s3": "triggers.s3.connection.S3Connection",
     "postgres": "triggers.postgres.connection.PostgresConnection",
@@ -61,6 +69,7 @@ def vocabulary(inquirer: Inquirer | None = None) -> Vocabulary:
         refusals=lambda name, spark, options: submitter_class(name).refusals(spark, options),
         submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
         add_plugins=add_plugins,
+        spellings=SPELLINGS,
     )
 
 

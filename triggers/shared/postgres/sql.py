@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import unquote, urlsplit
 
 from triggers.partition_keys import LONGEST
 from triggers.shared.postgres.values import ValueType
@@ -51,6 +52,15 @@ class TableName:
     def __str__(self) -> str:
         """The name as events and positions have it: in quotes only if it would be read as another one without them."""
         return self.sql if "." in self.schema or self.schema.startswith('"') else f"{self.schema}.{self.name}"
+
+
+def table_of_uri(uri: str) -> TableName | None:
+    """Return the table that `postgres://host/database/schema/table` names, each part percent-encoded; None for another URI."""
+    parts = urlsplit(uri)
+    match parts.path.split("/"):
+        case [_, _, schema, table] if parts.scheme == "postgres":
+            return TableName(schema=unquote(schema), name=unquote(table))
+    return None
 
 
 def row_as_json(columns: Sequence[str], types: Mapping[str, ValueType]) -> str:

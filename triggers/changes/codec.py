@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from triggers.base import JsonValue
+from triggers.changes.log_position import LoggedChange
+from triggers.changes.messages import PublishedRelation, RelationColumn, Unsent, Value, Values
+from triggers.changes.options import ChangesOptions
+from triggers.changes.statements import TYPES_OF_VALUES
 from triggers.errors import SourceChanged
-from triggers.postgres.log.messages import PublishedRelation, RelationColumn, Unsent, Value, Values
-from triggers.postgres.log.place import LoggedChange
-from triggers.postgres.log.statements import TYPES_OF_VALUES
-from triggers.postgres.reading.bad_rows import refuse_unreadable
-from triggers.postgres.table.watched_table import WatchedTable
+from triggers.postgres.table.examined_table import ExaminedTable
+from triggers.shared.postgres.row_limits import refuse_unreadable
 from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
 from triggers.shared.postgres.values import ValueType, parse_all, parse_rows, type_of
 
@@ -53,7 +54,7 @@ class _Conversion:
 class RowCodec:
     """Converts the changes of one watched table. A relation may have changed between two of them."""
 
-    def __init__(self, table: WatchedTable) -> None:
+    def __init__(self, table: ExaminedTable[ChangesOptions]) -> None:
         self.table = table
         self._conversions: dict[Columns, _Conversion] = {}
 

@@ -15,7 +15,7 @@ SLACK: Final = timedelta(seconds=5)
 """How much later than the server's own limit an answer counts as lost."""
 
 
-class LogSession(Session):
+class SlotSession(Session):
     async def parts(
         self, statement: str, *arguments: object, size: int, limit: timedelta
     ) -> AsyncGenerator[Sequence[Any], None]:

@@ -1,0 +1,66 @@
+"""Options of `postgres.changes`, which `postgres.new_rows` has with `mode: log`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from triggers.explanations import Explanation, as_json, cannot_tell
+from triggers.options import Bytes
+from triggers.shared.postgres.options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
+
+_OF_ROWS: Final[KeysOfOthers] = {
+    "column": ("id",),
+    "where": (None,),
+    "unsafe_ids": (False,),
+    "unsafe_where": (False,),
+    "gap_alarm": ({}, {"count": 1000}, {"age": "10m"}, {"count": 1000, "age": "10m"}),
+    "on_bad_row": ("stop",),
+    "soft_delete": (None,),
+    "time_zone": (None,),
+    "lateness": (None,),
+    "witness": None,
+}
+_ALL_CHANGES: Final = "mode: log reports every change of the table: remove {}"
+_BEGINS_NOW: Final = "mode: log begins now; for rows that are there already, use mode: id beside it"
+_REMEMBERS_NONE: Final = (
+    "mode: log reads changes and remembers no rows; only the events with changes of this key are known"
+)
+
+
+class ChangesOptions(TableOptions):
+    model_config = ConfigDict(json_schema_extra=schema_of_others(_OF_ROWS))
+
+    mode: Literal["log"] = "log"
+    start: Literal["now"] = "now"
+    publication: Annotated[str, Field(min_length=1, max_length=63)] | None = None
+    max_retained: Annotated[Bytes, Field(ge=1_000_000)] = 10_000_000_000
+
+    @model_validator(mode="before")
+    @classmethod
+    def _has_no_keys_of_rows(cls, data: Any) -> Any:
+        return without_keys_of_others(data, _OF_ROWS, _ALL_CHANGES)
+
+    @field_validator("start", mode="before")
+    @classmethod
+    def _begins_now(cls, value: Any) -> Any:
+        if value != "now":
+            raise ValueError(_BEGINS_NOW)
+        return value
+
+    @property
+    def writes(self) -> str:
+        return "INSERT OR UPDATE OR DELETE OR TRUNCATE"
+
+    @property
+    def publication_name(self) -> str:
+        """The publication; without the option its name follows from the table's."""
+        return self.publication or f"asset_watcher_{hashlib.sha256(self.table.encode()).hexdigest()[:12]}"
+
+    def name_item(self, item: str) -> Explanation:
+        value = as_json(item)
+        name = [*value.values()] if isinstance(value, dict) else value
+        return replace(cannot_tell(item), name=name, sentence=_REMEMBERS_NONE)
