@@ -82,3 +82,8 @@ class Vocabulary:
     variables that the configuration reads. Plug-ins must not see those variables."""
     spellings: Mapping[str, Spelling] = field(default_factory=dict)
     """Other ways to write triggers, by the name that is written."""
+
+    def spelling(self, trigger: str, keys: Mapping[str, Any]) -> Spelling | None:
+        """Return the spelling that a watcher's `trigger` is with the keys beside it; None: it is the name of what it means."""
+        spelling = self.spellings.get(trigger)
+        return spelling if spelling is not None and keys.get(spelling.key) == spelling.value else None

@@ -203,8 +203,8 @@ class _EntryReader:
 
     def _meant(self, trigger: Any, options: Mapping[str, Any], path: KeyPath) -> Any:
         """The name of the trigger that is meant. A warning names it if another one is written."""
-        spelling = self._vocabulary.spellings.get(trigger) if isinstance(trigger, str) else None
-        if spelling is None or options.get(spelling.key) != spelling.value:
+        spelling = self._vocabulary.spelling(trigger, options) if isinstance(trigger, str) else None
+        if spelling is None:
             return trigger
         sentence = f"`{trigger}` with `{spelling.key}: {spelling.value}` is `{spelling.trigger}`: write that, which changes nothing else"
         self.warnings.append((path, sentence))

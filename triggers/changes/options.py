@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import ConfigDict, Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from triggers.explanations import Explanation, as_json, cannot_tell
 from triggers.options import Bytes
@@ -24,8 +24,6 @@ _OF_ROWS: Final[KeysOfOthers] = {
     "lateness": (None,),
     "witness": None,
 }
-_ALL_CHANGES: Final = "mode: log reports every change of the table: remove {}"
-_BEGINS_NOW: Final = "mode: log begins now; for rows that are there already, use mode: id beside it"
 _REMEMBERS_NONE: Final = (
     "mode: log reads changes and remembers no rows; only the events with changes of this key are known"
 )
@@ -41,15 +39,14 @@ class ChangesOptions(TableOptions):
 
     @model_validator(mode="before")
     @classmethod
-    def _has_no_keys_of_rows(cls, data: Any) -> Any:
-        return without_keys_of_others(data, _OF_ROWS, _ALL_CHANGES)
-
-    @field_validator("start", mode="before")
-    @classmethod
-    def _begins_now(cls, value: Any) -> Any:
-        if value != "now":
-            raise ValueError(_BEGINS_NOW)
-        return value
+    def _reports_every_change_from_now_on(cls, data: Any) -> Any:
+        """Refuse what needs rows, in words of the spelling that is written."""
+        is_mode = isinstance(data, dict) and "mode" in data
+        name, other = ("mode: log", "mode: id") if is_mode else ("postgres.changes", "postgres.new_rows")
+        known = without_keys_of_others(data, _OF_ROWS, f"{name} reports every change of the table: remove {{}}")
+        if isinstance(known, dict) and known.get("start", "now") != "now":
+            raise ValueError(f"start: {name} begins now; for rows that are there already, use {other} beside it")
+        return known
 
     @property
     def writes(self) -> str:
