@@ -129,13 +129,13 @@ class ChangeReader:
         stream = ChangeStream(before, table.facts.table_oid, confirmed)
         async with aclosing(self._portions(stream, until)) as portions:
             async for changes, position in portions:
-                for batch, place in await self._batches(table, changes, position):
+                for batch, log_position in await self._batches(table, changes, position):
                     yield batch
-                    self._note_written(place)
+                    self._note_written(log_position)
         end = stream.position.end if self._has_more else max(stream.position.end, slot.flushed)
-        if self._written is before and self._is_worth_a_write(place := replace(stream.position, end=end)):
-            yield TriggerBatch(position=replace(self._position(table, place), silent=True), caught_up=False)
-            self._note_written(place)
+        if self._written is before and self._is_worth_a_write(log_position := replace(stream.position, end=end)):
+            yield TriggerBatch(position=replace(self._position(table, log_position), silent=True), caught_up=False)
+            self._note_written(log_position)
         if not self._has_more:
             self._drained_to = slot.flushed
         await self._slot.advance(confirmed, min((self._written or before).end, end))
@@ -196,12 +196,12 @@ class ChangeReader:
         keyed = [self._keyed(*each) for each in zip(changes, decoded, strict=True)]
         before, batches, divided = self._written or end, [], bool(self._options.dividing_columns)
         for part in parts_in_order(keyed, self._options.further_assets) if divided else [slice(len(keyed))]:
-            place = end if part.stop == len(keyed) else changes[part.stop - 1].position
-            watermark = {"from": before.up_to, "to": place.up_to}
+            log_position = end if part.stop == len(keyed) else changes[part.stop - 1].position
+            watermark = {"from": before.up_to, "to": log_position.up_to}
             events = [*events_of(keyed[part], self._keys, self._options, watermark)]
-            batch = TriggerBatch(events=events, position=self._position(table, place), caught_up=False)
-            batches.append((batch, place))
-            before = place
+            batch = TriggerBatch(events=events, position=self._position(table, log_position), caught_up=False)
+            batches.append((batch, log_position))
+            before = log_position
         return batches
 
     def _keyed(self, change: LoggedChange, decoded: DecodedChange) -> KeyedChange:
@@ -210,22 +210,27 @@ class ChangeReader:
             raise HugeRow(self._options.table, f"the key {member['key']}", size, most)
         return KeyedChange(member=member, size=size, targets=targets_of_change(change.op, decoded, self._options))
 
-    def _is_worth_a_write(self, place: LogPosition) -> bool:
+    def _is_worth_a_write(self, log_position: LogPosition) -> bool:
         """Return whether a position without events is written: the next read begins behind it, or the slot holds much back."""
         before = self._written
-        if before is None or place == before:
+        if before is None or log_position == before:
             return False
         waited = anyio.current_time() - self._written_at
-        held_back = place.end - before.end
+        held_back = log_position.end - before.end
         return self._has_more or held_back >= HELD_BACK or (held_back > 0 and waited >= HELD_BACK_FOR)
 
-    def _position(self, table: ExaminedTable[ChangesOptions], place: LogPosition) -> Position:
+    def _position(self, table: ExaminedTable[ChangesOptions], log_position: LogPosition) -> Position:
         timeline = table.server.timeline
-        state = {"slot": self._slot.name, **place.to_state(), "timeline": timeline, "shape": self._published.shape}
-        return Position(watermark={"up_to": place.up_to}, state=state)
+        state = {
+            "slot": self._slot.name,
+            **log_position.to_state(),
+            "timeline": timeline,
+            "shape": self._published.shape,
+        }
+        return Position(watermark={"up_to": log_position.up_to}, state=state)
 
-    def _note_written(self, place: LogPosition) -> None:
-        self._written, self._written_at = place, anyio.current_time()
+    def _note_written(self, log_position: LogPosition) -> None:
+        self._written, self._written_at = log_position, anyio.current_time()
 
     def _giving_up(self, table: ExaminedTable[ChangesOptions], slot: SlotState) -> TriggerBatch:
         """Return a batch whose position says that the slot is dropped, so that a person learns it whatever happens next."""

@@ -1,4 +1,4 @@
-"""The session of one watcher in mode `log`: a large transaction is read through a cursor, and nobody waits for that."""
+"""The session of one watcher of changes: a large transaction is read through a cursor, and nobody waits for that."""
 
 from __future__ import annotations
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -16,12 +17,11 @@ from triggers.explanations import Explanation, as_json, cannot_tell, outside
 from triggers.options import Duration, parse_time
 from triggers.shared.postgres.options import KeysOfOthers, TableOptions, schema_of_others, without_keys_of_others
 from triggers.shared.postgres.sql import quoted
+from triggers.shared.postgres.values import LARGEST_ID, SMALLEST_ID
 
 Place: TypeAlias = Literal["now", "all"] | int | datetime
 """A place to begin at; a time is in UTC."""
 
-SMALLEST_ID: Final = -(2**63)
-_LARGEST_ID: Final = 2**63 - 1
 _PLACES: Final = {
     "id": "start, now or an id",
     "updated_at": "start, now or an ISO timestamp like 2026-11-20T09:00:00Z",
@@ -46,7 +46,7 @@ def check_place(place: Place, mode: str) -> None:
         raise ValueError("a timestamp needs mode: updated_at; with mode: id write now, all or an id")
     if mode == "updated_at" and isinstance(place, int):
         raise ValueError("an id needs mode: id; with mode: updated_at write now, all or an ISO timestamp")
-    if isinstance(place, int) and not SMALLEST_ID <= place <= _LARGEST_ID:
+    if isinstance(place, int) and not SMALLEST_ID <= place <= LARGEST_ID:
         raise ValueError("no id is that large: ids have 64 bits")
 
 
@@ -79,6 +79,23 @@ _OF_CHANGES: Final[KeysOfOthers] = {
 }
 _CHANGES_ALONE_HAVE: Final = "mode: log alone has {}: remove it, or write `trigger: postgres.changes`"
 _LOG: Final = "mode: log is a trigger of its own: write `trigger: postgres.changes` where that is installed, else id or updated_at"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByIdOptions:
+    """What mode `id` alone goes by."""
+
+    unsafe_ids: bool
+    witness: str | None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ByUpdateOptions:
+    """What mode `updated_at` alone goes by."""
+
+    time_zone: str | None
+    lateness: timedelta | None
+    soft_delete: str | None
 
 
 class NewRowsOptions(TableOptions):
@@ -138,6 +155,14 @@ class NewRowsOptions(TableOptions):
             raise ValueError(f"start: {error}") from None
         return self
 
+    @cached_property
+    def by_id(self) -> ByIdOptions:
+        return ByIdOptions(unsafe_ids=self.unsafe_ids, witness=self.witness)
+
+    @cached_property
+    def by_update(self) -> ByUpdateOptions:
+        return ByUpdateOptions(time_zone=self.time_zone, lateness=self.lateness, soft_delete=self.soft_delete)
+
     @property
     def writes(self) -> str:
         return "INSERT" if self.mode == "id" else "INSERT OR UPDATE"
@@ -151,6 +176,6 @@ class NewRowsOptions(TableOptions):
         value = as_json(item)
         if self.mode != "id":
             return replace(cannot_tell(item), name=[*value.values()] if isinstance(value, dict) else value)
-        if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= _LARGEST_ID:
+        if isinstance(value, bool) or not isinstance(value, int) or not SMALLEST_ID <= value <= LARGEST_ID:
             return outside("it is no id: the watcher's rows have whole numbers")
         return replace(cannot_tell(item), in_ranges=True)

@@ -63,7 +63,7 @@ def test_the_margin_for_clocks_depends_on_the_trigger_unless_it_is_configured(
     options = parsed(mode="updated_at") if lateness is None else parsed(mode="updated_at", lateness=lateness)
     facts = replace(FACTS, is_set_by_trigger=is_set_by_trigger)
 
-    assert facts.lateness(options) == timedelta(seconds=expected)
+    assert facts.lateness(options.by_update.lateness) == timedelta(seconds=expected)
 
 
 @pytest.mark.parametrize(

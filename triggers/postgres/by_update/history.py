@@ -94,7 +94,7 @@ class HistoryByUpdate(HistoryExamination[VersionMemory]):
 
     @property
     def _lateness(self) -> timedelta:
-        return self._table.facts.lateness(self._table.options)
+        return self._table.facts.lateness(self._table.options.by_update.lateness)
 
     @property
     def _beginning(self) -> Milestone:

@@ -230,7 +230,7 @@ def statements(
         size=size or size_of(columns, facts.columns),
         deleted=_is_deleted(table),
         parts=parts_as_texts(options.source.sql, options.dividing_columns),
-        time_zone=options.time_zone,
+        time_zone=options.by_update.time_zone,
         fingerprint=facts.witness.fingerprint(f"{options.source.sql}.xmin"),
     )
 
@@ -242,7 +242,7 @@ def key_as_object(columns: Sequence[str], key: Any) -> Mapping[str, JsonValue]:
 
 def _is_deleted(table: WatchedTable) -> str:
     """Return an expression for whether a row counts as deleted: a boolean is true, any other column is not null."""
-    name = table.options.soft_delete
+    name = table.options.by_update.soft_delete
     if name is None:
         return "false"
     column = f"{table.options.source.sql}.{quoted(name)}"

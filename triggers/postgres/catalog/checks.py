@@ -97,7 +97,7 @@ def _drawn(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
         yield Finding.ok("ids", f"{options.column} is drawn from a sequence")
         return
     message = f"{options.column} is not drawn from a sequence but has {others[0]}"
-    if options.unsafe_ids:
+    if options.by_id.unsafe_ids:
         yield Finding.warning(
             "ids", message, "detection is exact only if the transaction that inserts a row draws its id by nextval"
         )
@@ -121,7 +121,7 @@ def _sequence(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             )
         if not any(fixes.values()):
             yield Finding.ok("sequence", f"{sequence.name} hands out ids one by one, upwards")
-        if not sequence.readable and not options.unsafe_ids:
+        if not sequence.readable and not options.by_id.unsafe_ids:
             yield Finding.warning(
                 "sequence",
                 f"{facts.role} may not read {sequence.name}: an id given by hand above the others hides the rows after it,"
@@ -168,7 +168,7 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
             "add a trigger that sets it to now()",
         )
     if not facts.is_set_by_trigger:
-        late, now = format_duration(facts.lateness(options)), now_in(options.time_zone)
+        late, now = format_duration(facts.lateness(options.by_update.lateness)), now_in(options.by_update.time_zone)
         message = f"no trigger sets {name} at each write: rows of clocks over {late} behind the server's are lost"
         remedy = f"a BEFORE INSERT OR UPDATE trigger that sets it to {now}, or a larger `lateness`"
         yield Finding.warning("clock", message, remedy)
@@ -177,7 +177,7 @@ def _moment(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
 def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
     """Return what is wrong with the type of the timestamp; None if it fits `time_zone`."""
     what = f"{options.column} is {facts.type}"
-    match facts.type, options.time_zone:
+    match facts.type, options.by_update.time_zone:
         case "timestamp with time zone", None:
             return None
         case "timestamp with time zone", _:
@@ -193,7 +193,7 @@ def _wrong_type(facts: TableFacts, options: NewRowsOptions) -> Finding | None:
 
 
 def _defaults(facts: TableFacts, options: NewRowsOptions) -> Iterator[Finding]:
-    name, zone = options.column, options.time_zone
+    name, zone = options.column, options.by_update.time_zone
     now = now_in(zone)
     remedy = f"{_alter(options)} SET DEFAULT {now}"
     if not any(facts.defaults):

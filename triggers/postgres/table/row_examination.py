@@ -42,9 +42,9 @@ class RowExaminer(Examiner[NewRowsOptions, WatchedTable]):
         return judge(facts, self.options)
 
     def selection(self) -> JsonObject:
-        options = self.options
-        time_zone = {} if options.time_zone is None else {"time_zone": options.time_zone}
-        return {"column": options.column, "where": options.where, **time_zone}
+        options, time_zone = self.options, self.options.by_update.time_zone
+        selection = {"column": options.column, "where": options.where}
+        return selection if time_zone is None else {**selection, "time_zone": time_zone}
 
     async def try_out(
         self, facts: TableFacts, lane: Lane, server: Server, *, is_new: bool
@@ -63,8 +63,8 @@ class RowExaminer(Examiner[NewRowsOptions, WatchedTable]):
 
     async def _try_configured(self, table: WatchedTable, *, is_new: bool) -> list[Finding]:
         """Check on the server what the catalog does not say: the time zone, rights, and `where`."""
-        options = table.options
-        findings = [] if options.time_zone is None else [await _judge_time_zone(table, options.time_zone)]
+        options, time_zone = table.options, table.options.by_update.time_zone
+        findings = [] if time_zone is None else [await _judge_time_zone(table, time_zone)]
         if not has_errors(findings):
             findings += await self._try_statements(table)
         if options.where is not None and not options.unsafe_where and not has_errors(findings):
@@ -92,7 +92,7 @@ async def _witness_of(options: NewRowsOptions, lane: Lane, facts: TableFacts) ->
     if options.mode == "updated_at":
         return witness_by_update(options.source, options.column, facts.type or "")
     columns = (await lane.fetch(COLUMNS, facts.table_oid)).rows
-    return witness_by_id(options.source, columns, options.witness)
+    return witness_by_id(options.source, columns, options.by_id.witness)
 
 
 async def _judge_time_zone(table: WatchedTable, time_zone: str) -> Finding:
