@@ -67,8 +67,8 @@ class RowCodec:
                 by_columns.setdefault(tuple(change.relation.columns), []).append(index)
         for indexes in by_columns.values():
             some = [changes[index] for index in indexes]
-            for index, change in zip(indexes, await self._decode_alike(some), strict=True):
-                decoded[index] = change
+            for index, values in zip(indexes, await self._decode_alike(some), strict=True):
+                decoded[index] = values
         return decoded
 
     async def _decode_alike(self, changes: Sequence[LoggedChange]) -> list[DecodedChange]:
