@@ -15,6 +15,10 @@ from triggers.shared.postgres.sql import quoted
 
 
 class ChangesExaminer(Examiner[ChangesOptions, ExaminedTable[ChangesOptions]]):
+    """Examines a table, and what publishes its changes."""
+
+    __slots__ = ("_published",)
+
     def __init__(
         self, options: ChangesOptions, client: PostgresClient, context: TriggerContext, published: PublishedTable
     ) -> None:

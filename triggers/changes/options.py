@@ -15,8 +15,8 @@ from triggers.shared.postgres.options import KeysOfOthers, TableOptions, schema_
 _OF_ROWS: Final[KeysOfOthers] = {
     "column": ("id",),
     "where": (None,),
-    "unsafe_ids": (False,),
-    "unsafe_where": (False,),
+    "unsafe_ids": (False, "false"),
+    "unsafe_where": (False, "false"),
     "gap_alarm": ({}, {"count": 1000}, {"age": "10m"}, {"count": 1000, "age": "10m"}),
     "on_bad_row": ("stop",),
     "soft_delete": (None,),

@@ -31,11 +31,12 @@ class Examiner(ABC, Generic[OptionsT, TableT]):
     A trigger's own examiner says what its way of watching needs of the table.
     """
 
-    cursor: str = ""
-    """The column by which rows are read; '' if none is."""
+    __slots__ = ("_client", "_context", "_cursor", "_lane", "_table", "due_at", "examined_at", "options", "warnings")
 
-    def __init__(self, options: OptionsT, client: PostgresClient, context: TriggerContext) -> None:
+    def __init__(self, options: OptionsT, client: PostgresClient, context: TriggerContext, *, cursor: str = "") -> None:
+        """`cursor` is the column by which rows are read, '' if none is."""
         self.options = options
+        self._cursor = cursor
         self._client = client
         self._context = context
         self._lane = client.lane(context.watcher, options.lock_timeout, is_alone=context.is_alone)
@@ -141,7 +142,7 @@ class Examiner(ABC, Generic[OptionsT, TableT]):
     async def _examined(self, lane: Lane, *, is_new: bool) -> tuple[list[Finding], TableT | None]:
         name = self.options.source
         try:
-            result = await lane.fetch(FACTS, name.schema, name.name, self.cursor)
+            result = await lane.fetch(FACTS, name.schema, name.name, self._cursor)
         except NotPrimary as refused:
             return [Finding.error("primary", str(refused), "name the primary in the connection")], None
         except ConfigurationError as refused:

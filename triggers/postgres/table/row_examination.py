@@ -33,9 +33,10 @@ Trial: TypeAlias = Callable[[WatchedTable], tuple[str, Sequence[object]]]
 class RowExaminer(Examiner[NewRowsOptions, WatchedTable]):
     """Examines a table for a reader of rows, whose `trial` a poll's statement is."""
 
+    __slots__ = ("_trial",)
+
     def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext, trial: Trial) -> None:
-        super().__init__(options, client, context)
-        self.cursor = options.column
+        super().__init__(options, client, context, cursor=options.column)
         self._trial = trial
 
     def judge(self, facts: TableFacts | None) -> list[Finding]:
