@@ -6,7 +6,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from functools import cached_property
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -155,11 +154,11 @@ class NewRowsOptions(TableOptions):
             raise ValueError(f"start: {error}") from None
         return self
 
-    @cached_property
+    @property
     def by_id(self) -> ByIdOptions:
         return ByIdOptions(unsafe_ids=self.unsafe_ids, witness=self.witness)
 
-    @cached_property
+    @property
     def by_update(self) -> ByUpdateOptions:
         return ByUpdateOptions(time_zone=self.time_zone, lateness=self.lateness, soft_delete=self.soft_delete)
 
