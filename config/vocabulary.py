@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -63,6 +63,16 @@ class TriggerKind:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spelling:
+    """Another way to write a trigger: a name that usually means another one, with a key of this value beside it."""
+
+    key: str
+    value: str
+    trigger: str
+    """The trigger that is meant, by the preferred name. It takes the same keys, `key` among them."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Vocabulary:
     """`trigger`, `connection` and `submitter` look up a registered name or a dotted path; all raise `UnknownClass`."""
 
@@ -85,3 +95,10 @@ class Vocabulary:
     add_plugins: Callable[[Path, frozenset[str]], None]
     """Called before the first dotted path is looked up, with `settings.plugins_dir` and the names of the environment
     variables that the configuration reads. Plug-ins must not see those variables."""
+    spellings: Mapping[str, Spelling] = field(default_factory=dict)
+    """Other ways to write triggers, by the name that is written."""
+
+    def spelling(self, trigger: str, keys: Mapping[str, Any]) -> Spelling | None:
+        """Return the spelling that a watcher's `trigger` is with the keys beside it; None: it is the name of what it means."""
+        spelling = self.spellings.get(trigger)
+        return spelling if spelling is not None and keys.get(spelling.key) == spelling.value else None

@@ -28,6 +28,15 @@ class FeatureService:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spelled:
+    """Another way to write a trigger: the one named here is meant where another's `key` has this value."""
+
+    key: str
+    value: str
+    trigger: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Feature:
     """Something of the product that can be left out. Each member but `name` and `needs` is a hook of the kernel."""
 
@@ -38,6 +47,8 @@ class Feature:
 
     triggers: Mapping[str, Path] = field(default_factory=dict)
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
+    spellings: Mapping[str, Spelled] = field(default_factory=dict)
+    """Other ways to write its triggers, by the word that is written."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
     refines: Mapping[str, Path] = field(default_factory=dict)

@@ -1,1 +1,1 @@
-"""What triggers and their hosts share: pure modules that import no trigger."""
+"""What several triggers and the host share, and what knows none of them."""

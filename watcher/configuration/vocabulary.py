@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 from config.errors import UnknownClass
 from config.names import Isolation
-from config.vocabulary import ForeignModel, TriggerKind, Vocabulary
+from config.vocabulary import ForeignModel, Spelling, TriggerKind, Vocabulary
 from triggers.base import BaseConnection, BaseEventTrigger, JsonValue
 from triggers.options import facts_of
 from watcher.host.plugins import NO_ISOLATION, WatermarkDescription, add_to_import_path, check_options, plugin_class
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 TRIGGERS: Final = installed().words("triggers")
 """The dotted path of each class. Only named classes are imported, because each brings the client of its source along."""
+SPELLINGS: Final = {name: Spelling(**vars(other)) for name, other in installed().words("spellings").items()}
+"""Other ways to write a trigger, by the name that is written."""
 CONNECTIONS: Final = installed().words("connections")
 SUBMITTERS: Final = installed().submitters()
 ValueT = TypeVar("ValueT")
@@ -70,6 +72,7 @@ def vocabulary(foreign: ForeignClasses | None = None) -> Vocabulary:
         submitters=_Registered(SUBMITTERS, lambda name: submitter_class(name).Options),
         settings=known_settings,
         add_plugins=add_plugins,
+        spellings=SPELLINGS,
     )
 
 

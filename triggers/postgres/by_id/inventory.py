@@ -9,11 +9,13 @@ from typing import Any, Final
 
 from triggers.base import StoredPosition
 from triggers.inventories import NumberedInventory, Place, Range
-from triggers.postgres.by_id.ledger import LARGEST_ID, Ledger
-from triggers.postgres.options import SMALLEST_ID, NewRowsOptions, place_of_rewind
-from triggers.postgres.sql import condition, quoted
-from triggers.postgres.table.examination import Examiner
+from triggers.postgres.by_id.ledger import Ledger
+from triggers.postgres.options import NewRowsOptions, place_of_rewind
+from triggers.postgres.sql import condition
+from triggers.postgres.table.row_examination import RowExaminer
 from triggers.postgres.table.watched_table import WatchedTable
+from triggers.shared.postgres.sql import quoted
+from triggers.shared.postgres.values import LARGEST_ID, SMALLEST_ID
 
 _ROWS: Final = """
 SELECT id, keep FROM (SELECT {column}::int8 AS id, CASE WHEN {column} = ANY ($1::int8[]) THEN false ELSE {keep} END AS keep
@@ -79,7 +81,7 @@ class CountedRows:
     """The part of a trigger for rows that shows all rows of its table, in mode `id`."""
 
     options: NewRowsOptions
-    _examiner: Examiner
+    _examiner: RowExaminer
 
     def inventory(self) -> NumberedInventory[StoredPosition] | None:
         return _inventory_by_id(self._examiner.table) if self.options.mode == "id" else None

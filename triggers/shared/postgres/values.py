@@ -19,6 +19,9 @@ MOST_DIGITS: Final = 308
 """The number of digits from which on an integer becomes text."""
 SURELY_EXACT: Final = 16
 """How many characters of a number with a point and without an exponent every 64-bit float reproduces."""
+SMALLEST_ID: Final = -(2**63)
+LARGEST_ID: Final = 2**63 - 1
+"""The limits of a bigint."""
 NUMERIC: Final = 1700
 """PostgreSQL's oid of the type."""
 

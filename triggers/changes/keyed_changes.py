@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from triggers.base import JsonObject
+from triggers.changes.codec import DecodedChange
+from triggers.changes.options import ChangesOptions
 from triggers.event_assets import OWN, EventTarget
 from triggers.partition_keys import valid_key
-from triggers.postgres.log.codec import DecodedChange
-from triggers.postgres.options import NewRowsOptions
 
 Place: TypeAlias = tuple[int, bool, str]
 """The place of an event among those of a batch: by asset, and by key."""
@@ -62,7 +62,7 @@ class KeyedChange:
         return {**self.member, **further}, self.size + len(json.dumps(further))
 
 
-def targets_of_change(op: str, decoded: DecodedChange, options: NewRowsOptions) -> Sequence[EventTarget]:
+def targets_of_change(op: str, decoded: DecodedChange, options: ChangesOptions) -> Sequence[EventTarget]:
     """Return the `targets` of a change."""
     if op == "truncate":
         return [EventTarget(asset) for asset in (*options.further_assets, None)]

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Literal, NoReturn, Self
 
 from triggers.base import JsonObject
-from triggers.postgres.log.messages import (
+from triggers.changes.messages import (
     Begin,
     Commit,
     Message,

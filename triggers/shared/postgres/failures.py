@@ -11,7 +11,7 @@ import anyio
 import asyncpg
 
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.postgres.server.address import PERCENT_ENCODED
+from triggers.shared.postgres.address import PERCENT_ENCODED
 
 UNREADABLE_ADDRESS: Final = f"the connection's address cannot be parsed: {PERCENT_ENCODED}"
 SIGN_IN_REFUSED: Final = "28P01"

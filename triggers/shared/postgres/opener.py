@@ -18,8 +18,8 @@ import anyio
 import asyncpg
 
 from triggers.errors import ConfigurationError, SourceUnavailable
-from triggers.postgres.server.failures import SHARED_SESSIONS, close_connection
-from triggers.postgres.server.passwords import PasswordSupply
+from triggers.shared.postgres.failures import SHARED_SESSIONS, close_connection
+from triggers.shared.postgres.passwords import PasswordSupply
 
 _NEVER_AFTERWARDS: Final = "default_transaction_read_only"
 """Left behind on a session that another client gets next, it would refuse that client's writes."""

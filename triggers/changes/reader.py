@@ -1,4 +1,4 @@
-"""Mode `log`: the changes of one table, read from a slot. The slot is advanced after the commit, up to what was committed."""
+"""The changes of one table, read from a slot. The slot is advanced after the commit, up to what was committed."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from typing import Any, Final
 import anyio
 
 from triggers.base import Finding, Position, RowChanges, StoredPosition, TriggerBatch, TriggerContext
+from triggers.changes.codec import DecodedChange, RowCodec
+from triggers.changes.events import bytes_of, change_as_json, events_of
+from triggers.changes.keyed_changes import KeyedChange, parts_in_order, targets_of_change
+from triggers.changes.log_position import ChangeStream, LoggedChange, LogPosition, OtherHistory, lsn_of, lsn_text
+from triggers.changes.messages import UnknownMessage, decode
+from triggers.changes.options import ChangesOptions
+from triggers.changes.published_table import PublishedTable
+from triggers.changes.session import SlotSession
+from triggers.changes.slot import SlotState
+from triggers.changes.statements import PEEK
+from triggers.changes.watcher_slot import WatcherSlot
 from triggers.errors import ConfigurationError, SourceChanged
 from triggers.partition_keys import LONGEST, KeyedItems
 from triggers.postgres.connection import PostgresClient
-from triggers.postgres.log.codec import DecodedChange, RowCodec
-from triggers.postgres.log.events import bytes_of, change_as_json, events_of
-from triggers.postgres.log.kept_slot import KeptSlot
-from triggers.postgres.log.keyed_changes import KeyedChange, parts_in_order, targets_of_change
-from triggers.postgres.log.messages import UnknownMessage, decode
-from triggers.postgres.log.notes import LogNotes
-from triggers.postgres.log.place import ChangeStream, LoggedChange, LogPosition, OtherHistory, lsn_of, lsn_text
-from triggers.postgres.log.session import LogSession
-from triggers.postgres.log.slot import SlotState
-from triggers.postgres.log.statements import PEEK
-from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.reading.bad_rows import HugeRow
-from triggers.postgres.sql import quoted
-from triggers.postgres.table.watched_table import WatchedTable
+from triggers.postgres.table.examined_table import ExaminedTable
+from triggers.shared.postgres.row_limits import HugeRow
+from triggers.shared.postgres.sql import quoted
 
 MOST_MESSAGES: Final = 50_000
 """The number of messages after which a read ends: each read of a slot decodes again what the server keeps."""
@@ -43,14 +43,16 @@ _SHARE: Final = 4
 """The share of a batch's bytes, one in so many, that the texts of its changes may fill: JSON may be longer."""
 
 
-class LogReader:
+class ChangeReader:
     """Reads the changes of one table for one watcher. It is not used after an error: the next one resumes from the last commit."""
 
-    def __init__(self, options: NewRowsOptions, client: PostgresClient, context: TriggerContext) -> None:
+    def __init__(
+        self, options: ChangesOptions, client: PostgresClient, context: TriggerContext, published: PublishedTable
+    ) -> None:
         self._options = options
         self._context = context
-        self._session = client.own(LogSession)
-        self._slot = KeptSlot(self._session, context, client.attempts)
+        self._session = client.own(SlotSession)
+        self._slot = WatcherSlot(self._session, context, client.attempts)
         self._written: LogPosition | None = None
         """The position that was committed last."""
         self._written_at = 0.0
@@ -59,27 +61,17 @@ class LogReader:
         self._codec: RowCodec | None = None
         self._has_more = False
         """Whether the last read left something in the slot."""
-        self._notes = LogNotes()
+        self._published = published
         self._keys = KeyedItems(what="change", remedy=_WITHOUT_KEY)
         self._retained: Finding | None = None
 
     @property
     def findings(self) -> Sequence[Finding]:
         """What a person should know, in addition to the findings of `check`."""
-        return [*self._notes.findings, *self._keys.findings, *([] if self._retained is None else [self._retained])]
+        return [*self._published.findings, *self._keys.findings, *([] if self._retained is None else [self._retained])]
 
     async def close(self) -> None:
         await self._session.close()
-
-    @staticmethod
-    def trial(table: WatchedTable) -> tuple[str, Sequence[object]]:
-        """Return a statement that needs the right to read what is configured, as jobs do by key."""
-        columns = ", ".join(quoted(name) for name in (*table.facts.primary_key, *table.options.columns))
-        return f"SELECT {columns} FROM {table.options.source.sql}", []  # noqa: S608
-
-    async def check(self, table: WatchedTable) -> list[Finding]:
-        """Judge server, publication and replica identities, and note what changed since they were last judged."""
-        return await self._notes.check(table)
 
     def rewound(self, position: StoredPosition | None) -> Position:
         """Return the position at `now`: the slot is made again when the watcher continues."""
@@ -89,7 +81,7 @@ class LogReader:
         return Position(watermark=watermark, state=kept, rows=RowChanges(clear=True), is_final=True)
 
     async def poll(
-        self, examined: Callable[[], Awaitable[WatchedTable]], position: StoredPosition | None
+        self, examined: Callable[[], Awaitable[ExaminedTable[ChangesOptions]]], position: StoredPosition | None
     ) -> AsyncGenerator[TriggerBatch, None]:
         """Yield what was committed since the position, which is given to the first poll. `examined` returns the table as it is now."""
         table = await examined()
@@ -112,13 +104,15 @@ class LogReader:
                     yield batch
         yield TriggerBatch()
 
-    async def _begin(self, table: WatchedTable, position: StoredPosition | None) -> AsyncGenerator[TriggerBatch, None]:
+    async def _begin(
+        self, table: ExaminedTable[ChangesOptions], position: StoredPosition | None
+    ) -> AsyncGenerator[TriggerBatch, None]:
         state: Mapping[str, Any] = {} if position is None else position.state
         if position is not None and "begin" not in state:
             self._slot.name, self._written = state["slot"], LogPosition.from_state(state)
             self._written_at = anyio.current_time()
-            self._notes.compare(table, state["shape"])
-            self._notes.compare_timeline(state["timeline"], table.server.timeline)
+            self._published.compare(table, state["shape"])
+            self._published.compare_timeline(state["timeline"], table.server)
             if (retained := state.get("dropped")) is not None:
                 await self._slot.drop()
                 raise self._dropped(retained)
@@ -127,7 +121,7 @@ class LogReader:
             yield TriggerBatch(position=self._position(table, first), caught_up=False)
             self._note_written(first)
 
-    async def _read(self, table: WatchedTable, slot: SlotState) -> AsyncGenerator[TriggerBatch, None]:
+    async def _read(self, table: ExaminedTable[ChangesOptions], slot: SlotState) -> AsyncGenerator[TriggerBatch, None]:
         """Read the slot once, and advance it to what was committed."""
         before, confirmed = self._written, slot.confirmed
         assert before is not None and confirmed is not None  # noqa: S101, PT018  `read` refuses the others
@@ -135,13 +129,13 @@ class LogReader:
         stream = ChangeStream(before, table.facts.table_oid, confirmed)
         async with aclosing(self._portions(stream, until)) as portions:
             async for changes, position in portions:
-                for batch, place in await self._batches(table, changes, position):
+                for batch, log_position in await self._batches(table, changes, position):
                     yield batch
-                    self._note_written(place)
+                    self._note_written(log_position)
         end = stream.position.end if self._has_more else max(stream.position.end, slot.flushed)
-        if self._written is before and self._is_worth_a_write(place := replace(stream.position, end=end)):
-            yield TriggerBatch(position=replace(self._position(table, place), silent=True), caught_up=False)
-            self._note_written(place)
+        if self._written is before and self._is_worth_a_write(log_position := replace(stream.position, end=end)):
+            yield TriggerBatch(position=replace(self._position(table, log_position), silent=True), caught_up=False)
+            self._note_written(log_position)
         if not self._has_more:
             self._drained_to = slot.flushed
         await self._slot.advance(confirmed, min((self._written or before).end, end))
@@ -193,7 +187,7 @@ class LogReader:
         return count >= self._options.batch.max_rows or size > self._context.max_batch_bytes // share
 
     async def _batches(
-        self, table: WatchedTable, changes: Sequence[LoggedChange], end: LogPosition
+        self, table: ExaminedTable[ChangesOptions], changes: Sequence[LoggedChange], end: LogPosition
     ) -> Sequence[tuple[TriggerBatch, LogPosition]]:
         """Return the changes as batches, each with the position behind it; `end` is the last one's."""
         if self._codec is None or self._codec.table is not table:
@@ -202,12 +196,12 @@ class LogReader:
         keyed = [self._keyed(*each) for each in zip(changes, decoded, strict=True)]
         before, batches, divided = self._written or end, [], bool(self._options.dividing_columns)
         for part in parts_in_order(keyed, self._options.further_assets) if divided else [slice(len(keyed))]:
-            place = end if part.stop == len(keyed) else changes[part.stop - 1].position
-            watermark = {"from": before.up_to, "to": place.up_to}
+            log_position = end if part.stop == len(keyed) else changes[part.stop - 1].position
+            watermark = {"from": before.up_to, "to": log_position.up_to}
             events = [*events_of(keyed[part], self._keys, self._options, watermark)]
-            batch = TriggerBatch(events=events, position=self._position(table, place), caught_up=False)
-            batches.append((batch, place))
-            before = place
+            batch = TriggerBatch(events=events, position=self._position(table, log_position), caught_up=False)
+            batches.append((batch, log_position))
+            before = log_position
         return batches
 
     def _keyed(self, change: LoggedChange, decoded: DecodedChange) -> KeyedChange:
@@ -216,24 +210,29 @@ class LogReader:
             raise HugeRow(self._options.table, f"the key {member['key']}", size, most)
         return KeyedChange(member=member, size=size, targets=targets_of_change(change.op, decoded, self._options))
 
-    def _is_worth_a_write(self, place: LogPosition) -> bool:
+    def _is_worth_a_write(self, log_position: LogPosition) -> bool:
         """Return whether a position without events is written: the next read begins behind it, or the slot holds much back."""
         before = self._written
-        if before is None or place == before:
+        if before is None or log_position == before:
             return False
         waited = anyio.current_time() - self._written_at
-        held_back = place.end - before.end
+        held_back = log_position.end - before.end
         return self._has_more or held_back >= HELD_BACK or (held_back > 0 and waited >= HELD_BACK_FOR)
 
-    def _position(self, table: WatchedTable, place: LogPosition) -> Position:
+    def _position(self, table: ExaminedTable[ChangesOptions], log_position: LogPosition) -> Position:
         timeline = table.server.timeline
-        state = {"slot": self._slot.name, **place.to_state(), "timeline": timeline, "shape": self._notes.shape}
-        return Position(watermark={"up_to": place.up_to}, state=state)
+        state = {
+            "slot": self._slot.name,
+            **log_position.to_state(),
+            "timeline": timeline,
+            "shape": self._published.shape,
+        }
+        return Position(watermark={"up_to": log_position.up_to}, state=state)
 
-    def _note_written(self, place: LogPosition) -> None:
-        self._written, self._written_at = place, anyio.current_time()
+    def _note_written(self, log_position: LogPosition) -> None:
+        self._written, self._written_at = log_position, anyio.current_time()
 
-    def _giving_up(self, table: WatchedTable, slot: SlotState) -> TriggerBatch:
+    def _giving_up(self, table: ExaminedTable[ChangesOptions], slot: SlotState) -> TriggerBatch:
         """Return a batch whose position says that the slot is dropped, so that a person learns it whatever happens next."""
         assert self._written is not None  # noqa: S101  the caller has begun
         position = self._position(table, self._written)

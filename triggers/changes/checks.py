@@ -1,4 +1,4 @@
-"""Start-up checks of mode `log`: what the server, the publication and the replica identities must be (pure)."""
+"""Start-up checks: what the table, the server, the publication and the replica identities must be (pure)."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from itertools import chain
 from typing import Any, Final
 
 from triggers.base import Finding
+from triggers.changes.options import ChangesOptions
+from triggers.changes.slot import FAILOVER_SINCE
 from triggers.postgres.catalog.facts import TableFacts
-from triggers.postgres.log.slot import FAILOVER_SINCE
-from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.sql import quoted
+from triggers.postgres.catalog.table_checks import ESSENTIAL, judge_by, judge_listen, judge_primary_key
+from triggers.shared.postgres.sql import quoted
 
 INSTALL: Final = "have the table's owner run what `watcher pg install-publication NAME` prints"
 
 
-def judge_log(
-    facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any], identities: Sequence[Mapping[str, Any]]
+_STAGES: Final = (ESSENTIAL, (judge_primary_key, judge_listen))
+
+
+def judge_table(facts: TableFacts | None, options: ChangesOptions) -> list[Finding]:
+    """Return the findings about what the catalog says of the table; None: there is none."""
+    return judge_by(_STAGES, facts, options)
+
+
+def judge_publishing(
+    facts: TableFacts, options: ChangesOptions, published: Mapping[str, Any], identities: Sequence[Mapping[str, Any]]
 ) -> list[Finding]:
     """Return the findings; `published` is the row of `statements.PUBLISHED`, `identities` the rows of `IDENTITIES`."""
     return [
@@ -28,7 +37,7 @@ def judge_log(
     ]
 
 
-def _server(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
+def _server(facts: TableFacts, options: ChangesOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
     if published["wal_level"] == "logical":
         yield Finding.ok("wal_level", "the server writes what logical decoding needs")
     else:
@@ -52,7 +61,7 @@ def _server(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, 
 
 
 def judge_identities(
-    facts: TableFacts, options: NewRowsOptions, identities: Sequence[Mapping[str, Any]]
+    facts: TableFacts, options: ChangesOptions, identities: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
     """Judge whether an UPDATE or DELETE says which row it changed."""
     without = [
@@ -69,7 +78,7 @@ def judge_identities(
         yield Finding.ok("replica identity", f"changes of {options.table} name the row by its primary key")
 
 
-def _partition(options: NewRowsOptions, identities: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+def _partition(options: ChangesOptions, identities: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
     """Warn of columns of partition keys or of `assets` that the row before a change does not have."""
     lacking = {
         row["name"]: missing
@@ -87,7 +96,7 @@ def _partition(options: NewRowsOptions, identities: Sequence[Mapping[str, Any]])
         )
 
 
-def _publication(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
+def _publication(facts: TableFacts, options: ChangesOptions, published: Mapping[str, Any]) -> Iterator[Finding]:
     name, table = options.publication_name, options.table
     if not published["is_there"]:
         yield Finding.error("publication", f"there is no publication {name}", INSTALL)
@@ -105,7 +114,7 @@ def _publication(facts: TableFacts, options: NewRowsOptions, published: Mapping[
         yield Finding.ok("publication", f"{name} publishes all changes of {table}")
 
 
-def _faults(facts: TableFacts, options: NewRowsOptions, published: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _faults(facts: TableFacts, options: ChangesOptions, published: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     name, table = options.publication_name, options.table
     names = {"INSERT": "pubinsert", "UPDATE": "pubupdate", "DELETE": "pubdelete"}
     if missing := [operation for operation, column in names.items() if not published[column]]:

@@ -1,4 +1,4 @@
-"""What people run beside mode `log`: the script that makes the publication, and the end of slots that nobody reads."""
+"""What people run beside a watcher of changes: the script that makes the publication, and the end of slots that nobody reads."""
 
 from __future__ import annotations
 
@@ -7,17 +7,16 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from triggers.base import refuse_errors
-from triggers.postgres.catalog.checks import judge
+from triggers.changes.checks import judge_identities, judge_table
+from triggers.changes.options import ChangesOptions
+from triggers.changes.slot import drop
+from triggers.changes.statements import IDENTITIES, THERE
 from triggers.postgres.catalog.facts import TableFacts
 from triggers.postgres.catalog.statements import FACTS
-from triggers.postgres.log.checks import judge_identities
-from triggers.postgres.log.slot import drop
-from triggers.postgres.log.statements import IDENTITIES, THERE
-from triggers.postgres.options import NewRowsOptions
-from triggers.postgres.server.failures import close_connection, driver_errors
 from triggers.postgres.server.notifications import Connects
 from triggers.postgres.server.session import Session
-from triggers.postgres.sql import quoted
+from triggers.shared.postgres.failures import close_connection, driver_errors
+from triggers.shared.postgres.sql import quoted
 
 _DEFINITION: Final = """\
 DO $publication$ BEGIN
@@ -29,7 +28,7 @@ END $publication$;
 """
 
 
-async def definition(connection: Connects, options: NewRowsOptions) -> str:
+async def definition(connection: Connects, options: ChangesOptions) -> str:
     """Return the script with which the table's owner makes the publication. Running it again changes nothing.
 
     Raises ConfigurationError if it would make an UPDATE or DELETE of the table fail, or if changes would not say which row they
@@ -37,9 +36,9 @@ async def definition(connection: Connects, options: NewRowsOptions) -> str:
     """
     async with _session(connection) as session:
         table = options.source
-        rows = (await session.fetch(FACTS, table.schema, table.name, options.column)).rows
+        rows = (await session.fetch(FACTS, table.schema, table.name, "")).rows
         facts = TableFacts.from_row(rows[0]) if rows else None
-        refuse_errors(judge(facts, options))
+        refuse_errors(judge_table(facts, options))
         if facts is not None:
             identities = (await session.fetch(IDENTITIES, facts.relations)).rows
             refuse_errors(judge_identities(facts, options, identities))

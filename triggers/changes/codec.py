@@ -11,14 +11,15 @@ from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from triggers.base import JsonValue
+from triggers.changes.log_position import LoggedChange
+from triggers.changes.messages import PublishedRelation, RelationColumn, Unsent, Value, Values
+from triggers.changes.options import ChangesOptions
+from triggers.changes.statements import TYPES_OF_VALUES
 from triggers.errors import SourceChanged
-from triggers.postgres.log.messages import PublishedRelation, RelationColumn, Unsent, Value, Values
-from triggers.postgres.log.place import LoggedChange
-from triggers.postgres.log.statements import TYPES_OF_VALUES
-from triggers.postgres.reading.bad_rows import refuse_unreadable
-from triggers.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
-from triggers.postgres.table.watched_table import WatchedTable
-from triggers.postgres.values import ValueType, parse_all, parse_rows, type_of
+from triggers.postgres.table.examined_table import ExaminedTable
+from triggers.shared.postgres.row_limits import refuse_unreadable
+from triggers.shared.postgres.sql import parts_as_texts, primary_key_as_json, quoted, row_as_json
+from triggers.shared.postgres.values import ValueType, parse_all, parse_rows, type_of
 
 Columns: TypeAlias = "tuple[RelationColumn, ...]"
 
@@ -43,17 +44,17 @@ class _Conversion:
     """How rows with certain columns become JSON."""
 
     columns: Sequence[int]
-    """The places of the columns that are needed."""
+    """The indexes of the columns that are needed."""
     statement: str
     types: Mapping[str, ValueType]
     identity: Sequence[int]
-    """The places of the dividing columns that a row before has."""
+    """The indexes of the dividing columns that a row before has."""
 
 
 class RowCodec:
     """Converts the changes of one watched table. A relation may have changed between two of them."""
 
-    def __init__(self, table: WatchedTable) -> None:
+    def __init__(self, table: ExaminedTable[ChangesOptions]) -> None:
         self.table = table
         self._conversions: dict[Columns, _Conversion] = {}
 
@@ -61,13 +62,13 @@ class RowCodec:
         """Return the values of each change. Raises `UnreadableRows` for a value that cannot be JSON, and `SourceChanged`."""
         decoded = [DecodedChange()] * len(changes)
         by_columns: dict[Columns, list[int]] = {}
-        for place, change in enumerate(changes):
+        for index, change in enumerate(changes):
             if change.relation is not None:
-                by_columns.setdefault(tuple(change.relation.columns), []).append(place)
-        for places in by_columns.values():
-            some = [changes[place] for place in places]
-            for place, one in zip(places, await self._decode_alike(some), strict=True):
-                decoded[place] = one
+                by_columns.setdefault(tuple(change.relation.columns), []).append(index)
+        for indexes in by_columns.values():
+            some = [changes[index] for index in indexes]
+            for index, values in zip(indexes, await self._decode_alike(some), strict=True):
+                decoded[index] = values
         return decoded
 
     async def _decode_alike(self, changes: Sequence[LoggedChange]) -> list[DecodedChange]:
@@ -75,8 +76,8 @@ class RowCodec:
         relation = changes[0].relation
         assert relation is not None  # noqa: S101  the caller's
         conversion = await self._conversion(relation)
-        values = [one for change in changes for one in _rows_of(change)]
-        texts = [[_text(row[place]) for row in values] for place in conversion.columns]
+        values = [row for change in changes for row in _rows_of(change)]
+        texts = [[_text(row[index]) for row in values] for index in conversion.columns]
         rows = iter(await self.table.fetch(conversion.statement, *texts))
         decoded = []
         for change in changes:
@@ -97,7 +98,7 @@ class RowCodec:
         )
         if change.new is None or row["row"] is None:
             return known
-        names = {relation.columns[place].name for place in conversion.columns if change.new[place] is Unsent.TOAST}
+        names = {relation.columns[index].name for index in conversion.columns if change.new[index] is Unsent.TOAST}
         if change.old is not None and relation.replica_identity == "f":
             names = set()  # the row before was sent as a whole
         [parsed] = parse_rows([row["row"]], conversion.types)
@@ -115,7 +116,7 @@ class RowCodec:
 
     async def _made(self, columns: Columns) -> _Conversion:
         facts, options = self.table.facts, self.table.options
-        sent = {column.name: place for place, column in enumerate(columns)}
+        sent = {column.name: index for index, column in enumerate(columns)}
         if missing := [name for name in facts.primary_key if name not in sent]:
             raise SourceChanged(
                 f"changes of {options.table} that were made before its primary key changed have no {', '.join(missing)}:"
@@ -124,10 +125,10 @@ class RowCodec:
         configured = [name for name in options.columns if name in sent]
         of_parts = [name for name in options.dividing_columns if name in sent]
         needed = sorted({sent[name] for name in (*facts.primary_key, *configured, *of_parts)})
-        rows = await self.table.fetch(TYPES_OF_VALUES, [columns[place].type for place in needed])
+        rows = await self.table.fetch(TYPES_OF_VALUES, [columns[index].type for index in needed])
         catalogue = {row["oid"]: row for row in rows}
-        types = {columns[place].name: type_of(columns[place].type, catalogue) for place in needed}
-        casts = [f"{_base_name(columns[place].type, catalogue)} AS {quoted(columns[place].name)}" for place in needed]
+        types = {columns[index].name: type_of(columns[index].type, catalogue) for index in needed}
+        casts = [f"{_base_name(columns[index].type, catalogue)} AS {quoted(columns[index].name)}" for index in needed]
         key, row = primary_key_as_json(facts.primary_key, types), row_as_json(configured, types)
         return _Conversion(
             columns=needed,

@@ -9,11 +9,11 @@ from datetime import timedelta
 from typing import Any, Final, Self
 
 from triggers.base import Finding
+from triggers.changes.log_position import LogPosition, lsn_of, lsn_text
+from triggers.changes.statements import CREATE, CREATE_WITH_FAILOVER, DROP, OPEN_TRANSACTIONS, SLOT
 from triggers.errors import SourceBusy, SourceChanged, SourceUnavailable
-from triggers.postgres.log.place import LogPosition, lsn_of, lsn_text
-from triggers.postgres.log.statements import CREATE, CREATE_WITH_FAILOVER, DROP, OPEN_TRANSACTIONS, SLOT
-from triggers.postgres.server.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 from triggers.postgres.server.session import Session, StatementLimits
+from triggers.shared.postgres.failures import LOCK_TIMEOUT, STATEMENT_TIMEOUT, sqlstate_of
 
 PLUGIN: Final = "pgoutput"
 FAILOVER_SINCE: Final = 170_000

@@ -1,4 +1,4 @@
-"""The session of one watcher in mode `log`: a large transaction is read through a cursor, and nobody waits for that."""
+"""The session of one watcher of changes: a large transaction is read through a cursor, and nobody waits for that."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import asyncpg
 
-from triggers.postgres.server.failures import driver_errors
 from triggers.postgres.server.session import Session, StatementLimits
+from triggers.shared.postgres.failures import driver_errors
 
 SLACK: Final = timedelta(seconds=5)
 """How much later than the server's own limit an answer counts as lost."""
 
 
-class LogSession(Session):
+class SlotSession(Session):
     async def parts(
         self, statement: str, *arguments: object, size: int, limit: timedelta
     ) -> AsyncGenerator[Sequence[Any], None]:

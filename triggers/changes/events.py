@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from triggers.base import JsonObject, JsonValue, TriggerEvent
+from triggers.changes.codec import DecodedChange
+from triggers.changes.keyed_changes import KeyedChange
+from triggers.changes.log_position import LoggedChange, lsn_text
+from triggers.changes.options import ChangesOptions
 from triggers.event_assets import divided
 from triggers.partition_keys import KeyedItems
-from triggers.postgres.log.codec import DecodedChange
-from triggers.postgres.log.keyed_changes import KeyedChange
-from triggers.postgres.log.place import LoggedChange, lsn_text
-from triggers.postgres.options import NewRowsOptions
 
 KEYS_AGAIN: Final = 2
 """A key stands in its change, and once more in the event's `keys` or `deleted`."""
@@ -50,7 +50,7 @@ def keys_of(changes: Sequence[Mapping[str, Any]]) -> JsonObject:
 
 
 def events_of(
-    changes: Sequence[KeyedChange], keys: KeyedItems, options: NewRowsOptions, watermark: JsonObject
+    changes: Sequence[KeyedChange], keys: KeyedItems, options: ChangesOptions, watermark: JsonObject
 ) -> Iterator[TriggerEvent]:
     """Yield events as large as the options allow: of one asset and partition key each, in their order, null last."""
     copies = (copy for change in changes for copy in change.copies())

@@ -7,22 +7,22 @@ from contextlib import aclosing
 from typing import Final
 
 from triggers.base import TriggerContext
+from triggers.changes.log_position import LogPosition, lsn_text
+from triggers.changes.session import SlotSession
+from triggers.changes.slot import IN_USE, SlotState, create, drop, lost_sentence, slot_name
+from triggers.changes.statements import ADVANCE
 from triggers.errors import SourceChanged, SourceUnavailable
-from triggers.postgres.log.place import LogPosition, lsn_text
-from triggers.postgres.log.session import LogSession
-from triggers.postgres.log.slot import IN_USE, SlotState, create, drop, lost_sentence, slot_name
-from triggers.postgres.log.statements import ADVANCE
-from triggers.postgres.server.failures import sqlstate_of
+from triggers.shared.postgres.failures import sqlstate_of
 
 FIRST_PATIENCE: Final = 5.0
 MOST_PATIENCE: Final = 60.0
 """Seconds in which the transactions that were open must end before a slot is tried anew. Each attempt takes twice as long."""
 
 
-class KeptSlot:
+class WatcherSlot:
     """The slot that a watcher reads, by the name in its position."""
 
-    def __init__(self, session: LogSession, context: TriggerContext, attempts: Counter[str]) -> None:
+    def __init__(self, session: SlotSession, context: TriggerContext, attempts: Counter[str]) -> None:
         """`attempts` counts for each slot how often it could not be made yet."""
         self.name = slot_name(context.installation, context.watcher)
         self._session = session

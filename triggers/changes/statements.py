@@ -1,4 +1,4 @@
-"""The statements of mode `log` (pure). They only read, or concern the watcher's own slot."""
+"""The statements that read a log (pure). They only read, or concern the watcher's own slot."""
 
 from __future__ import annotations
 

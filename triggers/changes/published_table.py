@@ -1,4 +1,4 @@
-"""What changes of a table are reported by, and what people should know when that changed."""
+"""What publishes the changes of a table, and what people should know when that changed."""
 
 from __future__ import annotations
 
@@ -8,23 +8,25 @@ from collections.abc import Mapping
 from typing import Final
 
 from triggers.base import Finding
-from triggers.postgres.history.judgement import is_another_timeline
-from triggers.postgres.log.checks import judge_log
-from triggers.postgres.log.statements import IDENTITIES, PUBLISHED
-from triggers.postgres.table.watched_table import WatchedTable
+from triggers.changes.checks import judge_publishing
+from triggers.changes.options import ChangesOptions
+from triggers.changes.statements import IDENTITIES, PUBLISHED
+from triggers.postgres.server.session import Server
+from triggers.postgres.table.examined_table import ExaminedTable
 
 _OF_TABLE: Final = ("pubinsert", "pubupdate", "pubdelete", "pubtruncate", "pubviaroot", "filter", "columns")
 
 
-class LogNotes:
-    """The findings of one watcher that stand until it starts again."""
+class PublishedTable:
+    """What publishes the changes of one watcher's table, as it was judged last."""
 
     def __init__(self) -> None:
         self.findings: list[Finding] = []
+        """What changed since the watcher started."""
         self.shape: Mapping[str, str] = {}
         """Hashes of what was judged last, by its name."""
 
-    async def check(self, table: WatchedTable) -> list[Finding]:
+    async def check(self, table: ExaminedTable[ChangesOptions]) -> list[Finding]:
         """Judge the table's server, publication and replica identities, and note what changed since the last time."""
         options, facts = table.options, table.facts
         name = options.source
@@ -42,9 +44,9 @@ class LogNotes:
             },
         )
         self.compare(table, before)
-        return judge_log(facts, options, published, identities)
+        return judge_publishing(facts, options, published, identities)
 
-    def compare(self, table: WatchedTable, before: Mapping[str, str]) -> None:
+    def compare(self, table: ExaminedTable[ChangesOptions], before: Mapping[str, str]) -> None:
         """Note what differs from a shape that was known before."""
         name = table.options.table
         for what in (what for what, hash_ in self.shape.items() if before.get(what, hash_) != hash_):
@@ -53,12 +55,10 @@ class LogNotes:
                 Finding.warning("changed", message, f"compare what consumers of {name} expect with what it is now")
             )
 
-    def compare_timeline(self, before: int, now: int) -> None:
+    def compare_timeline(self, before: int, server: Server) -> None:
         """Note a failover, or a restore to a new timeline."""
-        if is_another_timeline(before, now):
-            message = (
-                f"the server's timeline changed from {before} to {now}: what was reported is recognized in the slot"
-            )
+        if server.has_left_timeline(before):
+            message = f"the server's timeline changed from {before} to {server.timeline}: what was reported is recognized in the slot"
             self._note(Finding.warning("history", message, "nothing, unless the watcher is blocked"))
 
     def _note(self, finding: Finding) -> None:
