@@ -40,6 +40,7 @@ ELSEWHERE: Final = (
     # The first pattern that fits a file names its room. What none fits is the kernel's.
     ("watcher/app.py", ROOT),
     ("watcher/guard.py", ROOT),
+    ("watcher/installed.py", ROOT),
     ("watcher/__main__.py", ROOT),
     ("watcher/cli/__init__.py", ROOT),
     ("watcher/cli/app.py", ROOT),
@@ -159,7 +160,6 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
     "kubernetes": frozenset({"commands", "spark_submit"}),
     "pages": frozenset({"problems", "rest"}),
     "reconcile": frozenset({"commands", "explain", "rest"}),
-    "replay": frozenset({"catchup", "commands", "rest"}),
     "s3": frozenset({"files"}),
     "tables": frozenset({"readers"}),
     "warm": frozenset({"readers", "spark_submit"}),
@@ -170,9 +170,9 @@ NEEDS: Final[Mapping[str, frozenset[str]]] = {
 ENTRIES: Final = (
     "watcher.triggerer.supervisor",
     "watcher.triggerer.group_commit",
-    "watcher.scheduling.scheduler",
-    "watcher.scheduling.dispatcher",
-    "watcher.scheduling.followed_try",
+    "watcher.scheduling.planning.scheduler",
+    "watcher.scheduling.tries.dispatcher",
+    "watcher.scheduling.tries.followed_try",
     "watcher.host.leader_election",
     "watcher.submit.base",
     "watcher.operations.cleanup",

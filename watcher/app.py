@@ -21,27 +21,30 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
+from store.detection import cleanings
 from store.processes.triggerers import ProcessInfo
-from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
-from watcher.configuration.sources import child_settings, hosted, kept
+from watcher.configuration.services import ServiceBuilder, ServiceContext, StartCheck, contained
+from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
 from watcher.feature import Path
+from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
+from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
 from watcher.host.home import open_home
 from watcher.host.loops import Hint
 from watcher.host.metadata import check_store, keep_unfrozen, open_backend, open_database, open_logs
 from watcher.host.room import Host, build_host
-from watcher.host.services import ServiceBuilder, ServiceContext, StartCheck, contained
 from watcher.host.watchdog import force_shutdown
-from watcher.installed import Installed, installed, naming, resolve
+from watcher.installed import Installed, feature_tables, installed, naming, resolve
 from watcher.operations.room import build_operations
 from watcher.scheduling.room import build_scheduling
-from watcher.scheduling.submissions import Submissions
-from watcher.scheduling.try_records import StoredTries
+from watcher.scheduling.tries.submissions import Submissions
+from watcher.scheduling.tries.try_records import StoredTries
 from watcher.serving import try_tokens
 from watcher.serving.api.app import create_app, create_probes, routers_of
 from watcher.serving.api.context import ApiContext
@@ -49,11 +52,11 @@ from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
 from watcher.submit.base import Addresses, Submitter
+from watcher.triggerer.cleaning.service import build_cleaning
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
-from watcher.triggerer.room import build_cleaning, build_control, build_triggerer, take_over
+from watcher.triggerer.room import build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies
 
@@ -97,7 +100,9 @@ async def _build(
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
-    database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+    database = await stack.enter_async_context(
+        open_database(settings, feature_tables(settings), upgrade=options.upgrade)
+    )
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
     start = await start_configuration(database, configuration, force=options.apply)
@@ -149,7 +154,14 @@ class DaemonRooms:
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
-        self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
+        self._planners = planners()
+        self._scheduling = build_scheduling(
+            host,
+            self._submissions,
+            configuration=self.configuration.hash,
+            steps=steps(),
+            planners=self._planners,
+        )
         self._services = self._services_of_features()
         host.health.concerns |= {f"feature {name}": why for name, why in self.features.unavailable.items()}
         self._reloader = self._make_reloader()
@@ -171,8 +183,8 @@ class DaemonRooms:
         signing_keys = await try_tokens.publish_keys(host.database, self._secrets, host.process)
         with self._inquirer, host.watchdog.watching() as signals:
             async with anyio.create_task_group() as tasks:
-                children = Children(self.fork_server, tasks, child_settings(self.configuration))
-                clients = self._clients = Clients(self.configuration.connections, tasks, children, self.start.instance)
+                isolation = own_processes(self.configuration, self.fork_server, tasks)
+                clients = self._clients = Clients(self.configuration.connections, tasks, isolation, self.start.instance)
                 await self._start_service(tasks, "exchange of hints", host.hints.relay.run)
                 await self._start_service(tasks, "end of frozen sessions", keep_unfrozen, host.database)
                 self._serving = Serving(
@@ -180,10 +192,11 @@ class DaemonRooms:
                     entries=self._entries,
                     secrets=self._secrets,
                     signing_keys=signing_keys,
-                    descriptions=Descriptions(self._inquirer),
+                    descriptions=Descriptions(AskedClasses(self._inquirer)),
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
+                    planners=self._planners,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
@@ -233,7 +246,9 @@ class DaemonRooms:
 
     def _services_of_features(self) -> Mapping[str, Service]:
         """Build the services that this process runs for features, in the order of the list, each by its name."""
-        context = ServiceContext(host=self.host, installation=self.start.instance, features=self.features)
+        context = ServiceContext(
+            host=self.host, installation=self.start.instance, features=self.features, planners=self._planners
+        )
         scopes = {"process", *self.options.roles}
         services: dict[str, Service] = {}
         for feature in self.features.features:
@@ -266,7 +281,13 @@ class DaemonRooms:
         return api
 
     def _api_context(self, serving: Serving, clients: Clients) -> ApiContext:
-        control = build_control(self.host, hosted=self._hosted, clients=clients, on_watermark=self._on_watermark)
+        control = build_control(
+            self.host,
+            hosted=self._hosted,
+            clients=clients,
+            on_watermark=self._on_watermark,
+            count_cleaned=cleanings.removed_since,
+        )
         return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
     def _first_submissions(self) -> Submissions:
@@ -291,6 +312,7 @@ class DaemonRooms:
             configuration=self.configuration,
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
+            load=load_with_plugins,
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: hints.relay.send(Hint(what="configuration", names=frozenset({hash_}))),

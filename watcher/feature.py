@@ -23,9 +23,18 @@ class FeatureService:
 
     name: str
     build: Path
-    """[`watcher.host.services.ServiceBuilder`] Makes it; called once, before anything runs."""
+    """[`watcher.configuration.services.ServiceBuilder`] Makes it; called once, before anything runs."""
     scope: Literal["process", "triggerer", "scheduler"] = "process"
     """Which processes run it: all, or those with this role. Only the leader's service writes through its transactions."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spelled:
+    """Another way to write a trigger: the one named here is meant where another's `key` has this value."""
+
+    key: str
+    value: str
+    trigger: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +48,8 @@ class Feature:
 
     triggers: Mapping[str, Path] = field(default_factory=dict)
     """[`BaseEventTrigger`] by the word of the YAML; likewise the classes of connections and of submitters."""
+    spellings: Mapping[str, Spelled] = field(default_factory=dict)
+    """Other ways to write its triggers, by the word that is written."""
     connections: Mapping[str, Path] = field(default_factory=dict)
     submitters: Mapping[str, Path] = field(default_factory=dict)
     refines: Mapping[str, Path] = field(default_factory=dict)
@@ -59,12 +70,12 @@ class Feature:
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 
     step: Path | None = None
-    """[`watcher.scheduling.planning.Step`] What comes before a job's queue is looked at."""
+    """[`watcher.scheduling.planning.base.JobStep`] What comes before a job's queue is looked at."""
     planners: Mapping[str, Path] = field(default_factory=dict)
-    """[`watcher.scheduling.planning.Planner`] by the word of `batch.mode`."""
+    """[`watcher.scheduling.planning.base.Planner`] by the word of `batch.mode`."""
 
     start_check: Path | None = None
-    """[`watcher.host.services.StartCheck`] What must hold before the process does anything."""
+    """[`watcher.configuration.services.StartCheck`] What must hold before the process does anything."""
     services: tuple[FeatureService, ...] = ()
     routes: Path | None = None
     """[`Sequence[APIRouter]`] Routes of the REST API, each with its role."""

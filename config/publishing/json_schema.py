@@ -22,7 +22,7 @@ from config.models.spark import SparkConfig
 from config.models.values import format_duration
 from config.names import NAME_PATTERN, Isolation
 from config.section import LARGEST_INT
-from config.vocabulary import Vocabulary
+from config.vocabulary import Spelling, Vocabulary
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -99,7 +99,7 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     models = (settings, AssetConfig, AliasConfig, JobConfig, SparkConfig, IngestConfig)
     submitters = vocabulary.submitters
     definitions = _Definitions(*models, *connections.values(), *options.values(), *submitters.values())
-    _complete_assets(definitions, options)
+    _complete_assets(definitions, options, vocabulary.spellings)
     _add_reserved(definitions, options, settings)
     _complete_jobs(definitions, submitters)
     return {
@@ -120,7 +120,9 @@ def json_schema(vocabulary: Vocabulary) -> Schema:
     }
 
 
-def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseModel]]) -> None:
+def _complete_assets(
+    definitions: _Definitions, options: Mapping[str, type[BaseModel]], spellings: Mapping[str, Spelling]
+) -> None:
     for model in options.values():
         beside = {
             "trigger": {"type": "string"},
@@ -133,7 +135,13 @@ def _complete_assets(definitions: _Definitions, options: Mapping[str, type[BaseM
         schema.pop("required", None)  # the asset's URI implies some
     asset = definitions.body(AssetConfig)
     asset.pop("required")  # the uri is the name by default
-    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", definitions.references(options)))
+    keys = definitions.references(options)
+    spelled = {
+        name: _or_else(spelling.key, spelling.value, keys[spelling.trigger], keys[name])
+        for name, spelling in spellings.items()
+        if name in keys
+    }
+    asset["properties"]["watchers"] |= _named(_chosen_by("trigger", {**keys, **spelled}))
 
 
 def _complete_jobs(definitions: _Definitions, submitters: Mapping[str, type[BaseModel]]) -> None:
@@ -262,6 +270,10 @@ def _chosen_by(key: str, schemas: Mapping[str, Schema]) -> Schema:
         "required": [key],
         "allOf": [_when(key, name, schema) for name, schema in schemas.items()],
     }
+
+
+def _or_else(key: str, value: str, schema: Schema, otherwise: Schema) -> Schema:
+    return {**_when(key, value, schema), "else": otherwise}
 
 
 def _when(key: str, value: str, schema: Schema) -> Schema:

@@ -42,7 +42,7 @@ def cross_faults(entries: Entries) -> Iterator[tuple[KeyPath, str]]:
 def _further_asset_faults(assets: Mapping[str, AssetConfig | None]) -> Iterator[tuple[KeyPath, str]]:
     """Yield the place of each asset that a watcher's `assets` must not name, and a sentence."""
     for watcher in chain.from_iterable(asset.watchers.values() for asset in assets.values() if asset is not None):
-        for name in watcher.further_assets:
+        for name in watcher.facts.further_assets:
             place = ("assets", watcher.asset, "watchers", watcher.name, "assets", name)
             if name == watcher.asset:
                 yield place, "is the watcher's own asset, which gets what no other asset does; remove it"

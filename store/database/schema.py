@@ -531,14 +531,18 @@ job = table(
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
-    Column("replay_id", BigInteger),  # the replay that goes on
-    Column(
-        "catchup_at", BigInteger
-    ),  # the last stored event that a new job has caught up with; null: it does not, or has
-    Column("catchup_to", BigInteger),  # the last one that it is to get
-    Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
+)
+
+open_step = table(  # a feature has something to do for a job before runs are made of its queue
+    "open_step",
+    Lifecycle(
+        owner=RowOwner.JOB, kept=(RemovedBy(function="store.catalog.open_steps.close"), _APPLYING), names=_DAG_ID
+    ),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("feature", String(64), primary_key=True),
+    Column("while_paused", Boolean, nullable=False),  # a person asked for it: it goes on while the job is paused
 )
 
 
@@ -606,6 +610,15 @@ partition_group = table(  # a group of events, by their partition keys, of which
     Column("rest_completed_by", BigInteger),
 )
 
+catchup = table(  # the stored events that a new job still has to get, while its step is open
+    "catchup",
+    Lifecycle(owner=RowOwner.JOB, kept=(RemovedBy(function="store.catalog.catchups.end"),), names=_DAG_ID),
+    Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
+    Column("at_event", BigInteger, nullable=False),  # the last one that it has got
+    Column("to_event", BigInteger, nullable=False),  # the last one that it is to get
+    Column("assets", Text, nullable=False),  # JSON: the ids of the assets of its schedule when it was first seen
+)
+
 dropped_event = (
     table(  # an event that a job shall not get by itself: taken off its queue, or consumed by a run that is gone
         "dropped_event",
@@ -624,6 +637,8 @@ dropped_event = (
         Column("dropped_at", UtcDateTime, nullable=False),
     )
 )
+
+GOES_ON: Final = text("finished_at IS NULL")
 
 replay = (
     table(  # stored events that a job gets again, or for the first time: what was asked for, and how far it has come
@@ -650,6 +665,7 @@ replay = (
         Column("actor", NAME, nullable=False),
         Column("created_at", UtcDateTime, nullable=False),
         Column("finished_at", UtcDateTime),
+        Index("ix_replay_open", "dag_id", postgresql_where=GOES_ON, sqlite_where=GOES_ON),
         sqlite_autoincrement=True,
     )
 )
@@ -682,8 +698,7 @@ run = table(
     Column("bad_records", BigInteger),  # of the last success; null: no success of this run has reported any
     Column("bad_records_resolved_at", UtcDateTime),
     Column("partition_key", PARTITION_KEY),  # the one that all its events have, or as it was requested
-    Column("partition_complete", Boolean),  # null: the job does not ask for it
-    Column("late", Boolean, nullable=False, server_default=false()),  # its events came after a run of their partition
+    Column("of_feature", Text),  # JSON: what the planner that made it says of it; null: nothing
     UniqueConstraint("dag_id", "run_id"),
     Index("ix_run_state_dag_id_id", "state", "dag_id", "id"),
     Index("ix_run_trace_id", "trace_id"),

@@ -39,8 +39,8 @@ from store.database.schema import (
     asset_event,
     asset_store,
     asset_store_history,
+    catchup,
     execution_answer,
-    job,
     metadata,
     outbox,
     queued_event,
@@ -204,7 +204,7 @@ def _old_events(name: str, table: Table, before: datetime) -> Sweep:
     waits = exists().where(queued_event.c.event_id == e.id)
     consumed = exists().where(run_asset_event.c.event_id == e.id)
     due = exists().where(outbox.c.asset_event_id == e.id)
-    catches_up = select(func.min(job.c.catchup_at)).scalar_subquery()
+    catches_up = select(func.min(catchup.c.at_event)).scalar_subquery()
     old = and_(e.timestamp < before, e.id <= func.coalesce(catches_up, e.id), ~waits, ~consumed, ~due)
     return Sweep(name=name, table=table, condition=old, order=e.timestamp)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, Table, and_, case, or_, select, true
 
-from store.catalog import catchups
+from store.catalog import edges_of_jobs
 from store.database.paging import equal
 from store.database.schema import (
     asset_alias_asset,
@@ -46,7 +46,7 @@ class ReplayRange:
 
 def assets_of(which: ReplayRange) -> Any:
     """Return the assets that a replay is about."""
-    return catchups.scheduled(which.dag_id) if which.asset_id is None else [which.asset_id]
+    return edges_of_jobs.awaited_assets(which.dag_id) if which.asset_id is None else [which.asset_id]
 
 
 def in_range(which: ReplayRange) -> ColumnElement[bool]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from sqlalchemy import (
     and_,
+    bindparam,
     delete,
     func,
     insert,
@@ -24,7 +25,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.catalog import catchups
+from store.catalog import edges_of_jobs, open_steps
 from store.database import configuration_lock
 from store.database.schema import (
     asset_event,
@@ -45,6 +46,8 @@ from store.runs import replay_selections as selections
 from store.runs.replay_selections import ReplayRange
 from store.runs.runs import DELETED
 
+FEATURE: Final = "replay"
+"""The name under which its steps are open."""
 EVENTS_AT_ONCE: Final = 10_000
 RUNS_AT_ONCE: Final = 1_000
 """The most events that are queued, and runs that are cleared, in one transaction."""
@@ -112,13 +115,13 @@ async def begin(
     Nobody appends events meanwhile, and nobody makes runs of the job: later events and runs are no part of it.
     """
     await configuration_lock.exclude(connection)
-    lock = select(_j.replay_id, _j.catchup_at).where(_j.dag_id == which.dag_id).with_for_update(key_share=True)
-    goes_on = (await connection.execute(lock)).one_or_none()
-    replay_id, catchup_at = (None, None) if goes_on is None else goes_on
-    if catchup_at is not None:
+    await connection.execute(select(_j.dag_id).where(_j.dag_id == which.dag_id).with_for_update(key_share=True))
+    steps = await open_steps.of_job(connection, which.dag_id)
+    if steps.keys() - {FEATURE}:
         raise Conflict(f"the job {which.dag_id!r} catches up with its events; retry when it has them all")
-    if replay_id is not None:
-        raise Conflict(f"the replay {replay_id} of the job {which.dag_id!r} goes on; retry when it is finished")
+    if steps:
+        goes_on = (await connection.execute(_GOES_ON, {"b_dag_id": which.dag_id})).one()
+        raise Conflict(f"the replay {goes_on.id} of the job {which.dag_id!r} goes on; retry when it is finished")
     counts = await count(connection, which)
     if expected_count is not None and counts.expected != expected_count:
         raise Conflict(
@@ -141,14 +144,22 @@ async def begin(
         created_at=database_now(),
     )
     made: int = (await connection.execute(new.returning(_p.id))).scalar_one()
-    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=made))
+    await open_steps.open_(connection, which.dag_id, FEATURE, while_paused=True)
     return made, counts
 
 
-async def advance(connection: AsyncConnection, replay_id: int) -> int:
-    """Carry out the next step of a replay whose job is locked, or finish it; return how many runs were cleared."""
-    this_one = select(replay, _j.definition).join(job, _j.dag_id == _p.dag_id).where(_p.id == replay_id)
-    row = (await connection.execute(this_one)).one()
+_GOES_ON: Final = (
+    select(replay, _j.definition)
+    .join(job, _j.dag_id == _p.dag_id)
+    .where(_p.dag_id == bindparam("b_dag_id"), _p.finished_at.is_(None))
+)
+
+
+async def advance(connection: AsyncConnection, dag_id: str) -> bool:
+    """Carry out the next step of the replay of a locked job, or finish it; return False if none goes on."""
+    row = (await connection.execute(_GOES_ON, {"b_dag_id": dag_id})).one_or_none()
+    if row is None:
+        return False
     which = ReplayRange(
         dag_id=row.dag_id,
         since=row.from_at,
@@ -157,21 +168,21 @@ async def advance(connection: AsyncConnection, replay_id: int) -> int:
         partition=row.partition_key,
         include_dropped=row.include_dropped,
     )
-    this = update(replay).where(_p.id == replay_id)
+    this = update(replay).where(_p.id == row.id)
     filtered = has_where(row.definition.schedule)
     if events := await _queue(connection, which, row.at_event, row.last_event, filtered=filtered):
         queued = len(await filters.decide(connection, events)) if filtered else len(events)
         if which.include_dropped:
             await _forget_dropped(connection, which.dag_id, events)
         await connection.execute(this.values(at_event=events[-1], queued_events=_p.queued_events + queued))
-        return 0
+        return True
     runs, cleared = await _clear(connection, which, row.at_run, row.last_run)
     if runs:
         await connection.execute(this.values(at_run=runs[-1], cleared_runs=_p.cleared_runs + cleared))
-        return cleared
+        return True
     await connection.execute(this.values(finished_at=database_now()))
-    await connection.execute(update(job).where(_j.dag_id == which.dag_id).values(replay_id=None))
-    return 0
+    await open_steps.close(connection, dag_id, FEATURE)
+    return True
 
 
 async def _queue(
@@ -211,7 +222,7 @@ async def _check(connection: AsyncConnection, which: ReplayRange) -> Condition |
     row = (await connection.execute(select(_j.definition).where(_j.dag_id == which.dag_id, _j.active))).one_or_none()
     if row is None:
         raise NotFound(f"no job {which.dag_id!r} is configured; correct the name, or add the job to the configuration")
-    assets = (await connection.execute(catchups.scheduled(which.dag_id))).scalars().all()
+    assets = (await connection.execute(edges_of_jobs.awaited_assets(which.dag_id))).scalars().all()
     if not assets:
         raise Conflict(f"the job {which.dag_id!r} waits for no asset, so there is nothing to replay")
     if which.asset_id is not None and which.asset_id not in assets:

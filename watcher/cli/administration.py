@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 
     from config.models import Configuration
     from config.models.settings import Settings
+    from triggers.changes.options import ChangesOptions
     from triggers.postgres.connection import PostgresConnection
-    from triggers.postgres.options import NewRowsOptions
+    from triggers.shared.postgres.options import TableOptions
     from watcher.operations.cleanup import CleanupProgress
 
 db = group("db", "The metadata database.")
@@ -191,25 +192,27 @@ def install_notify(
 @local_command(pg, "install-publication")
 def install_publication(
     show: Show,
-    name: Annotated[str, typer.Argument(help="A watcher with `mode: log`.")],
+    name: Annotated[str, typer.Argument(help="A watcher of postgres.changes.")],
     apply: Annotated[bool, typer.Option("--apply", help="Run it, with the watcher's own connection.")] = False,
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
-    """Print the publication from which a watcher in mode `log` reads, once the table's replica identity is right for it.
+    """Print the publication from which a watcher of changes reads, once the table's replica identity is right for it.
 
     Pipe it into psql as the table's owner, or --apply it.
     """
+    from triggers.changes.options import ChangesOptions  # noqa: PLC0415  see watcher.cli
+
     connection, options = _watched_table(load_configuration(config), name)
-    if options.mode != "log":
+    if not isinstance(options, ChangesOptions):
         raise CommandFailed(f"{name} has mode: {options.mode}, which needs no publication", ExitCode.USAGE)
     script = anyio.run(_publication, connection, options, apply)
     done = {"table": options.table, "publication": options.publication_name, "sql": script, "applied": apply}
     show(done, lambda: f"{options.publication_name} publishes {options.table}" if apply else script.rstrip())
 
 
-async def _publication(connection: PostgresConnection, options: NewRowsOptions, apply: bool) -> str:
+async def _publication(connection: PostgresConnection, options: ChangesOptions, apply: bool) -> str:
+    from triggers.changes.publication import definition, install  # noqa: PLC0415
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.log.publication import definition, install  # noqa: PLC0415
 
     try:
         script = await definition(connection, options)
@@ -223,13 +226,13 @@ async def _publication(connection: PostgresConnection, options: NewRowsOptions, 
 @local_command(pg, "drop-slot")
 def drop_slot(
     show: Show,
-    name: Annotated[str, typer.Argument(help="A watcher that was in mode `log` and is not configured any more.")],
+    name: Annotated[str, typer.Argument(help="A watcher of postgres.changes that is not configured any more.")],
     config: ConfigOption = DEFAULT_CONFIG,
 ) -> None:
     """Drop the replication slot that a removed watcher left behind, so that its server need not keep WAL for it."""
     configuration = load_configuration(config)
     watcher = configuration.watchers.get(name)
-    if watcher is not None and getattr(watcher.options, "mode", None) == "log":
+    if watcher is not None and watcher.facts.has_slot:
         remedy = "take it out of the configuration first; `watcher rewind` makes a lost slot again"
         raise CommandFailed(f"{name} is configured and reads from its slot; {remedy}", ExitCode.USAGE)
     slot, dropped_from = anyio.run(_drop_slot, configuration, name)
@@ -240,8 +243,8 @@ def drop_slot(
 
 
 async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list[str]]:
+    from triggers.changes.publication import drop_slot  # noqa: PLC0415
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
-    from triggers.postgres.log.publication import drop_slot  # noqa: PLC0415
     from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.features.changes.left_slots import servers_with, slots_of  # noqa: PLC0415
 
@@ -258,18 +261,19 @@ async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list
     return slot, [*servers]
 
 
-def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, NewRowsOptions]:
-    from triggers.postgres.options import NewRowsOptions  # noqa: PLC0415  see watcher.cli
+def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, TableOptions]:
+    from triggers.shared.postgres.options import TableOptions  # noqa: PLC0415  see watcher.cli
 
     watcher = configuration.watchers.get(name)
     if watcher is None:
         raise CommandFailed(str(no_watcher(name)), ExitCode.NOT_FOUND)
-    if not isinstance(watcher.options, NewRowsOptions) or watcher.connection is None:
-        raise CommandFailed(f"{name} watches no PostgreSQL table; name a watcher of postgres.new_rows", ExitCode.USAGE)
+    if not isinstance(watcher.options, TableOptions) or watcher.connection is None:
+        remedy = "name a watcher of postgres.new_rows or postgres.changes"
+        raise CommandFailed(f"{name} watches no PostgreSQL table; {remedy}", ExitCode.USAGE)
     return cast("PostgresConnection", configuration.connections[watcher.connection]), watcher.options
 
 
-async def _apply(connection: PostgresConnection, options: NewRowsOptions) -> None:
+async def _apply(connection: PostgresConnection, options: TableOptions) -> None:
     from triggers.errors import TriggerError  # noqa: PLC0415  see watcher.cli
     from triggers.postgres.server.notifications import install  # noqa: PLC0415
 

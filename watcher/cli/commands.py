@@ -62,12 +62,9 @@ def load_configuration(path: Path, *, with_files: bool = False, fork_server: For
     `fork_server` starts the processes that check the keys of plug-ins; None starts one when there are any. Raises
     `ConfigurationInvalid`.
     """
-    from config.reading.loader import load  # noqa: PLC0415  see watcher.cli
-    from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415
-    from watcher.triggerer.isolation.inquiries import Inquirer  # noqa: PLC0415
+    from watcher.features.isolation.asked_classes import load_with_plugins  # noqa: PLC0415  see watcher.cli
 
-    with Inquirer(fork_server) as inquirer:
-        return load(path, vocabulary(inquirer), os.environ, with_files=with_files)
+    return load_with_plugins(path, with_files=with_files, fork_server=fork_server)
 
 
 def group(name: str, about: str) -> typer.Typer:

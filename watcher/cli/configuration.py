@@ -161,11 +161,12 @@ def check(
         return
     from watcher.configuration.findings import of_another  # noqa: PLC0415
     from watcher.configuration.source_checks import all_findings  # noqa: PLC0415  see watcher.cli
+    from watcher.features.isolation.opening import open_isolation  # noqa: PLC0415
 
     used = features.configured(configuration.settings)
     others = used.of_others.resolved("checks")
     checks = [of_another(name, check) if name in others else check for name, check in used.resolved("checks").items()]
-    findings = anyio.run(all_findings, configuration, checks)
+    findings = anyio.run(all_findings, configuration, checks, open_isolation)
     show(findings, lambda: verdicts(findings, configuration.watchers, configuration.jobs, details=details))
     if any(finding["level"] == "error" for finding in findings):
         raise typer.Exit(ExitCode.CHECK_FAILED)

@@ -12,10 +12,14 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
+from store.detection import cleanings
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
-from watcher.configuration.sources import control, open_sources
+from watcher.configuration.declarations import planners
+from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.opening import open_isolation
 from watcher.host import logs
 from watcher.host.home import make_home
 from watcher.host.machine import account
@@ -33,6 +37,7 @@ from watcher.serving.api.context import (
 )
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
+from watcher.triggerer.control import Control
 from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 
@@ -44,8 +49,8 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
     make_home(settings.home)
     with Inquirer(patience=DESCRIBED_WITHIN) as inquirer:
         inquirer.prepare(settings.plugins_dir, configuration.environment)
-        async with opened_database(settings) as database, open_sources(configuration) as clients:
-            context = await _context(configuration, database, clients, Descriptions(inquirer))
+        async with opened_database(settings) as database, open_sources(configuration, open_isolation) as clients:
+            context = await _context(configuration, database, clients, Descriptions(AskedClasses(inquirer)))
             transport = httpx.ASGITransport(create_app(context, context.features), raise_app_exceptions=False)
             with logs.configure(directory, level="warning", json=False, owner="cli", max_file_mb=64):
                 async with httpx.AsyncClient(transport=transport, base_url="http://in-this-process") as client:
@@ -58,6 +63,13 @@ async def _context(
     settings = configuration.settings
     async with database.reading() as connection:
         asset_ids = await assets.ids_by_name(connection)
+    control = Control(  # the next daemon notices what moved, and makes the copies of watermarks
+        database=database,
+        hosted=hosted(configuration, defaultdict(int, asset_ids)),
+        clients=clients,
+        poll_timeout=settings.triggerer.poll_timeout,
+        count_cleaned=cleanings.removed_since,
+    )
     return ApiContext(
         database=database,
         entries=open_backend(settings, database).entries(database),
@@ -74,10 +86,9 @@ async def _context(
         ),
         home=settings.home,
         features=installed(settings.features),
+        planners=planners(),
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
-        watchers=WatcherControl(
-            control=control(configuration, defaultdict(int, asset_ids), database, clients), descriptions=descriptions
-        ),
+        watchers=WatcherControl(control=control, descriptions=descriptions),
         jobs=JobSupport(clear_on_success=settings.store.clear_on_success),
     )

@@ -25,11 +25,22 @@ from triggers.hosting import ChangingSecrets
 from watcher.configuration.vocabulary import submitter_class
 from watcher.errors import StartRefused
 from watcher.host.metadata import logs_directory
-from watcher.installed import installed
-from watcher.scheduling.submissions import JobToStart
+from watcher.host.plugins import NotRevealed
+from watcher.installed import installed, resolve
+from watcher.scheduling.planning.base import JobStep, Planners
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.submit.base import NoOptions, SparkApplication, Submitter, TryRecords, Workspace
 from watcher.submit.sdk_archive import INGEST_PROGRAM
-from watcher.triggerer.isolation.inquiries import ForeignConnection
+
+
+def steps() -> Mapping[str, JobStep]:
+    """Return the steps of the installed features, in the order of the list."""
+    return {name: resolve(path) for name, path in installed().paths("step").items()}
+
+
+def planners() -> Planners:
+    """Make the planners of the installed features. The scheduler of a process and its API share them."""
+    return Planners(by_mode={word: resolve(path)() for word, path in installed().words("planners").items()})
 
 
 def declared(configuration: Configuration) -> Declared:
@@ -57,7 +68,7 @@ def declared(configuration: Configuration) -> Declared:
                 asset=name,
                 trigger=watcher.trigger,
                 definition=configuration.definitions[watcher.name],
-                further_assets=watcher.further_assets,
+                further_assets=watcher.facts.further_assets,
             )
             for name, asset in configuration.assets.items()
             for watcher in asset.watchers.values()
@@ -175,14 +186,12 @@ def _application(job: JobConfig, options: BaseModel | None) -> SparkApplication:
 
 def _revealed(name: str, connection: BaseModel) -> Mapping[str, Any]:
     """What a connection reveals to jobs, with its secrets. It belongs in the job's private context (0600) only."""
-    if isinstance(connection, ForeignConnection):
-        if connection.fault is not None:
-            raise _not_revealed(name, connection.type, connection.fault)
-        return {"type": connection.type, **connection.revealed}
     native = cast("BaseConnection", connection)  # the vocabulary holds no others
     try:
         revealed = {"type": native.type, **native.reveal_to_jobs()}
         json.dumps(revealed, allow_nan=False)
+    except NotRevealed as error:
+        raise _not_revealed(name, native.type, str(error)) from None
     except Exception as error:  # noqa: BLE001  a plug-in's own code may raise anything, and its text may hold a secret
         raise _not_revealed(name, native.type, type(error).__name__) from None
     return revealed

@@ -19,16 +19,18 @@ from store.database import Database, migrations
 from store.detection import positions
 from store.errors import StoreError
 from store.runs import queues
-from triggers.base import BaseEventTrigger, Finding
+from triggers.base import Finding
+from triggers.hosting import Surveys
 from watcher.configuration.declarations import jobs_to_start, submitters, workspace
 from watcher.configuration.findings import Check, Findings, judged
 from watcher.configuration.queue_checks import queue_findings
+from watcher.configuration.sources import OpenIsolation, open_sources
 from watcher.configuration.sources import hosted as hosted_watchers
-from watcher.configuration.sources import open_sources
 from watcher.host.database_address import connections_to_database, database_url
-from watcher.scheduling.submissions import JobToStart
+from watcher.scheduling.tries.submissions import JobToStart
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_json, identity_of
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.source_change import what_changed
 
 DATABASE_PATIENCE: Final = 3.0
@@ -37,7 +39,9 @@ _UNANSWERED: Final = (OSError, TimeoutError, SQLAlchemyError, StoreError)
 """What a metadata database raises that does not answer, or is of another release."""
 
 
-async def all_findings(configuration: Configuration, checks: Sequence[Check]) -> Sequence[dict[str, Any]]:
+async def all_findings(
+    configuration: Configuration, checks: Sequence[Check], open_isolation: OpenIsolation
+) -> Sequence[dict[str, Any]]:
     """Return the findings of every watcher, then of every job, then of the rest that the features check.
 
     Each has `watcher` (null for a `job`; both are null for the rest), `check`, `level`, `message` and `remedy`.
@@ -65,7 +69,7 @@ async def all_findings(configuration: Configuration, checks: Sequence[Check]) ->
 
     async with _answering(configuration.settings) as database:
         stored = await _stored(configuration, database)
-        async with open_sources(configuration) as clients, anyio.create_task_group() as tasks:
+        async with open_sources(configuration, open_isolation) as clients, anyio.create_task_group() as tasks:
             for check in checks:
                 tasks.start_soon(judge_feature, check, database)
             for hosted in hosted_watchers(configuration, defaultdict(int)).values():
@@ -104,13 +108,14 @@ async def _of_source(hosted: Hosted, clients: Clients, settings: Settings, ident
         findings = await trigger.check()
         if any(finding.level == "error" for finding in findings):
             return findings
-        selected = await trigger.survey()
+        surveys = trigger.ability(Surveys)
+        selected = None if surveys is None else await surveys.survey()
         is_changed = known and identity_json(trigger.source_identity()) != identity
         undecided = await _undecided(trigger, settings) if is_changed else None
     return [*findings, *(each for each in (selected, undecided) if each is not None)]
 
 
-async def _undecided(trigger: BaseEventTrigger[Any, Any], settings: Settings) -> Finding | None:
+async def _undecided(trigger: OpenTrigger, settings: Settings) -> Finding | None:
     """Return what people must decide before a watcher goes on with its position; None: nothing."""
     async with connections_to_database(settings) as database, database.reading() as connection:
         loaded = await positions.read(connection, trigger.context.watcher)

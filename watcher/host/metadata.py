@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -15,6 +15,7 @@ from config.models.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
 from store.database import Database, migrations
+from store.database.feature_tables import FeatureTables
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
@@ -22,7 +23,6 @@ from watcher.host import logs, machine
 from watcher.host.database_address import connections_to_database, database_url
 from watcher.host.home import refusing_os_errors
 from watcher.host.loops import insist, keep_going
-from watcher.installed import feature_tables
 
 START_PATIENCE: Final = 30.0
 """Seconds for which a starting daemon waits for its database."""
@@ -39,8 +39,10 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
-    """Open the metadata database with this program's schema and its features'. An embedded one is locked and migrated here."""
+async def open_database(
+    settings: Settings, features: Sequence[FeatureTables] = (), *, upgrade: bool
+) -> AsyncIterator[Database]:
+    """Open the metadata database with this program's schema, and with the tables of these features. An embedded one is locked and migrated here."""
     async with AsyncExitStack() as stack:
         url = database_url(settings)
         if url.get_backend_name() == "sqlite":
@@ -50,7 +52,6 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
         connections = connections_to_database(settings, idle_in_transaction_timeout=idle_limit)
         database = await stack.enter_async_context(connections)
         await patiently(database.end_frozen_sessions)
-        features = feature_tables(settings)
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database, features))
         await patiently(lambda: migrations.check(database, features=features))

@@ -14,7 +14,8 @@ from watcher.configuration.vocabulary import Descriptions
 from watcher.host.metadata import logs_directory
 from watcher.host.room import Host
 from watcher.installed import installed
-from watcher.scheduling.submissions import Submissions
+from watcher.scheduling.planning.base import Planners
+from watcher.scheduling.tries.submissions import Submissions
 from watcher.serving.api.context import (
     ApiContext,
     JobSupport,
@@ -43,6 +44,7 @@ class Serving:
     """Set when the process ends."""
     reload: Callable[[str], Awaitable[ReloadOutcome]]
     on_watermark: Callable[[int, str], None]
+    planners: Planners
 
     def context(self, configuration: str, *, control: Control, submissions: Submissions) -> ApiContext:
         """Return the context for the configuration with this hash: the first configuration, or one after a reload."""
@@ -70,6 +72,7 @@ class Serving:
             ),
             home=settings.home,
             features=installed(settings.features),
+            planners=self.planners,
             links=Links(base_url=settings.api.base_url, spark_history_url=settings.scheduler.spark_history_url),
             live=LiveAnswers(stopping=self.stopping),
             process=ProcessState(

@@ -10,10 +10,10 @@ from anyio.abc import TaskStatus
 
 from asset_watcher_heartbeat import tables
 from asset_watcher_heartbeat.settings import HeartbeatPart
+from watcher.configuration.services import ServiceContext
 from watcher.host.containment import Service
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
-from watcher.host.services import ServiceContext
 
 PATIENCE = 10.0
 """Seconds for one request."""

@@ -31,6 +31,7 @@ from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
+from watcher.configuration.declarations import planners
 from watcher.features.outbox.problems import problems as outbox_problems
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
@@ -75,7 +76,15 @@ class World:
         self.database, self.metrics = database, Metrics()
         self.target = Alerts.of(settings.part(AlertsPart).alerts, self.metrics)
         self.sender = Sender(database=database, leadership=leadership, destinations=[self.target])
-        self.evaluator = Evaluator.of(settings, database, leadership, on_alerts=self.sender.wake, problems_of=READERS)
+        self.planners = planners()
+        self.evaluator = Evaluator.of(
+            settings,
+            database,
+            leadership,
+            on_alerts=self.sender.wake,
+            problems_of=READERS,
+            planners=self.planners,
+        )
         self.asset_ids: dict[str, int] = {}
 
     async def look(self) -> None:
@@ -91,9 +100,9 @@ class World:
         with anyio.fail_after(PATIENCE):
             while True:
                 async with self.database.reading() as connection:
-                    problems = await read_problems(
-                        ProblemsLook(connection=connection, now=await now_of(connection)), READERS
-                    )
+                    now = await now_of(connection)
+                    look = ProblemsLook(connection=connection, now=now, planners=self.planners)
+                    problems = await read_problems(look, READERS)
                 if any(each.kind == "undelivered" and sentence in each.message for each in problems):
                     return
                 await anyio.sleep(0.02)

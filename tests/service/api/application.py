@@ -23,6 +23,7 @@ from store.runs import runs, tries, try_lookup
 from store.state.attributed import AttributedEntries
 from tests.service.api.conformance import Conforming, Document
 from tests.service.queued_tasks import queued_task_of
+from watcher.configuration.declarations import planners
 from watcher.host.loops import Hint
 from watcher.serving import try_tokens
 from watcher.serving.api import create_app
@@ -61,6 +62,7 @@ def make_context(
         sign_in=SignIn(secrets=[secret], auth=auth),
         limits=RequestLimits(max_value_storage_bytes=65535, default_retention_days=30),
         process=ProcessState(configuration_hash=configuration_hash),
+        planners=planners(),
     )
 
 

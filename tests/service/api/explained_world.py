@@ -22,17 +22,15 @@ from store.runs import queues
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
+from triggers.options import facts_of
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
 from watcher.triggerer.cleaning.decision import PASSES
 from watcher.triggerer.cleaning.service import SourceCleaning
-from watcher.triggerer.clients import Clients, Hosted, open_trigger
+from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
 
 OWNER = "t1"
 PATIENCE = timedelta(minutes=1)
@@ -116,7 +114,8 @@ async def explained_world(
 ) -> AsyncIterator[ExplainedWorld]:
     """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
     options = {name: trigger.Options.model_validate(given) for name, (trigger, given) in triggers.items()}
-    further = {name: tuple(getattr(each, "further_assets", ())) for name, each in options.items()}
+    facts = {name: facts_of(each) for name, each in options.items()}
+    further = {name: each.further_assets for name, each in facts.items()}
     configured = declared(
         assets={name: f"x://{name}" for name in (*triggers, *chain.from_iterable(further.values()))},
         watchers={name: name for name in triggers},
@@ -130,15 +129,16 @@ async def explained_world(
             name=name,
             asset=name,
             asset_id=ids[name],
-            trigger=trigger,
+            trigger=ImportedTrigger(trigger),
             options=options[name],
             connection=trigger.connection_type,
+            facts=facts[name],
             further_assets={each: ids[each] for each in further[name]},
         )
         for name, (trigger, _) in triggers.items()
     }
     async with anyio.create_task_group() as tasks:
-        clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
+        clients = Clients(connections, tasks)
         control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:

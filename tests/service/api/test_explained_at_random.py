@@ -52,7 +52,7 @@ STATES = {"success": "loaded", "dequeue": "dequeued", "delete": "dequeued", "kee
 @pytest.fixture(autouse=True)
 def _sources_may_be_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     """A source that a busy machine keeps waiting is asked for longer; people would get an answer that says so."""
-    monkeypatch.setattr("watcher.triggerer.explaining.EXPLAIN_WITHIN", PATIENCE)
+    monkeypatch.setattr("watcher.features.explain.trigger_questions.EXPLAIN_WITHIN", PATIENCE)
 
 
 @dataclass(kw_only=True)

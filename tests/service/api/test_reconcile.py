@@ -266,7 +266,7 @@ async def test_a_trigger_that_lists_nothing_says_so(database: Database, tmp_path
     async with explained_world(database, {"mute": (Mute, {})}, set(), tmp_path) as world:
         begun = await ended(world, "mute")
         assert (begun["state"], begun["result"]) == ("failed", None)
-        assert "cannot be reconciled" in begun["error"]
+        assert begun["error"] == "mute cannot be reconciled: its trigger cannot list its source"
         assert (await world.client.get("/api/v2/watchers/mute/reconcile/none")).status_code == 404
         assert (await world.client.post("/api/v2/watchers/none/reconcile")).status_code == 404
         backwards = {"since": "2026-02-01T00:00:00Z", "until": "2026-01-01T00:00:00Z"}

@@ -24,7 +24,9 @@ from store.database.schema import asset_event
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
 from watcher.configuration.declarations import declared
-from watcher.configuration.sources import child_settings, hosted
+from watcher.configuration.sources import hosted
+from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.opening import child_settings
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
@@ -33,6 +35,7 @@ from watcher.triggerer.isolation.child_handle import ChildSettings
 from watcher.triggerer.isolation.children import Children
 from watcher.triggerer.isolation.fork_server import ForkServer
 from watcher.triggerer.isolation.inquiries import Inquirer
+from watcher.triggerer.isolation.trigger import OwnProcesses
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 
@@ -56,7 +59,7 @@ def configured(
     from watcher.configuration.vocabulary import vocabulary  # noqa: PLC0415  the vocabulary's plug-ins are those of the file
 
     with Inquirer(server) as inquirer:
-        return load(file, vocabulary(inquirer), dict(os.environ))
+        return load(file, vocabulary(AskedClasses(inquirer)), dict(os.environ))
 
 
 @dataclass(eq=False)
@@ -115,7 +118,7 @@ async def hosting(
     poll_timeout = configuration.settings.triggerer.poll_timeout
     async with anyio.create_task_group() as tasks:
         children = Children(server, tasks, limits)
-        clients = Clients(configuration.connections, tasks, children)
+        clients = Clients(configuration.connections, tasks, OwnProcesses(children))
 
         def supervise(watcher: Hosted) -> Supervisor:
             return Supervisor(

@@ -27,8 +27,8 @@ from tests.servers import PostgresServer, running_postgres
 from tests.service.postgres.conftest import mortal
 from triggers.errors import ConfigurationError, SourceUnavailable
 from triggers.postgres.connection import PostgresConnection
-from triggers.postgres.server.failures import driver_errors
-from triggers.postgres.server.passwords import rds_tokens
+from triggers.shared.postgres.failures import driver_errors
+from triggers.shared.postgres.passwords import rds_tokens
 from watcher.host.database_address import connections_to_database
 from watcher.installed import known_settings
 
@@ -318,7 +318,7 @@ async def test_the_metadata_database_takes_a_token(door: Door, tmp_path: Path, m
         monkeypatch.setenv(name, value)
     tokens = rds_tokens("localhost", door.port, ROLE)
     monkeypatch.setattr(
-        "triggers.postgres.server.passwords.rds_tokens", lambda *where: {("localhost", door.port, ROLE): tokens}[where]
+        "triggers.shared.postgres.passwords.rds_tokens", lambda *where: {("localhost", door.port, ROLE): tokens}[where]
     )
     change(door.server, await tokens.current())
     url = f"postgresql+asyncpg://{ROLE}@localhost:{door.port}/postgres"

@@ -15,6 +15,7 @@ from config.models.values import Duration
 from config.names import Isolation
 from config.reading.loader import load
 from config.vocabulary import TriggerKind, Vocabulary
+from triggers.options import facts_of
 from watcher.installed import known_settings
 
 Load = Callable[..., Configuration]
@@ -82,9 +83,9 @@ def _files_defaults(uri: str) -> Mapping[str, Any]:
 
 
 TRIGGERS = {
-    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults),
-    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}),
-    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}),
+    "lake.files": TriggerKind(options=FilesOptions, connection_type="lake", defaults=_files_defaults, facts=facts_of),
+    "shop.rows": TriggerKind(options=RowsOptions, connection_type="shop", defaults=lambda _: {}, facts=facts_of),
+    "clock": TriggerKind(options=ClockOptions, connection_type=None, defaults=lambda _: {}, facts=facts_of),
 }
 
 

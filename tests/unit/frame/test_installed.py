@@ -24,6 +24,7 @@ from watcher.errors import FeatureUnusable
 from watcher.feature import CONTRACT, OPEN, Feature
 from watcher.features import BUILT_IN
 from watcher.installed import Installed, hooks, installed, known_settings, resolve
+from watcher.scheduling.planning.base import Planner
 from watcher.serving.api.app import routers_of
 from watcher.submit.base import Submitter
 
@@ -54,6 +55,8 @@ KINDS: Mapping[str, Callable[[Any], bool]] = {
     "submitters": is_subclass_of(Submitter),
     "refines": is_subclass_of(Submitter),
     "settings": is_subclass_of(SettingsPart),
+    "step": lambda made: inspect.iscoroutinefunction(made) and len(inspect.signature(made).parameters) == 2,
+    "planners": is_subclass_of(Planner),
     "start_check": is_async("database", "settings", "environment"),
     "services": takes("context"),
     "routes": are(APIRouter),
@@ -68,6 +71,7 @@ PATHS = [
     (feature.name, hook, path)
     for feature in OURS.features
     for hook, value in hooks(feature).items()
+    if hook != "spellings"
     for path in (
         [value]
         if isinstance(value, str)
@@ -107,6 +111,12 @@ def test_a_feature_file_imports_only_the_contract(name: str) -> None:
 )
 def test_each_word_is_brought_by_one_feature(hook: str) -> None:
     OURS.words(hook)
+
+
+def test_another_spelling_means_a_trigger_of_its_feature() -> None:
+    for feature in OURS.features:
+        meant = {spelled.trigger for spelled in feature.spellings.values()}
+        assert meant <= {*feature.triggers, *feature.triggers.values()}, feature.name
 
 
 def test_a_word_that_two_features_bring_is_refused_by_name() -> None:

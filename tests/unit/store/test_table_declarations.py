@@ -108,5 +108,5 @@ def test_an_event_stays_while_anything_refers_to_it() -> None:
     """The sweep of events asks every table whose rows would lose their event."""
     referring = {table.name for table, key in foreign_keys("asset_event.id") if key.ondelete is None}
     asked = str(cleanup._old_events("events", asset_event, datetime.max.replace(tzinfo=UTC)).condition)
-    catching_up = {"job"}  # it has the range of those that it is still to get
+    catching_up = {"catchup"}  # it has the range of those that it is still to get
     assert referring | catching_up == {name for name in TABLES if re.search(rf"FROM {name}\b", asked)}

@@ -6,8 +6,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from config.features.airflow.settings import AirflowPart
+from watcher.configuration.services import ServiceContext
 from watcher.host.containment import Service
-from watcher.host.services import ServiceContext
 from watcher.outbound.airflow.neighbour import Neighbour
 from watcher.outbound.outbox.sender import Sender
 

@@ -6,8 +6,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from config.features.alerts.settings import AlertsPart
+from watcher.configuration.services import ServiceContext
 from watcher.host.containment import Service
-from watcher.host.services import ServiceContext
 from watcher.installed import resolve
 from watcher.outbound.alerts import Alerts, Evaluator
 from watcher.outbound.outbox.sender import Sender
@@ -22,7 +22,12 @@ def build(context: ServiceContext) -> Service:
     host.hints.listen("outbox", lambda _names: sender.wake())
     problems_of: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
     evaluator = Evaluator.of(
-        host.settings, host.database, host.leadership, on_alerts=sender.wake, problems_of=problems_of
+        host.settings,
+        host.database,
+        host.leadership,
+        on_alerts=sender.wake,
+        planners=context.planners,
+        problems_of=problems_of,
     )
 
     async def run(*, task_status: TaskStatus[None]) -> None:

@@ -1,0 +1,1 @@
+"""Stored events for a new job."""

@@ -38,8 +38,8 @@ async def slots_of(connection: AsyncConnection, watchers: Collection[str]) -> Ma
 
 async def servers_with(configuration: Configuration, slots: Collection[str]) -> Mapping[str, frozenset[str]]:
     """Return the names of the connections whose server has some of these slots, with these. Raises `TriggerError`."""
+    from triggers.changes.publication import slots_at  # noqa: PLC0415
     from triggers.postgres.connection import PostgresConnection  # noqa: PLC0415  few have such slots
-    from triggers.postgres.log.publication import slots_at  # noqa: PLC0415
 
     there = {}
     for name, connection in configuration.connections.items():

@@ -1,0 +1,1 @@
+"""Stored events again, for one job."""

@@ -24,6 +24,7 @@ from store.processes import alerts
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import keep_going
 from watcher.outbound.alerts.changes import Notice, Rule, alerted, changes, rules
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.problems.problem import page_of
 from watcher.scheduling.problems.sources import ProblemsLook, ProblemsOf, read_problems
 
@@ -46,6 +47,8 @@ class Evaluator:
     rules: Sequence[Rule]
     base_url: str | None
     on_alerts: Callable[[], None]
+    planners: Planners
+    """They know what the partitions of jobs lack."""
     problems_of: Sequence[ProblemsOf] = ()
     """What reads the problems of features."""
     _since: datetime | None = None
@@ -59,6 +62,7 @@ class Evaluator:
         leadership: Leadership,
         *,
         on_alerts: Callable[[], None],
+        planners: Planners,
         problems_of: Sequence[ProblemsOf] = (),
     ) -> Self:
         """Return the evaluator of the configured rules."""
@@ -68,6 +72,7 @@ class Evaluator:
             rules=rules(settings.part(AlertsPart).alerts),
             base_url=settings.api.base_url,
             on_alerts=on_alerts,
+            planners=planners,
             problems_of=problems_of,
         )
 
@@ -92,10 +97,9 @@ class Evaluator:
             async with self.leadership.transaction() as connection:
                 self._since = await alerts.alerting_since(connection, self.database.dialect)
         async with self.database.reading() as connection:
-            present = alerted(
-                await read_problems(ProblemsLook(connection=connection, now=now), self.problems_of),
-                max(self._since, now - REMEMBERED),
-            )
+            look = ProblemsLook(connection=connection, now=now, planners=self.planners)
+            problems = await read_problems(look, self.problems_of)
+        present = alerted(problems, max(self._since, now - REMEMBERED))
         changed = changes(present, self.rules, known, now)
         if not (changed.added or changed.fired or changed.removed):
             return

@@ -13,7 +13,7 @@ from store.catalog.assets import AssetRow
 from store.features.problems import conditions
 from store.features.problems.conditions import DueJob
 from store.keys import ClockDeadline
-from watcher.scheduling import ticks
+from watcher.scheduling.planning import ticks
 from watcher.scheduling.problems.problem import StandingProblem
 
 _A_MOMENT: Final = timedelta(microseconds=1)

@@ -22,11 +22,11 @@ from store.runs.bad_records import MOST_UNRESOLVED
 from store.runs.kept_events import StrandedQueue
 from store.runs.runs import RunRow
 from store.runs.waiting import MOST_COUNTED, QueueOfAsset
-from watcher.scheduling.conditions import Resolved, is_met
+from watcher.scheduling.planning.base import Planners, WaitingPartition
+from watcher.scheduling.planning.conditions import Resolved, is_met, lacking
 from watcher.scheduling.problems.lateness import late_assets, late_jobs
 from watcher.scheduling.problems.problem import StandingProblem, cause_of, without
 from watcher.scheduling.problems.sources import ProblemsLook
-from watcher.scheduling.waiting_partitions import WaitingPartition, lacking, waiting_partitions
 
 _FAILING: Final = frozenset({"failing", "blocked", "unstable"})
 
@@ -39,7 +39,7 @@ async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
     failed = await conditions.failed_runs(connection)
     unresolved = await bad_records.unresolved(connection)
     expected = await assets.expected(connection)
-    overdue = await _waiting_too_long(connection, now)
+    overdue = await _waiting_too_long(connection, now, look.planners)
     around = await conditions.assets_around(
         connection, {run.dag_id for run in failed} | {run.dag_id for run in unresolved}
     )
@@ -56,7 +56,7 @@ async def problems(look: ProblemsLook) -> Sequence[StandingProblem]:
     ]
 
 
-async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[StandingProblem]:
+async def _waiting_too_long(connection: AsyncConnection, now: datetime, planners: Planners) -> list[StandingProblem]:
     jobs = await conditions.deadlines(connection)
     if not jobs:
         return []
@@ -64,10 +64,10 @@ async def _waiting_too_long(connection: AsyncConnection, now: datetime) -> list[
     for queue in await waiting.queues_of(connection, list(jobs)):
         queues[queue.dag_id].append(queue)
     resolved = await waiting.resolved(connection, list(queues))
-    partitions = await waiting_partitions(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
+    partitions = await planners.waiting(connection, {dag_id: definition for dag_id, (definition, _) in jobs.items()})
     problems = (
         of_waiting_partitions(dag_id, deadline, partitions.get(dag_id, []), queues[dag_id], now)
-        if definition.batch.is_partitioned
+        if not definition.batch.is_plain
         else of_waiting_job(dag_id, definition, deadline, queues[dag_id], resolved.get(dag_id, {}), now)
         for dag_id, (definition, deadline) in jobs.items()
     )

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.watchers import WatcherRow
 from watcher.host.health import Health
+from watcher.scheduling.planning.base import Planners
 from watcher.scheduling.problems.problem import Level, StandingProblem, cause_of
 
 
@@ -20,6 +21,7 @@ class ProblemsLook:
 
     connection: AsyncConnection
     now: datetime
+    planners: Planners
     rows: Sequence[WatcherRow] | None = None
     """The configured watchers that may have a problem, if the caller has read them already."""
 

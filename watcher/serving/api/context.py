@@ -21,6 +21,7 @@ from watcher.host.logs.followers import Followers
 from watcher.host.loops import Hint
 from watcher.host.metrics import Metrics
 from watcher.installed import Installed, installed
+from watcher.scheduling.planning.base import Planners
 from watcher.serving.api.event_posts import EventPosts
 from watcher.serving.api.sign_in.recent_tokens import Failures, KnownTokens
 from watcher.serving.api.sign_in.same_site import Site
@@ -152,6 +153,8 @@ class ApiContext:
     process: ProcessState = field(default_factory=ProcessState)
     watchers: WatcherControl = field(default_factory=WatcherControl)
     jobs: JobSupport = field(default_factory=JobSupport)
+    planners: Planners = field(default_factory=Planners)
+    """The planners of jobs whose `batch.mode` is a feature's."""
     event_posts: EventPosts = field(default_factory=EventPosts)
     """Posted events that wait to be stored."""
     features: Installed = field(default_factory=installed)

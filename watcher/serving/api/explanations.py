@@ -22,6 +22,7 @@ from store.references import has_where
 from store.runs import explanations, waiting
 from store.runs.explanations import ConsumedBy, OutletOfRun
 from triggers.explanations import Explanation
+from watcher.features.explain.trigger_questions import could_have, explain
 from watcher.serving.api.context import ApiContext
 from watcher.serving.api.verdicts import Evidence, Verdict, verdict
 from watcher.triggerer.control import Control
@@ -61,10 +62,10 @@ async def answers(context: ApiContext, control: Control, item: str, watcher: str
 
     async def ask(name: str) -> None:
         async with limit:
-            explained[name] = await control.explain(name, item)
+            explained[name] = await explain(control, name, item)
 
     if watcher is not None:
-        explained[watcher] = await control.explain(watcher, item)  # alone, so that what it raises is no group
+        explained[watcher] = await explain(control, watcher, item)  # alone, so that what it raises is no group
     else:
         async with anyio.create_task_group() as tasks:
             for name in names:
@@ -76,7 +77,7 @@ async def answers(context: ApiContext, control: Control, item: str, watcher: str
 
 def _asked(control: Control, item: str) -> Sequence[str]:
     """Return the watchers to ask. Raises `InvalidValue` if they are too many."""
-    names = control.could_have(item)
+    names = could_have(control, item)
     if len(names) > MOST_ASKED:
         raise InvalidValue(f"{len(names)} watchers could have {item!r}; name the one that is meant (watcher)")
     return names or (list(control.hosted) if len(control.hosted) <= MOST_ASKED else [])

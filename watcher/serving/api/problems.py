@@ -39,7 +39,9 @@ async def read_groups(
     """Return what is wrong now, the worst first; `rows` are the configured watchers, at least those that may have a problem."""
     health = context.process.health
     readers: list[ProblemsOf] = [resolve(path) for path in context.features.paths("problems").values()]
-    look = ProblemsLook(connection=connection, now=await now_of(connection), rows=[health.merged(row) for row in rows])
+    merged = [health.merged(row) for row in rows]
+    now = await now_of(connection)
+    look = ProblemsLook(connection=connection, now=now, planners=context.planners, rows=merged)
     stored = await read_problems(look, readers)
     return grouped([*of_process(health, reasons), *stored])
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 from anyio.to_thread import run_sync
@@ -19,11 +19,12 @@ from store.detection import position_rows, positions
 from store.errors import InvalidValue
 from store.runs import event_fates
 from store.runs.event_fates import EventWithFate
-from triggers.base import BaseEventTrigger, StoredPosition, refuse_errors
-from triggers.inventories import ListedInventory, NumberedInventory
+from triggers.base import StoredPosition, refuse_errors
+from triggers.inventories import ListedInventory, Lists, NumberedInventory
 from watcher.host.containment import leaves
 from watcher.triggerer.clients import Clients, Hosted, open_trigger
 from watcher.triggerer.committing import identity_of, stored
+from watcher.triggerer.open_triggers import OpenTrigger
 from watcher.triggerer.reconciliation.comparison import (
     SEVEREST_FIRST,
     ComparisonRules,
@@ -57,18 +58,20 @@ class Reconciler:
         made = open_trigger(hosted, self.clients, timedelta(minutes=5), has_position=True, dry_run=True)
         async with made as trigger:
             refuse_errors(await trigger.check())
-            inventory = trigger.inventory()
+            lists = trigger.ability(Lists)
+            inventory = None if lists is None else lists.inventory()
             if not isinstance(inventory, ListedInventory | NumberedInventory):
-                raise InvalidValue(
-                    f"{hosted.name} cannot be reconciled: its trigger cannot list its source, or runs in a process of its own"
-                )
+                why = "its trigger cannot list its source"
+                if not hosted.trigger.is_here:
+                    why = "its trigger runs in a process of its own; write `isolation: none`"
+                raise InvalidValue(f"{hosted.name} cannot be reconciled: {why}")
             doubts = await self._doubts(trigger, hosted)
             with scratch_file(self.folder) as scratch:
                 if isinstance(inventory, NumberedInventory):
                     return await self._numbered(hosted, inventory, asked, progress, scratch, doubts)
                 return await self._listed(hosted, inventory, asked, progress, scratch, doubts)
 
-    async def _doubts(self, trigger: BaseEventTrigger[Any, Any], hosted: Hosted) -> Sequence[str]:
+    async def _doubts(self, trigger: OpenTrigger, hosted: Hosted) -> Sequence[str]:
         async with self.database.reading() as connection:
             loaded = await positions.read_without_rows(connection, hosted.name)
         if loaded is None or loaded.source_identity is None:

@@ -1,0 +1,1 @@
+"""What several triggers and the host share, and what knows none of them."""
