@@ -45,6 +45,7 @@ from store.database import Database, migrations, sqlite_url
 from store.database.schema import database_time_in, job, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.keys import Batching, CronSchedule, JobDefinition
 from store.runs import replays, runs
 from store.runs.replay_selections import ReplayRange
@@ -160,7 +161,7 @@ async def partitions(database: Database) -> tuple[float, float]:
         keys = [f"day={number}" for number in numbers]
         new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32, partition_key=key) for key in keys]
         async with database.transaction() as connection:
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
 
     await add(range(PARTITIONS))
     scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)
@@ -201,7 +202,7 @@ async def replay(database: Database) -> tuple[float, float]:
     for _ in range(REPLAYED // AT_ONCE):
         new = [NewEvent(asset_id=asset_id, extra="{}", trace_id="0" * 32)] * AT_ONCE
         async with database.transaction() as connection:
-            await events.append(connection, new)
+            await events.append(connection, new, origin=EventOrigin.POST, hooks=NO_HOOKS)
     async with database.transaction() as connection:
         await catalog_sync.apply(connection, replace(declared(), jobs=declared().jobs[:1]), database.dialect)
     scheduler = Scheduler(database, await leading(database), on_runs=lambda: None)

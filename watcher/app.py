@@ -6,9 +6,10 @@ import os
 import signal
 import socket
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -20,14 +21,17 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
+from store.catalog.catalog_sync import Declared
 from store.processes.triggerers import ProcessInfo
+from watcher import assembly
 from watcher.configuration.cluster_check import check_cluster
-from watcher.configuration.declarations import jobs_to_start, submitters, workspace
+from watcher.configuration.declarations import declared, jobs_to_start, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.sources import child_settings, hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import PartEnded
+from watcher.feature import Feature
 from watcher.host import machine
 from watcher.host.containment import Part, leaves, run_part
 from watcher.host.home import open_home
@@ -98,7 +102,9 @@ async def _build(
     database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
-    start = await start_configuration(database, configuration, force=options.apply)
+    features = assembly.features()
+    declare = partial(declared, features=assembly.declarations(features))
+    start = await start_configuration(database, declare(configuration), force=options.apply)
     if settings.kubernetes is not None:
         await check_cluster(database, settings.kubernetes, os.environ)
     home.remember_settings(settings_digests(settings))
@@ -111,7 +117,7 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server)
+    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server, features, declare)
     return daemon
 
 
@@ -126,6 +132,8 @@ class DaemonRooms:
     start: StartedWith
     listening_socket: socket.socket
     fork_server: ForkServer
+    features: Sequence[Feature]
+    declare: Callable[[Configuration], Declared]
 
     def __post_init__(self) -> None:
         host, settings = self.host, self.host.settings
@@ -134,12 +142,13 @@ class DaemonRooms:
         self._on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
+        self._hooks = assembly.event_hooks(self.features)
         self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
         self._submissions = self._first_submissions()
-        self._scheduling = build_scheduling(host, self._submissions, configuration=self.configuration.hash)
-        self._outbound = build_outbound(host, instance=self.start.instance)
+        self._scheduling = build_scheduling(host, self._submissions, self._hooks, configuration=self.configuration.hash)
+        self._outbound = build_outbound(host, self._hooks, instance=self.start.instance)
         self._reloader = self._make_reloader()
         self._inquirer = Inquirer(self.fork_server, patience=DESCRIBED_WITHIN)
         self._inquirer.prepare(settings.plugins_dir, self.configuration.environment)
@@ -172,6 +181,7 @@ class DaemonRooms:
                     stopping=self._stopping,
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
+                    hooks=self._hooks,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_part(tasks, "API", serve, api, self.listening_socket, settings.api)
@@ -196,7 +206,8 @@ class DaemonRooms:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
-        operations = build_operations(self.host, self.backend)
+        kept, chores = assembly.kept_events(self.features), assembly.chores(self.features)
+        operations = build_operations(self.host, self.backend, kept, chores)
         await self._start_part(workers, "watch on restored backups", operations.backups.run)
         if self._copies is not None:
             await self._start_part(workers, "copying of watermarks", self._copies.run)
@@ -215,6 +226,7 @@ class DaemonRooms:
                 hosted=self._hosted,
                 configuration=self.configuration.hash,
                 clients=clients,
+                hooks=self._hooks,
                 on_watermark=self._on_watermark,
             )
             await self._start_part(workers, "triggerer", self._triggerer.run)
@@ -264,6 +276,7 @@ class DaemonRooms:
             configuration=self.configuration,
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
+            declare=self.declare,
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: hints.relay.send(Hint(what="configuration", names=frozenset({hash_}))),

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Boolean,
     Column,
     Dialect,
+    Float,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -80,6 +81,7 @@ _BY_CONFIGURATION: Final = KeptForEver(
     reason="What is no longer configured is marked as not active; others refer to it."
 )
 _APPLYING: Final = RemovedBy(function="store.catalog.catalog_sync.apply")
+_MIRRORING: Final = RemovedBy(function="store.catalog.neighbour.apply")
 _ASSET_ID: Final = {"asset_id": NameRule.BY_ID}
 _DAG_ID: Final = {"dag_id": NameRule.ANOTHER_JOB}
 
@@ -448,9 +450,20 @@ cleaning = table(  # events whose files are to be moved or deleted once every jo
     Index("ix_cleaning_watcher_due_at", "watcher", "due_at"),
 )
 
+cleaned_watcher = table(  # the watchers whose events' files are moved or deleted, as configured
+    "cleaned_watcher",
+    Lifecycle(
+        owner=RowOwner.WATCHER,
+        kept=(RemovedBy(function="store.features.clean_source.recording.apply"),),
+        names={"watcher": NameRule.AS_WRITTEN},
+    ),
+    Column("watcher", NAME, primary_key=True),
+    Column("after_seconds", Float, nullable=False),  # how long files stay at least after every job has loaded them
+)
+
 asset_forward = table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
-    Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
+    Lifecycle(owner=RowOwner.ASSET, kept=(_MIRRORING,), names=_ASSET_ID),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("target", String(1500), nullable=False),  # name or uri of Airflow's asset
     Column("with_partition_key", Boolean, nullable=False, server_default=false()),
@@ -458,7 +471,7 @@ asset_forward = table(  # the assets whose events go to Airflow, as configured
 
 outbox = table(  # messages to other systems, written in the transaction that gave the reason
     "outbox",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _APPLYING)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.detection.outbox.remove"), _MIRRORING)),
     Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
     Column("lane", NAME, nullable=False),  # what is sent in order within the destination
@@ -490,7 +503,7 @@ alert = table(  # what was seen by which rule of `settings.alerts`
 
 listen_position = table(  # how far the events of one of Airflow's assets were read
     "listen_position",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(_APPLYING,)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(_MIRRORING,)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
 )
@@ -507,6 +520,13 @@ listen_seen = table(  # Airflow's events that were read and may be read again
     Column("source", ForeignKey("listen_position.source", ondelete="CASCADE"), primary_key=True),
     Column("event_id", BigInteger, primary_key=True, autoincrement=False),
     Column("timestamp", UtcDateTime, primary_key=True),  # ids start again in a new database
+)
+
+asset_interest = table(  # the features that take part in the transactions of an asset's events
+    "asset_interest",
+    Lifecycle(owner=RowOwner.ASSET, kept=(_APPLYING,), names=_ASSET_ID),
+    Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
+    Column("feature", String(64), primary_key=True),
 )
 
 asset_alias_event = table(  # the events that came through the alias
@@ -597,7 +617,10 @@ partition_group = table(  # a group of events, by their partition keys, of which
     "partition_group",
     Lifecycle(
         owner=RowOwner.JOB,
-        kept=(_APPLYING, KeptForEver(reason="What a job has had a run of stays complete.")),
+        kept=(
+            RemovedBy(function="store.features.partitions.applying.forget_groups"),
+            KeptForEver(reason="What a job has had a run of stays complete."),
+        ),
         names=_DAG_ID,
     ),
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
@@ -795,6 +818,16 @@ asset_store_increment = table(  # the increments of a transaction were applied, 
     Column("task_instance_id", ForeignKey("task_instance.id", ondelete="CASCADE"), primary_key=True),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
     Column("ordinal", Integer, primary_key=True, autoincrement=False),
+)
+
+feature_schema = table(  # the versions of the tables that features from elsewhere have made
+    "feature_schema",
+    Lifecycle(
+        owner=RowOwner.INSTALLATION,
+        kept=(KeptForEver(reason="The tables of a feature that is not installed any more are left alone."),),
+    ),
+    Column("feature", String(64), primary_key=True),
+    Column("version", Integer, nullable=False),
 )
 
 setting = table(

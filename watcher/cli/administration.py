@@ -106,7 +106,8 @@ def cleanup_task_states(
 
 
 async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher import assembly  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
@@ -119,7 +120,9 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        cleaner = Cleaner(database, backend, settings.home, directory, CleanupLimits.of(settings, batch_size))
+        limits, brought = CleanupLimits.of(settings, batch_size), assembly.features()
+        kept, chores = assembly.kept_events(brought), assembly.chores(brought)
+        cleaner = Cleaner(database, backend, settings.home, directory, limits, kept, chores)
         if dry_run:
             return await cleaner.count()
         from rich.console import Console  # noqa: PLC0415  behind structlog, which imports more where rich is there

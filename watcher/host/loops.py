@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import anyio
 import structlog
 
+from store.detection.interest import Wake
 from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
 
 LONGEST_PAUSE: Final = 2.0
@@ -23,6 +24,8 @@ log = structlog.get_logger()
 
 
 HintKind: TypeAlias = Literal["queues", "tries", "watchers", "polls", "configuration", "outbox"]
+HintWord: TypeAlias = HintKind | Wake
+"""What a hint is about: a word of the kernel's, or one that a feature's hook has returned."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +36,7 @@ class Hint:
     its hash), or the outbox. No names mean all of them, but no polls. A lost hint costs time, never work.
     """
 
-    what: HintKind
+    what: HintWord
     names: frozenset[str] = frozenset()
 
 

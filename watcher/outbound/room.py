@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from store.detection.interest import EventHooks
 from watcher.host.room import Host
 from watcher.outbound.airflow.neighbour import Neighbour
 from watcher.outbound.alerts import Alerts, Evaluator
@@ -19,14 +20,15 @@ class Outbound:
     evaluator: Evaluator
 
 
-def build_outbound(host: Host, *, instance: str) -> Outbound:
-    """Build the room. Airflow knows our events by the id `instance`."""
+def build_outbound(host: Host, hooks: EventHooks, *, instance: str) -> Outbound:
+    """Build the room. Airflow knows our events by the id `instance`; `hooks` are for events that are read there."""
     neighbour = Neighbour(
         settings=host.settings.airflow,
         instance=instance,
         database=host.database,
         leadership=host.leadership,
         hint=host.hints.give,
+        hooks=hooks,
         health=host.health,
     )
     sender = Sender(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from store.detection.interest import EventHooks
 from watcher.host import machine
 from watcher.host.loops import Hint
 from watcher.host.room import Host
@@ -21,8 +22,8 @@ class Scheduling:
     dispatcher: Dispatcher
 
 
-def build_scheduling(host: Host, submissions: Submissions, *, configuration: str) -> Scheduling:
-    """Build both. `configuration` is the hash of the one that `submissions` are from."""
+def build_scheduling(host: Host, submissions: Submissions, hooks: EventHooks, *, configuration: str) -> Scheduling:
+    """Build both. `configuration` is the hash of the one that `submissions` are from; `hooks` are for events of outlets."""
     scheduler = Scheduler(host.database, host.leadership, on_runs=lambda: host.hints.deliver(Hint(what="tries")))
     settings = host.settings.scheduler
     dispatcher = Dispatcher(
@@ -38,6 +39,7 @@ def build_scheduling(host: Host, submissions: Submissions, *, configuration: str
         configuration=configuration,
         health=host.health,
         metrics=host.metrics,
+        hooks=hooks,
     )
     host.hints.listen("queues", scheduler.wakeup.set)
     host.hints.listen("tries", dispatcher.wakeup.set)

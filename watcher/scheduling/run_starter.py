@@ -13,6 +13,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
+from store.detection.interest import NO_HOOKS, EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
 from store.runs import tries, try_lookup
@@ -49,6 +50,7 @@ class RunStarter:
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
     metrics: Metrics = field(default_factory=Metrics)
+    hooks: EventHooks = NO_HOOKS
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
     _kept: tuple[int | None, StartReasons] = (None, StartReasons())
@@ -169,7 +171,15 @@ class RunStarter:
                 log.warning("run.orphaned", tag=orphan.tag, home=orphan.home_id, trace_id=orphan.trace_id)
                 handle = None if orphan.handle is None else json.loads(orphan.handle)
                 left = submitter.kept_for(handle)
-                await record_end(self.leadership.transaction, orphan, LOST, self.metrics, home_gone=True, kept_for=left)
+                await record_end(
+                    self.leadership.transaction,
+                    orphan,
+                    LOST,
+                    self.metrics,
+                    hooks=self.hooks,
+                    home_gone=True,
+                    kept_for=left,
+                )
             else:
                 await self._take_over(orphan)
 

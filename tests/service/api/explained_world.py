@@ -18,6 +18,7 @@ from sqlalchemy import update
 from store.database import Database
 from store.database.schema import cleaning, run
 from store.detection import positions
+from store.detection.interest import NO_HOOKS
 from store.runs import queues
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
@@ -53,7 +54,9 @@ class ExplainedWorld:
 
     async def poll(self, name: str) -> None:
         """Poll a watcher to the end of its source, and commit what it finds."""
-        committer = Committer(database=self.database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+        committer = Committer(
+            database=self.database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None
+        )
         hosted = self.hosted[name]
         async with self.database.transaction() as connection:
             loaded = await positions.claim(connection, name, OWNER, self.database.dialect, hosted.trigger.format)

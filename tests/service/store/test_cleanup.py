@@ -23,6 +23,7 @@ from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import runs, tries, try_lookup
 from tests.databases import new_asset
+from tests.features import CHORES, KEPT_EVENTS
 from tests.service.queued_tasks import queued_task_of
 from watcher.host.logs.configuration import LogFiles
 from watcher.host.logs.paths import try_log
@@ -41,7 +42,7 @@ def cleaner(database: Database, tmp_path: Path) -> Cleaner:
 
 def cleaner_of(database: Database, logs: Path, *, batch_size: int = 0, retention: Retention = KEPT) -> Cleaner:
     limits = CleanupLimits(retention=retention, logs=timedelta(days=30), batch_size=batch_size)
-    return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits)
+    return Cleaner(database, MetastoreStoreBackend(database), logs / "home", logs, limits, KEPT_EVENTS, CHORES)
 
 
 def ago(days: float) -> datetime:
@@ -335,5 +336,5 @@ async def test_a_backend_of_its_own_is_left_to_clean_up_itself(database: Databas
 
     backend = Backend()
     limits = CleanupLimits(retention=KEPT, logs=timedelta(days=30), batch_size=0)
-    assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits).clean()).values())
+    assert not any((await Cleaner(database, backend, tmp_path, tmp_path, limits, (), ()).clean()).values())
     assert backend.cleaned == 1

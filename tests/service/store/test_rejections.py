@@ -12,6 +12,7 @@ from store.database import Database
 from store.database.paging import PageRequest
 from store.detection import detections, positions, rejections, rewind
 from store.detection.detections import Committed, Detection
+from store.detection.interest import NO_HOOKS
 from store.detection.positions import LoadedPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost
@@ -46,7 +47,7 @@ async def commit(database: Database, asset_id: int, at: LoadedPosition, **change
         events=[event(asset_id, source_watcher="rows")],
     )
     async with database.transaction() as connection:
-        [answer] = await detections.commit(connection, [replace(detection, **changes)])
+        [answer] = await detections.commit(connection, [replace(detection, **changes)], NO_HOOKS)
     return answer
 
 

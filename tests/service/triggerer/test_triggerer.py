@@ -28,6 +28,7 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection import positions
+from store.detection.interest import NO_HOOKS
 from store.errors import Conflict
 from store.keys import JobDefinition
 from store.processes import triggerers
@@ -220,7 +221,7 @@ async def triggerer(
     async with database.transaction() as session:
         applied = await catalog_sync.apply(session, declared(*tapes), database.dialect)
     process = ProcessInfo(id=process_id or str(uuid.uuid4()), host="here", pid=1)
-    committer = Committer(database=database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+    committer = Committer(database=database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None)
     async with anyio.create_task_group() as tasks:
         clients = Clients({}, tasks, Children(ForkServer(), tasks, ChildSettings()))
 

@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from config.models.settings import AirflowSettings
 from store.database import Database
+from store.detection.interest import EventHooks
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint
@@ -31,6 +32,7 @@ class Neighbour:
     database: Database
     leadership: Leadership
     hint: Callable[[Hint], None]
+    hooks: EventHooks
     health: Health
 
     def __post_init__(self) -> None:
@@ -67,5 +69,6 @@ class Neighbour:
             database=self.database,
             leadership=self.leadership,
             hint=self.hint,
+            hooks=self.hooks,
             health=self.health,
         )

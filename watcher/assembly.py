@@ -1,0 +1,52 @@
+"""Makes of a list of features what the composition root hands to the kernel: each hook with all that the features bring for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from store.catalog.catalog_sync import Applies
+from store.detection.interest import EventHooks
+from store.processes.cleanup import Chore, KeptEvents
+from watcher.configuration.declarations import Declares
+from watcher.feature import Feature, Path
+from watcher.features import BUILT_IN
+
+
+def features() -> Sequence[Feature]:
+    """Return the features of this distribution, in the order in which hooks run one after another."""
+    return [resolved(f"watcher.features.{name}.feature.FEATURE") for name in BUILT_IN]
+
+
+def resolved(path: Path) -> Any:
+    """Return what stands behind a dotted path of a feature."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def event_hooks(features: Sequence[Feature]) -> EventHooks:
+    """Return what the features do in the transactions of events."""
+    return EventHooks(features={each.name: resolved(each.after_events) for each in features if each.after_events})
+
+
+def declarations(features: Sequence[Feature]) -> Mapping[str, Declares]:
+    """Return what the features write of a configuration, by their names."""
+    declares = {each.name: _always(resolved(each.applies)) for each in features if each.applies}
+    made = {each.name: resolved(each.declares) for each in features if each.declares}
+    both = declares | made
+    return {each.name: both[each.name] for each in features if each.name in both}
+
+
+def _always(applies: Applies) -> Declares:
+    return lambda _configuration: applies
+
+
+def kept_events(features: Sequence[Feature]) -> KeptEvents:
+    """Return the events that the clean-up leaves for the features."""
+    return [resolved(each.keeps_events) for each in features if each.keeps_events]
+
+
+def chores(features: Sequence[Feature]) -> Sequence[Chore]:
+    """Return what the clean-up does for the features."""
+    return [chore for each in features if each.chores for chore in resolved(each.chores)]

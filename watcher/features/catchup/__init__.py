@@ -1,0 +1,1 @@
+"""Stored events that new jobs get."""

@@ -1,0 +1,1 @@
+"""Grouping of events by partition keys."""
