@@ -228,6 +228,32 @@ async def test_a_position_of_an_older_schema_is_claimed_with_its_state_as_it_is(
     assert [tuple(row) for row in capacities] == [("t1", 10_000), ("t2", 10_000)]
 
 
+BEFORE_FEATURES = (
+    *(
+        "INSERT INTO asset (id, name, uri, origin, created_at, updated_at)"
+        f" VALUES ({number}, 'a{number}', 'x://a{number}', 'yaml', :now, :now)"
+        for number in (1, 2, 3)
+    ),
+    "INSERT INTO asset_forward (asset_id, target) VALUES (1, 'theirs')",
+    "INSERT INTO watcher (name, asset_id, trigger) VALUES ('files', 2, 't'), ('rows', 3, 't')",
+    "INSERT INTO watcher_asset (watcher, asset_id) VALUES ('files', 1), ('rows', 2)",
+    "INSERT INTO asset_event (id, asset_id, timestamp, trace_id, source_watcher) VALUES (1, 2, :now, 't', 'files')",
+    "INSERT INTO cleaning (event_id, watcher, owed, state) VALUES (1, 'files', '[]', 'waiting')",
+)
+
+
+async def test_features_stay_interested_in_the_assets_that_an_older_schema_has_them_for(empty: Database) -> None:
+    """A process that may not apply its configuration yet hosts watchers: their events are forwarded and recorded."""
+    await upgrade_to(empty, "0038")
+    await fill(empty, BEFORE_FEATURES, "")
+    await migrations.upgrade(empty)
+    async with empty.reading() as connection:
+        interest = (await connection.execute(text("SELECT asset_id, feature FROM asset_interest"))).all()
+        cleaned = (await connection.execute(text("SELECT watcher, after_seconds FROM cleaned_watcher"))).all()
+    assert sorted(map(tuple, interest)) == [(1, "airflow"), (1, "clean_source"), (2, "clean_source")]
+    assert [*map(tuple, cleaned)] == [("files", 0)]
+
+
 def test_the_first_schema_stays_what_databases_were_made_with() -> None:
     content = (Path(migrations.__file__).parent / "versions" / "0001_first_schema.py").read_bytes()
     assert hashlib.sha256(content).hexdigest() == FIRST_SCHEMA
