@@ -132,6 +132,7 @@ async def look(database: Database) -> float:
             issue_token=lambda _key, _trace: "",
         ),
         home_id="55555555-5555-5555-5555-555555555555",
+        hooks=NO_HOOKS,
         limits=AdmissionLimits(parallelism=RUNNING, memory_mb=10_000, warm_memory_mb=0),
         lease=timedelta(seconds=15),
         running=lambda: [Needs(memory_mb=500)] * RUNNING,

@@ -278,3 +278,7 @@ _STORED: Final = {field.name for field in fields(JobDefinition)} | {"spark"}
 
 def _seconds(stored: float | None) -> timedelta | None:
     return None if stored is None else timedelta(seconds=stored)
+
+
+Wake = NewType("Wake", str)
+"""The word of the hint that wakes whoever goes on with what a feature has written."""

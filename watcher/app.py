@@ -251,7 +251,13 @@ class DaemonRooms:
         return api
 
     def _api_context(self, serving: Serving, clients: Clients) -> ApiContext:
-        control = build_control(self.host, hosted=self._hosted, clients=clients, on_watermark=self._on_watermark)
+        control = build_control(
+            self.host,
+            hosted=self._hosted,
+            clients=clients,
+            tables=assembly.tables(self.features),
+            on_watermark=self._on_watermark,
+        )
         return serving.context(self.configuration.hash, control=control, submissions=self._submissions)
 
     def _first_submissions(self) -> Submissions:

@@ -6,7 +6,10 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from sqlalchemy import Table
+
 from store.catalog.catalog_sync import Applies
+from store.database.schema import kernel_tables
 from store.detection.interest import EventHooks
 from store.processes.cleanup import Chore, KeptEvents
 from watcher.configuration.declarations import Declares
@@ -23,6 +26,11 @@ def resolved(path: Path) -> Any:
     """Return what stands behind a dotted path of a feature."""
     module, _, name = path.rpartition(".")
     return getattr(import_module(module), name)
+
+
+def tables(features: Sequence[Feature]) -> Sequence[Table]:
+    """Return the kernel's tables and those of the features."""
+    return [*kernel_tables(), *(table for each in features if each.tables for table in resolved(each.tables))]
 
 
 def event_hooks(features: Sequence[Feature]) -> EventHooks:

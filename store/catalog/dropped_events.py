@@ -9,20 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases
-from store.database.schema import (
-    asset,
-    database_now,
-    dropped_event,
-    job,
-    queued_event,
-    replay,
-    run,
-    run_asset_event,
-)
+from store.database.schema import asset, database_now, dropped_event, job, queued_event, run, run_asset_event
 from store.references import is_awaited, keys
 
 PAST_RETENTION: Final = "run past its retention"
@@ -55,11 +46,8 @@ async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> Non
 
 
 async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
-    """Drop the queues of jobs that are not configured any more, and end their replays; return how many events were queued."""
+    """Drop the queues of jobs that are not configured any more; return how many events were queued."""
     removed = select(job.c.dag_id).where(~job.c.active)
-    over = update(replay).where(replay.c.dag_id.in_(removed), replay.c.finished_at.is_(None))
-    await connection.execute(over.values(finished_at=database_now()))
-    await connection.execute(update(job).where(~job.c.active, job.c.replay_id.is_not(None)).values(replay_id=None))
     return await take_off(connection, _q.dag_id.in_(removed), reason="job removed")
 
 

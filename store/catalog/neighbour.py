@@ -13,7 +13,8 @@ from sqlalchemy import delete, exists, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
-from store.database.schema import asset_event, asset_forward, listen_position, outbox
+from store.database.schema import asset_event
+from store.features.airflow.tables import asset_forward, listen_position, outbox
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,13 +20,13 @@ from store.database.paging import all_of
 from store.database.schema import (
     asset,
     asset_event,
-    cleaning,
     database_now,
     database_time_in,
     watcher_position,
     watcher_position_row,
 )
 from store.detection.positions import HeldPosition
+from store.features.clean_source.tables import cleaning
 
 CleaningState: TypeAlias = Literal["waiting", "staying", "done"]
 """`waiting`: jobs have not loaded all, or its time has not come. `staying`: files stay, and somebody may change that."""

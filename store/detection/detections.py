@@ -17,10 +17,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database.schema import database_now, watcher, watcher_asset
 from store.detection import commit_statements, events, filters, position_rows, positions, rejections, rewind
 from store.detection.events import NewEvent
-from store.detection.interest import NOBODY, EventHooks, EventOrigin, Interest, Wake, interest_of
+from store.detection.interest import NOBODY, EventHooks, EventOrigin, Interest, interest_of
 from store.detection.positions import HeldPosition, NewPosition
 from store.detection.rejections import Rejection
 from store.errors import PositionLost, StoreError, no_asset
+from store.keys import Wake
 from store.scopes import Writer
 from store.state import statements
 from store.state.attributed import AttributedEntries

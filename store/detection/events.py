@@ -45,8 +45,9 @@ from store.database.schema import (
     queued_event,
 )
 from store.detection import filters, interest
-from store.detection.interest import EventHooks, EventOrigin, Interest, Wake
+from store.detection.interest import EventHooks, EventOrigin, Interest
 from store.detection.sketches import NO_NAMES
+from store.keys import Wake
 from store.references import ONLY_PLAIN, UNDECIDED
 
 _e = asset_event.c

@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from sqlalchemy import BigInteger, Subquery, bindparam, func, literal_column, select
 from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.schema import asset_interest
+from store.keys import Wake
 
 _i = asset_interest.c
-Wake = NewType("Wake", str)
-"""The word of the hint that wakes whoever goes on with what a feature has written."""
 Interest: TypeAlias = Mapping[int, Collection[str]]
 """The features that are interested, by asset id; assets in which nobody is interested may be absent."""
 

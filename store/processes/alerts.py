@@ -14,17 +14,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
 from store.database.paging import all_of
-from store.database.schema import (
-    ASSET_EDGES,
-    alert,
-    asset,
-    database_now,
-    database_time_in,
-    job,
-    run,
-    run_asset_event,
-    setting,
-)
+from store.database.schema import ASSET_EDGES, asset, database_now, database_time_in, job, run, run_asset_event, setting
+from store.features.alerts.tables import alert
 from store.keys import ClockDeadline, JobDefinition
 
 

@@ -40,7 +40,7 @@ from store.database.schema import (
     asset_store,
     asset_store_history,
     execution_answer,
-    metadata,
+    kernel_tables,
     queued_event,
     run,
     run_asset_event,
@@ -129,7 +129,7 @@ async def sweeps(database: Database, retention: Retention, kept: KeptEvents) -> 
     """
     async with database.reading() as connection:
         now = await now_of(connection)
-    declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(metadata.tables, Swept)}
+    declared = {rule.sweep: (table, rule.horizon) for table, rule in retained(kernel_tables(), Swept)}
     prepared: list[Sweep] = []
     for name, prepare in _SWEEPS.items():
         table, horizon = declared[name]

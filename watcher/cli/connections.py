@@ -12,6 +12,7 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
+from watcher import assembly
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
 from watcher.configuration.sources import control, open_sources
@@ -55,7 +56,7 @@ async def in_process(configuration: Configuration) -> AsyncIterator[ApiClient]:
 async def _context(
     configuration: Configuration, database: Database, clients: Clients, descriptions: Descriptions
 ) -> ApiContext:
-    settings = configuration.settings
+    settings, features = configuration.settings, assembly.features()
     async with database.reading() as connection:
         asset_ids = await assets.ids_by_name(connection)
     return ApiContext(
@@ -63,6 +64,7 @@ async def _context(
         entries=open_backend(settings, database).entries(database),
         logs_directory=logs_directory(settings),
         hint=lambda _hint: None,  # no part of a daemon sleeps here
+        hooks=assembly.event_hooks(features),
         sign_in=SignIn(
             secrets=[secrets.token_bytes(64)], auth="none", anonymous=account(), site=Site(hosts={"in-this-process"})
         ),
@@ -76,7 +78,8 @@ async def _context(
         links=Links(base_url=settings.api.base_url),
         process=ProcessState(configuration_hash=configuration.hash),
         watchers=WatcherControl(
-            control=control(configuration, defaultdict(int, asset_ids), database, clients), descriptions=descriptions
+            control=control(configuration, defaultdict(int, asset_ids), database, clients, assembly.tables(features)),
+            descriptions=descriptions,
         ),
         jobs=JobSupport(clear_on_success=settings.store.clear_on_success),
     )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
+
+from sqlalchemy import Table
 
 from config.models import Configuration, WatcherConfig
 from store.database import Database
@@ -90,11 +92,13 @@ def control(
     asset_ids: Mapping[str, int],
     database: Database,
     clients: Clients,
+    tables: Sequence[Table],
 ) -> Control:
     """Return what moves positions without a daemon. The next daemon notices, and makes the copies of watermarks."""
     return Control(
         database=database,
         hosted=hosted(configuration, asset_ids),
         clients=clients,
+        tables=tables,
         poll_timeout=configuration.settings.triggerer.poll_timeout,
     )

@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from typing import Final
 
-BUILT_IN: Final[tuple[str, ...]] = ("partitions", "catchup", "airflow", "clean_source", "explain")
+BUILT_IN: Final[tuple[str, ...]] = ("partitions", "replay", "catchup", "airflow", "alerts", "clean_source", "explain")
 """The names of the features that come with the daemon."""

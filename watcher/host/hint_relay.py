@@ -18,8 +18,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from store.database import Database
 from store.database.notifications import LONGEST, listening, notify
-from store.detection.interest import Wake
 from store.errors import StoreError
+from store.keys import Wake
 from watcher.host.loops import Hint, HintKind, HintWord, keep_going
 
 CHANNEL: Final = "asset_watcher_hints"

@@ -12,8 +12,8 @@ from typing import Final, Literal, TypeAlias, TypeVar
 import anyio
 import structlog
 
-from store.detection.interest import Wake
 from store.errors import CommitUnknown, DatabaseUnavailable, StoreError
+from store.keys import Wake
 
 LONGEST_PAUSE: Final = 2.0
 """The longest pause, in seconds, before a retry of what the database interrupted."""

@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from store.database import Database
-from store.detection.interest import NO_HOOKS, EventHooks
+from store.detection.interest import EventHooks
 from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import runs, try_lookup
@@ -50,12 +50,12 @@ class Dispatcher:
     limits: AdmissionLimits
     lease: timedelta
     on_end: Callable[[], None]
+    hooks: EventHooks
+    """What the features do with the events of a success that its job did not report."""
     configuration: str | None = None
     """The hash of the configuration that `submissions` come from; other processes may know it."""
     health: Health = field(default_factory=Health)
     metrics: Metrics = field(default_factory=Metrics)
-    hooks: EventHooks = NO_HOOKS
-    """What the features do with the events of a success that its job did not report."""
 
     def __post_init__(self) -> None:
         self._followed: dict[str, FollowedTry] = {}

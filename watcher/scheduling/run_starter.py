@@ -13,7 +13,7 @@ import structlog
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database import Database
-from store.detection.interest import NO_HOOKS, EventHooks
+from store.detection.interest import EventHooks
 from store.processes import leaders
 from store.processes.tokens import digest
 from store.runs import tries, try_lookup
@@ -38,7 +38,7 @@ class RunStarter:
     """Starts runs while this process leads. Every write is in the leader's transaction.
 
     `follow` is called with each try that belongs to this home from then on, and with its token if the try has to be
-    submitted. `running` returns the needs of the tries that are followed.
+    submitted. `running` returns the needs of the tries that are followed. `hooks` take part in events of outlets.
     """
 
     database: Database
@@ -49,8 +49,8 @@ class RunStarter:
     lease: timedelta
     running: Callable[[], Collection[Needs]]
     follow: Callable[[OpenTry, str | None], None]
+    hooks: EventHooks
     metrics: Metrics = field(default_factory=Metrics)
-    hooks: EventHooks = NO_HOOKS
     stopped: bool = False
     """Set when the daemon stops its jobs: nothing more is started."""
     _kept: tuple[int | None, StartReasons] = (None, StartReasons())

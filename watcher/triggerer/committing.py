@@ -18,10 +18,11 @@ from store.database import Database
 from store.detection import detections
 from store.detection.detections import Detection
 from store.detection.events import NewEvent
-from store.detection.interest import EventHooks, Wake
+from store.detection.interest import EventHooks
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.detection.sketches import LIMITLESS, sketch_of
+from store.keys import Wake
 from store.values import check_partition_key, to_json
 from triggers.base import BaseEventTrigger, JsonValue, Position, RowChanges, StoredPosition, TriggerBatch, TriggerEvent
 from triggers.errors import ConfigurationError

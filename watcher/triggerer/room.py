@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+from sqlalchemy import Table
 
 from store.database import Database
 from store.detection.interest import EventHooks
@@ -97,13 +99,19 @@ def build_cleaning(host: Host, hosted: Callable[[], Mapping[str, Hosted]]) -> So
 
 
 def build_control(
-    host: Host, *, hosted: Mapping[str, Hosted], clients: Clients, on_watermark: Callable[[int, str], None]
+    host: Host,
+    *,
+    hosted: Mapping[str, Hosted],
+    clients: Clients,
+    tables: Sequence[Table],
+    on_watermark: Callable[[int, str], None],
 ) -> Control:
-    """Build what moves the positions of the watchers `hosted`. `on_watermark`: as of `build_triggerer`."""
+    """Build what moves the positions of the watchers `hosted`, in all `tables`. `on_watermark`: as of `build_triggerer`."""
     return Control(
         database=host.database,
         hosted=hosted,
         clients=clients,
+        tables=tables,
         poll_timeout=host.settings.triggerer.poll_timeout,
         hint=host.hints.give,
         on_watermark=on_watermark,

@@ -9,9 +9,11 @@ from sqlalchemy import Insert, Select, Text, bindparam, cast, insert, literal, s
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks
-from store.database.schema import asset_event, asset_forward, database_now, outbox
-from store.detection.interest import NOBODY, AddedEvents, EventOrigin, Wake
+from store.database.schema import asset_event, database_now
+from store.detection.interest import NOBODY, AddedEvents, EventOrigin
 from store.detection.outbox import AIRFLOW
+from store.features.airflow.tables import asset_forward, outbox
+from store.keys import Wake
 
 _e = asset_event.c
 SENDER: Final = Wake("outbox")

@@ -12,8 +12,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.dialects import chunks
-from store.database.schema import asset_event, cleaned_watcher, cleaning, database_time_in, queued_event
-from store.detection.interest import NOBODY, AddedEvents, EventOrigin, Wake
+from store.database.schema import asset_event, database_time_in, queued_event
+from store.detection.interest import NOBODY, AddedEvents, EventOrigin
+from store.features.clean_source.tables import cleaned_watcher, cleaning
+from store.keys import Wake
 
 _e, _w = asset_event.c, cleaned_watcher.c
 

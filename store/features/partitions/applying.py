@@ -6,7 +6,7 @@ from sqlalchemy import delete
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog.catalog_sync import NOTHING_APPLIED, AppliedCatalog, AppliedFeature
-from store.database.schema import partition_group
+from store.features.partitions.tables import partition_group
 
 
 async def forget_groups(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:

@@ -22,10 +22,12 @@ from store.catalog import catalog_sync, watchers
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
 from store.database.paging import now_of
-from store.database.schema import alert, asset, job, outbox, queued_event, run
+from store.database.schema import asset, job, queued_event, run
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.airflow.tables import outbox
+from store.features.alerts.tables import alert
 from store.keys import ClockDeadline, CronSchedule, JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both, statements_of

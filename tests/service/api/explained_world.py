@@ -16,10 +16,12 @@ from pydantic import BaseModel
 from sqlalchemy import update
 
 from store.database import Database
-from store.database.schema import cleaning, run
+from store.database.schema import run
 from store.detection import positions
 from store.detection.interest import NO_HOOKS
+from store.features.clean_source.tables import cleaning
 from store.runs import queues
+from tests.features import TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
@@ -142,7 +144,7 @@ async def explained_world(
     }
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks, Children(ForkServer(), tasks, ChildSettings()))
-        control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
+        control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:
             yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)

@@ -24,7 +24,7 @@ from store.database.schema import asset_event
 from store.detection.interest import NO_HOOKS
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE
-from tests.features import DECLARATIONS
+from tests.features import DECLARATIONS, TABLES
 from watcher.configuration.declarations import declared
 from watcher.configuration.sources import child_settings, hosted
 from watcher.host.metrics import Metrics
@@ -138,7 +138,7 @@ async def hosting(
             heartbeat=timedelta(milliseconds=100),
             lease=timedelta(seconds=60),
         )
-        control = Control(database=database, hosted=ours, clients=clients, poll_timeout=poll_timeout)
+        control = Control(tables=TABLES, database=database, hosted=ours, clients=clients, poll_timeout=poll_timeout)
         await tasks.start(triggerer.run)
         yield Host(database, triggerer, children, control)
         tasks.cancel_scope.cancel()

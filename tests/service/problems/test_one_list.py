@@ -17,13 +17,14 @@ from sqlalchemy import insert, select, update
 from store.catalog import watchers
 from store.catalog.suspects import suspects
 from store.catalog.watchers import WatcherState
-from store.database.schema import asset, outbox, queued_event, run, run_asset_event, watcher, watcher_position
+from store.database.schema import asset, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
 from store.detection import outbox as messages
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
 from store.detection.outbox import NewMessage
+from store.features.airflow.tables import outbox
 from store.keys import JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both

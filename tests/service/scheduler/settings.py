@@ -17,7 +17,8 @@ from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.features.partitions import applying
+from store.features.partitions.applying import forget_groups
+from store.features.replay.applying import end_of_removed_jobs
 from store.keys import JobDefinition
 from store.runs import jobs
 from watcher.host.leader_election import Leadership
@@ -75,7 +76,11 @@ def configuration(
         watchers=[],
         jobs=list(jobs),
         aliases={"alias": ""},
-        features={"partitions": applying.forget_groups, "catchup": catchups.begin},
+        features={
+            "partitions": forget_groups,
+            "replay": end_of_removed_jobs,
+            "catchup": catchups.begin,
+        },
     )
 
 

@@ -23,10 +23,11 @@ from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, 
 from store.database import Database
 from store.database.lifecycle import delete_whole
 from store.database.paging import all_of
-from store.database.schema import asset, asset_alias, asset_event, job, queued_event, replay, run, run_asset_event
+from store.database.schema import asset, asset_alias, asset_event, job, queued_event, run, run_asset_event
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.replay.tables import replay
 from store.keys import JobDefinition
 from store.references import satisfied
 from store.runs import kept_events, partition_groups, queues, replays

@@ -15,13 +15,14 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature, Declared
 from store.database import Database
-from store.database.schema import asset_event, asset_interest, cleaning, queued_event, setting
+from store.database.schema import asset_event, asset_interest, queued_event, setting
 from store.detection import detections, events
 from store.detection.detections import Committed
-from store.detection.interest import NO_HOOKS, AddedEvents, EventHooks, EventOrigin, Wake
+from store.detection.interest import NO_HOOKS, AddedEvents, EventHooks, EventOrigin
 from store.features.clean_source import recording
 from store.features.clean_source.recording import CleanedWatcher
-from store.keys import TaskInstanceKey
+from store.features.clean_source.tables import cleaning
+from store.keys import TaskInstanceKey, Wake
 from store.processes import posts
 from store.processes.posts import EventPost
 from store.runs import runs, tries

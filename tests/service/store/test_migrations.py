@@ -8,6 +8,7 @@ import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -18,6 +19,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, Text, bindparam, inspect, text
 
 from store.database import Database, migrations, sqlite_url
+from store.database.lifecycle import FEATURE
 from store.database.schema import UtcDateTime, metadata
 from store.detection import positions
 from store.errors import SchemaOutdated
@@ -25,6 +27,8 @@ from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from store.runs import runs, try_lookup
 from tests.databases import BOTH
+from tests.features import TABLES
+from watcher.features import BUILT_IN
 
 FIRST_SCHEMA = "4bf60a1816d0bc4566d85a4d87566ca97fb3c316a9c22f9297c0f37c712a419a"
 """SHA-256 of migration 0001, which databases were made with."""
@@ -44,15 +48,43 @@ async def empty(empty_url: str) -> AsyncIterator[Database]:
         yield database
 
 
+OF_FEATURES = {
+    "alert": "alerts",
+    "asset_forward": "airflow",
+    "cleaned_watcher": "clean_source",
+    "cleaning": "clean_source",
+    "listen_position": "airflow",
+    "listen_seen": "airflow",
+    "outbox": "airflow",
+    "partition_group": "partitions",
+    "replay": "replay",
+}
+"""The features of the tables that are not the kernel's: the tables are there, also where their feature is taken out."""
+
+
 async def test_the_migrated_schema_is_the_declared_one(database: Database) -> None:
+    """The tables of features that are taken out are left."""
+    left = {name for name, feature in OF_FEATURES.items() if feature not in BUILT_IN}
+
     def differences(connection: Connection) -> list[object]:
-        context = MigrationContext.configure(
-            connection, opts={"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
-        )
-        return list(compare_metadata(context, metadata))
+        options = {"compare_type": True, "compare_server_default": True, "target_metadata": metadata}
+        context = MigrationContext.configure(connection, opts=options)
+        return [each for each in compare_metadata(context, metadata) if _table_of(each) not in left]
 
     async with database.transaction() as session:
         assert await session.run_sync(differences) == []
+    declared = {each.name: each.info[FEATURE] for each in TABLES if each.info[FEATURE] is not None}
+    assert declared == {name: feature for name, feature in OF_FEATURES.items() if feature in BUILT_IN}
+
+
+def _table_of(difference: Any) -> str | None:
+    """Return the table that is in the database and not declared, or whose index that is."""
+    match difference:
+        case ("remove_table", table):
+            return str(table.name)
+        case ("remove_index", index):
+            return str(index.table.name)
+    return None
 
 
 async def test_postgresql_vacuums_events_often_so_that_searches_read_only_their_index(database: Database) -> None:

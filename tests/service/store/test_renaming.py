@@ -14,7 +14,6 @@ from store.database.lifecycle import Follows, HandedOver, NameRule, renamed
 from store.database.schema import (
     UtcDateTime,
     asset_event,
-    metadata,
     triggerer,
     watcher,
     watcher_position,
@@ -26,6 +25,7 @@ from store.detection.interest import NO_HOOKS
 from store.detection.position_rows import RowDifferences
 from store.detection.positions import HeldPosition, LoadedPosition, NewPosition
 from store.errors import Conflict, NotFound, PositionLost
+from tests.features import TABLES
 from tests.service.store.words import apply, beat, declared, event, rows
 
 
@@ -67,7 +67,7 @@ async def stopped(database: Database) -> None:
 
 async def rename(database: Database, old: str = "old", new: str = "new") -> rewind.Renamed:
     async with database.transaction() as session:
-        return await rewind.rename(session, old, new, database.dialect)
+        return await rewind.rename(session, old, new, TABLES)
 
 
 async def test_all_of_the_position_moves_with_what_people_asked_of_the_watcher(
@@ -170,7 +170,7 @@ def filled(table: Table, asset_id: int, **values: Any) -> dict[str, Any]:
 
 async def test_every_table_does_at_a_rename_what_it_declares(database: Database, asset_id: int) -> None:
     """A new table that declares to follow a rename, and that nobody renames, fails here."""
-    tables = metadata.tables
+    tables = TABLES
     follow = [(table, column, each) for table, column, rule in renamed(tables, Follows) for each in rule.suffixes]
     written = [(t, column) for t, column, rule in renamed(tables, NameRule) if column.endswith("watcher")]
     handed = [(table, column, rule) for table, column, rule in renamed(tables, HandedOver)]

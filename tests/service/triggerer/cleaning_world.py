@@ -17,16 +17,10 @@ from sqlalchemy import delete, insert, select, update
 from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob, DeclaredWatcher
 from store.database import Database
-from store.database.schema import (
-    asset_event,
-    cleaning,
-    queued_event,
-    run,
-    run_asset_event,
-    watcher_position_row,
-)
+from store.database.schema import asset_event, queued_event, run, run_asset_event, watcher_position_row
 from store.features.clean_source import recording
 from store.features.clean_source.recording import CleanedWatcher
+from store.features.clean_source.tables import cleaning
 from store.keys import JobDefinition
 from store.processes.triggerers import ProcessInfo
 from tests.effort import PATIENCE

@@ -35,6 +35,7 @@ from store.processes import triggerers
 from store.processes.triggerers import ProcessInfo
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
+from tests.features import TABLES
 from triggers.base import (
     BaseOptions,
     Finding,
@@ -568,6 +569,7 @@ async def controlled(database, tapes, poll_timeout=timedelta(seconds=30)):
         asset_ids = await assets.ids_by_name(session)
     async with open_clients({}) as clients:
         yield Control(
+            tables=TABLES,
             database=database,
             hosted=hosted(tapes, asset_ids),
             clients=clients,

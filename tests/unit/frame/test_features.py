@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import pytest
-from sqlalchemy import Select
+from sqlalchemy import Select, Table
 
 from config.models import Configuration
 from store.processes.cleanup import Chore
@@ -31,7 +31,7 @@ def is_called_with(*parameters: str) -> Callable[[Any], bool]:
             for each in inspect.signature(function).parameters.values()
             if each.default is inspect.Parameter.empty
         ]
-        return inspect.iscoroutinefunction(function) and required == [*parameters]
+        return inspect.iscoroutinefunction(function) and [name.lstrip("_") for name in required] == [*parameters]
 
     return check
 
@@ -44,6 +44,7 @@ def declares(function: Any) -> bool:
 KINDS: dict[str, Callable[[Any], bool]] = {
     "after_events": is_called_with("connection", "events"),
     "applies": is_called_with("connection", "applied"),
+    "tables": lambda made: all(isinstance(each, Table) for each in made),
     "declares": declares,
     "keeps_events": lambda made: isinstance(made, Select) and len(made.selected_columns) == 1,
     "chores": lambda made: isinstance(made, Sequence) and all(isinstance(each, Chore) for each in made),

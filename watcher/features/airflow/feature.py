@@ -8,6 +8,7 @@ from watcher.feature import Feature
 
 FEATURE: Final = Feature(
     name="airflow",
+    tables="store.features.airflow.tables.TABLES",
     keeps_events="store.features.airflow.forwarding.UNSENT",
     declares="watcher.features.airflow.declaration.declare",
     after_events="store.features.airflow.forwarding.after_events",

@@ -8,5 +8,6 @@ from watcher.feature import Feature
 
 FEATURE: Final = Feature(
     name="partitions",
+    tables="store.features.partitions.tables.TABLES",
     applies="store.features.partitions.applying.forget_groups",
 )

@@ -11,7 +11,7 @@ import anyio
 from fastapi import Depends, Request
 
 from store.database import Database
-from store.detection.interest import NO_HOOKS, EventHooks
+from store.detection.interest import EventHooks
 from store.processes.triggerers import SigningKeys
 from store.state.attributed import AttributedEntries
 from watcher.configuration.reload_outcome import ReloadOutcome
@@ -132,6 +132,8 @@ class ApiContext:
     logs_directory: Path
     hint: Callable[[Hint], None]
     """Called after a commit that created work for a task or process."""
+    hooks: EventHooks
+    """What the features do in the transactions of events that are posted, or that jobs report."""
     sign_in: SignIn
     limits: RequestLimits
     links: Links = field(default_factory=Links)
@@ -139,8 +141,6 @@ class ApiContext:
     process: ProcessState = field(default_factory=ProcessState)
     watchers: WatcherControl = field(default_factory=WatcherControl)
     jobs: JobSupport = field(default_factory=JobSupport)
-    hooks: EventHooks = NO_HOOKS
-    """What the features do in the transactions of events that are posted, or that jobs report."""
     event_posts: EventPosts = field(default_factory=EventPosts)
     """Posted events that wait to be stored."""
     reconciliations: Reconciliations = field(default_factory=Reconciliations)
