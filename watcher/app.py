@@ -94,15 +94,16 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
 ) -> DaemonRooms:
-    settings = configuration.settings
+    settings, features = configuration.settings, assembly.features()
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
-    database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+    database = await stack.enter_async_context(
+        open_database(settings, assembly.upgrades(features), upgrade=options.upgrade)
+    )
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
-    features = assembly.features()
     declare = partial(declared, features=assembly.declarations(features))
     start = await start_configuration(database, declare(configuration), force=options.apply)
     if settings.kubernetes is not None:

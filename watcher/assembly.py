@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Table
-
-from store.catalog.catalog_sync import Applies
-from store.database.schema import kernel_tables
-from store.detection.interest import EventHooks
-from store.processes.cleanup import Chore, KeptEvents
-from watcher.configuration.declarations import Declares
 from watcher.feature import Feature, Path
 from watcher.features import BUILT_IN
+
+if TYPE_CHECKING:  # commands that only open the database read the list, too
+    from sqlalchemy import Table
+
+    from store.catalog.catalog_sync import Applies
+    from store.database.feature_schemas import UpgradesTables
+    from store.detection.interest import EventHooks
+    from store.processes.cleanup import Chore, KeptEvents
+    from watcher.configuration.declarations import Declares
 
 
 def features() -> Sequence[Feature]:
@@ -30,11 +32,20 @@ def resolved(path: Path) -> Any:
 
 def tables(features: Sequence[Feature]) -> Sequence[Table]:
     """Return the kernel's tables and those of the features."""
+    from store.database.schema import kernel_tables  # noqa: PLC0415  see above
+
     return [*kernel_tables(), *(table for each in features if each.tables for table in resolved(each.tables))]
+
+
+def upgrades(features: Sequence[Feature]) -> Mapping[str, UpgradesTables]:
+    """Return what makes the tables of features from elsewhere, by their names."""
+    return {each.name: resolved(each.upgrade) for each in features if each.upgrade}
 
 
 def event_hooks(features: Sequence[Feature]) -> EventHooks:
     """Return what the features do in the transactions of events."""
+    from store.detection.interest import EventHooks  # noqa: PLC0415  see above
+
     return EventHooks(features={each.name: resolved(each.after_events) for each in features if each.after_events})
 
 

@@ -45,6 +45,8 @@ class Feature:
 
     tables: Path | None = None
     """[`Sequence[Table]`] Its tables, each with its life cycle."""
+    upgrade: Path | None = None
+    """[`store.database.feature_schemas.UpgradesTables`] What makes these tables, for a feature from elsewhere."""
     keeps_events: Path | None = None
     """[`Select`] The ids of events that the clean-up must leave, found by an index if one of them is asked for."""
     applies: Path | None = None

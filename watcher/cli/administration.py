@@ -44,8 +44,10 @@ def upgrade(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
 @local_command(db, "check")
 def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Check that the database answers and has this program's schema. Exit code 1 if not."""
-    anyio.run(_check, load_settings(config))
-    show({"schema": "current"}, lambda: "the schema is this program's")
+    left = anyio.run(_check, load_settings(config))
+    sentences = [f"the tables of the feature {name} are left alone: it is not installed here" for name in left]
+    answer = {"schema": "current", **({"left_alone": left} if left else {})}
+    show(answer, lambda: "\n".join(["the schema is this program's", *sentences]))
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
@@ -55,12 +57,14 @@ async def _open(settings: Settings, upgrade: bool) -> None:
         pass
 
 
-async def _check(settings: Settings) -> None:
-    from store.database import migrations  # noqa: PLC0415  see watcher.cli
+async def _check(settings: Settings) -> list[str]:
+    from store.database import feature_schemas, migrations  # noqa: PLC0415  see watcher.cli
+    from watcher import assembly  # noqa: PLC0415
     from watcher.host.database_address import connections_to_database  # noqa: PLC0415
 
     async with connections_to_database(settings) as database:
         await migrations.check(database)
+        return [*await feature_schemas.check(database, assembly.upgrades(assembly.features()))]
 
 
 @local_command(spark, "archive")
