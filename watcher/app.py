@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 import anyio
@@ -20,9 +21,11 @@ from fastapi import FastAPI
 from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
+from store.catalog.catalog_sync import Declared
 from store.detection import cleanings
 from store.processes.triggerers import ProcessInfo
-from watcher.configuration.declarations import jobs_to_start, planners, steps, submitters, workspace
+from watcher import assembly
+from watcher.configuration.declarations import declared, jobs_to_start, planners, steps, submitters, workspace
 from watcher.configuration.file_watch import ConfigurationWatch
 from watcher.configuration.reloader import Reloader, StartedWith, start_configuration
 from watcher.configuration.services import ServiceContext, StartCheck, contained
@@ -92,17 +95,19 @@ async def run(configuration: Configuration, options: RunOptions, fork_server: Fo
 async def _build(
     stack: AsyncExitStack, configuration: Configuration, options: RunOptions, fork_server: ForkServer
 ) -> DaemonRooms:
-    settings = configuration.settings
+    settings, features = configuration.settings, installed(configuration.settings.features)
     home = stack.enter_context(open_home(settings.home))
     process = ProcessInfo(id=str(uuid.uuid4()), host=socket.gethostname(), pid=os.getpid())
     stack.enter_context(open_logs(settings, process.id))
     check_store(settings)
-    database = await stack.enter_async_context(open_database(settings, upgrade=options.upgrade))
+    database = await stack.enter_async_context(
+        open_database(settings, assembly.upgrades(features.features), upgrade=options.upgrade)
+    )
     await take_over(home, database, process.id)
     backend = open_backend(settings, database)
-    start = await start_configuration(database, configuration, force=options.apply)
-    features = installed(settings.features).configured(settings)
-    for path in features.paths("start_check").values():
+    declare = partial(declared, features=assembly.declarations(features.features))
+    start = await start_configuration(database, declare(configuration), force=options.apply)
+    for path in features.configured(settings).paths("start_check").values():
         start_check: StartCheck = resolve(path)
         await start_check(database, settings, os.environ)
     home.remember_settings(settings_digests(settings))
@@ -115,7 +120,7 @@ async def _build(
         database=database,
         on_hangup=lambda: daemon.request_reload("SIGHUP"),
     )
-    daemon = DaemonRooms(host, features, configuration, options, backend, start, listening_socket, fork_server)
+    daemon = DaemonRooms(host, configuration, options, backend, start, listening_socket, fork_server, features, declare)
     return daemon
 
 
@@ -124,13 +129,14 @@ class DaemonRooms:
     """A process's rooms, wired together. `serve` is its whole life."""
 
     host: Host
-    features: Installed
     configuration: Configuration
     options: RunOptions
     backend: BaseStoreBackend
     start: StartedWith
     listening_socket: socket.socket
     fork_server: ForkServer
+    features: Installed
+    declare: Callable[[Configuration], Declared]
 
     def __post_init__(self) -> None:
         host, settings = self.host, self.host.settings
@@ -139,6 +145,7 @@ class DaemonRooms:
         self._on_watermark: Callable[[int, str], None] = lambda _asset_id, _key: None
         if self._copies is not None:
             self._on_watermark = self._copies.mark_dirty
+        self._hooks = assembly.event_hooks(self.features.features)
         self._secrets = try_tokens.signing_secrets(settings.api, host.home, alone=self.options.roles == ROLES)
         host.metrics.expect_runs(self.configuration.jobs)
         self._hosted = hosted(self.configuration, self.start.asset_ids)
@@ -147,6 +154,7 @@ class DaemonRooms:
         self._scheduling = build_scheduling(
             host,
             self._submissions,
+            self._hooks,
             configuration=self.configuration.hash,
             steps=steps(),
             planners=self._planners,
@@ -186,6 +194,7 @@ class DaemonRooms:
                     reload=self._reloader.reload,
                     on_watermark=self._on_watermark,
                     planners=self._planners,
+                    hooks=self._hooks,
                 )
                 api = self._api = self._make_api(self._serving, clients)
                 await self._start_service(tasks, "API", serve, api, self.listening_socket, settings.api)
@@ -210,7 +219,10 @@ class DaemonRooms:
         log.info("daemon.stopped")
 
     async def _start_workers(self, workers: TaskGroup, clients: Clients) -> None:
-        operations = build_operations(self.host, self.backend)
+        features = self.features.features
+        operations = build_operations(
+            self.host, self.backend, assembly.kept_events(features), assembly.chores(features)
+        )
         await self._start_service(workers, "watch on restored backups", operations.backups.run)
         if self._copies is not None:
             await self._start_service(workers, "copying of watermarks", self._copies.run)
@@ -226,6 +238,7 @@ class DaemonRooms:
                 hosted=self._hosted,
                 configuration=self.configuration.hash,
                 clients=clients,
+                hooks=self._hooks,
                 on_watermark=self._on_watermark,
             )
             await self._start_service(workers, "triggerer", self._triggerer.run)
@@ -235,15 +248,20 @@ class DaemonRooms:
 
     def _services_of_features(self) -> Mapping[str, Service]:
         """Build the services that this process runs for features, in the order of the list, each by its name."""
+        used = self.features.configured(self.host.settings)
         context = ServiceContext(
-            host=self.host, installation=self.start.instance, features=self.features, planners=self._planners
+            host=self.host,
+            installation=self.start.instance,
+            features=used,
+            planners=self._planners,
+            hooks=self._hooks,
         )
         scopes = {"process", *self.options.roles}
         services: dict[str, Service] = {}
-        for feature in self.features.features:
+        for feature in used.features:
             for service in (each for each in feature.services if each.scope in scopes):
                 run: Service = resolve(service.build)(context)
-                is_ours = self.features.is_built_in(feature)
+                is_ours = used.is_built_in(feature)
                 services[service.name] = run if is_ours else contained(service.name, run, self.host.health)
         return services
 
@@ -271,6 +289,7 @@ class DaemonRooms:
             self.host,
             hosted=self._hosted,
             clients=clients,
+            tables=assembly.tables(self.features.features),
             on_watermark=self._on_watermark,
             count_cleaned=cleanings.removed_since,
         )
@@ -299,6 +318,7 @@ class DaemonRooms:
             database=self.host.database,
             lease=self.host.settings.triggerer.lease,
             load=load_with_plugins,
+            declare=self.declare,
             prepare=self._prepare,
             adopt=self._adopt,
             announce=lambda hash_: hints.relay.send(Hint(what="configuration", names=frozenset({hash_}))),

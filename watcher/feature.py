@@ -58,10 +58,16 @@ class Feature:
 
     tables: Path | None = None
     """[`Sequence[Table]`] Its tables, each with its life cycle."""
+    upgrade: Path | None = None
+    """[`store.database.feature_schemas.UpgradesTables`] What makes these tables, for a feature from elsewhere."""
     keeps_events: Path | None = None
-    """[`Select`] of the ids of events that the clean-up must leave."""
+    """[`Select`] The ids of events that the clean-up must leave, found by an index if one of them is asked for."""
     applies: Path | None = None
     """[`store.catalog.catalog_sync.Applies`] What it writes in the transaction that applies a configuration."""
+    declares: Path | None = None
+    """[`watcher.configuration.declarations.Declares`] The same, made of the configuration that is applied."""
+    chores: Path | None = None
+    """[`Sequence[store.processes.cleanup.Chore]`] What the clean-up does for it, some of it at a time."""
     after_events: Path | None = None
     """[`store.detection.interest.AfterEvents`] What it writes in the transaction of events that it is interested in."""
 

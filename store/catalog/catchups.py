@@ -17,16 +17,17 @@ from sqlalchemy import Select, bindparam, delete, func, insert, literal, select,
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import edges_of_jobs, open_steps
+from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
 from store.database.schema import (
     asset,
     asset_alias,
     asset_alias_asset,
     asset_event,
-    catchup,
     database_now,
     job,
     queued_event,
 )
+from store.features.catchup.tables import catchup
 from store.keys import JobDefinition
 from store.references import ONLY_PLAIN, UNDECIDED
 
@@ -55,13 +56,14 @@ def catches_up(definition: JobDefinition) -> bool:
     return definition.catchup and definition.schedule is not None and definition.cron is None
 
 
-async def begin(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -> Mapping[str, int]:
-    """Keep what new jobs with `catchup` have to get. Return how many events of each new job's assets are stored, if any are.
+async def begin(connection: AsyncConnection, applied: AppliedCatalog) -> AppliedFeature:
+    """Keep what new jobs with `catchup` have to get. Count how many events of each new job's assets are stored, if any are.
 
-    Nobody appends events meanwhile. A job that no longer catches up, or is not configured any more, gets no more of them.
+    A job that no longer catches up, or is not configured any more, gets no more of them.
     """
     counts: dict[str, int] = {}
-    for dag_id, definition in new.items():
+    new = sorted(applied.jobs.keys() - applied.jobs_before.keys())
+    for dag_id, definition in ((dag_id, applied.jobs[dag_id]) for dag_id in new):
         assets = (await connection.execute(edges_of_jobs.awaited_assets(dag_id))).scalars().all()
         row = (await connection.execute(_STORED, {"b_assets": list(assets)})).one()
         if row.events:
@@ -73,7 +75,7 @@ async def begin(connection: AsyncConnection, new: Mapping[str, JobDefinition]) -
     for row in (await connection.execute(_CATCHING_UP)).all():
         if not (row.active and catches_up(row.definition)):
             await end(connection, row.dag_id)
-    return counts
+    return AppliedFeature(counts={"earlier": counts})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,4 +127,8 @@ async def queue(
 _STORED: Final = select(func.count().label("events"), func.max(_e.id).label("newest")).where(
     _e.asset_id.in_(bindparam("b_assets", expanding=True))
 )
+_FIRST_LACKING: Final = select(func.min(_c.at_event)).scalar_subquery()
+_kept = asset_event.alias("lacking").c
+LACKING: Final[Select[Any]] = select(_kept.id).where(_kept.id > _FIRST_LACKING)
+"""The events that new jobs may still have to get: those after the first one that any of them lacks."""
 _CATCHING_UP: Final[Select[Any]] = select(_j.dag_id, _j.active, _j.definition).join(catchup, _c.dag_id == _j.dag_id)

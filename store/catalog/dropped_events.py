@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sqlalchemy import ColumnElement, delete, func, insert, literal, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, literal, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import aliases, open_steps
@@ -20,7 +20,6 @@ from store.database.schema import (
     job,
     open_step,
     queued_event,
-    replay,
     run,
     run_asset_event,
 )
@@ -58,8 +57,6 @@ async def record_of_runs(connection: AsyncConnection, ids: Sequence[int]) -> Non
 async def drop_queues_of_removed_jobs(connection: AsyncConnection) -> int:
     """Drop the queues of jobs that are not configured any more, and close their steps; return how many events were queued."""
     removed = select(job.c.dag_id).where(~job.c.active)
-    goes_on = update(replay).where(replay.c.dag_id.in_(removed), replay.c.finished_at.is_(None))
-    await connection.execute(goes_on.values(finished_at=database_now()))
     await open_steps.close_all(connection, open_step.c.dag_id.in_(removed))
     return await take_off(connection, _q.dag_id.in_(removed), reason="job removed")
 

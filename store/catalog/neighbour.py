@@ -6,18 +6,15 @@ it.
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from sqlalchemy import delete, exists, insert, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.dialects import upsert
-from store.database.schema import asset_event, asset_forward, listen_position, outbox, setting
-
-_INSTANCE: Final = "instance"
+from store.catalog.catalog_sync import AppliedCatalog, AppliedFeature
+from store.database.schema import asset_event
+from store.features.airflow.tables import asset_forward, listen_position, outbox
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,13 +27,18 @@ class DeclaredForward:
 
 
 async def apply(
-    connection: AsyncConnection, forwards: Sequence[DeclaredForward], listens: Collection[str], ids: Mapping[str, int]
-) -> None:
-    """Make the mirror equal, in a transaction in which nobody appends events.
+    connection: AsyncConnection,
+    applied: AppliedCatalog,
+    *,
+    forwards: Sequence[DeclaredForward] = (),
+    listens: Collection[str] = (),
+) -> AppliedFeature:
+    """Make the mirror equal. `listens` are the assets of Airflow's whose events are read.
 
     Messages for an asset that is no longer forwarded are dropped, like queue rows of removed jobs. So is the reading
     position of an asset that is no longer listened to: listening again begins anew.
     """
+    ids = applied.asset_ids
     configured = {(ids[each.asset], each.target, each.with_partition_key) for each in forwards}
     if configured != {tuple(row) for row in await connection.execute(select(*asset_forward.c))}:
         await connection.execute(delete(asset_forward))
@@ -48,11 +50,4 @@ async def apply(
         kept = exists().where(of_event, asset_forward.c.asset_id == asset_event.c.asset_id)
         await connection.execute(delete(outbox).where(outbox.c.asset_event_id.is_not(None), ~kept))
     await connection.execute(delete(listen_position).where(listen_position.c.source.not_in(listens)))
-
-
-async def instance(connection: AsyncConnection, dialect: str) -> str:
-    """Return the id of this database, made on first use, by which Airflow's events are known to be ours."""
-    new = upsert(setting, dialect).values(key=_INSTANCE, value=str(uuid.uuid4()))
-    await connection.execute(new.on_conflict_do_nothing())
-    value: str = (await connection.execute(select(setting.c.value).where(setting.c.key == _INSTANCE))).scalar_one()
-    return value
+    return AppliedFeature(interest=[asset_id for asset_id, _, _ in configured])

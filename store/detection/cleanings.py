@@ -10,27 +10,23 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from functools import cache
 from typing import Any, Final, Literal, TypeAlias
 
-from sqlalchemy import Select, bindparam, cast, delete, func, insert, literal, select, update
+from sqlalchemy import Select, bindparam, delete, func, literal, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.dml import Insert
-from sqlalchemy.types import Text
 
 from store.database.dialects import chunks
 from store.database.paging import all_of
 from store.database.schema import (
     asset,
     asset_event,
-    cleaning,
     database_now,
     database_time_in,
-    queued_event,
     watcher_position,
     watcher_position_row,
 )
 from store.detection.positions import HeldPosition
+from store.features.clean_source.tables import cleaning
 
 CleaningState: TypeAlias = Literal["waiting", "staying", "done"]
 """`waiting`: jobs have not loaded all, or its time has not come. `staying`: files stay, and somebody may change that."""
@@ -125,24 +121,6 @@ def _stored(**row: Any) -> Cleaning:
         in_hand=FilesInHand.from_json(row["working"]),
         removed=row["removed"],
     )
-
-
-async def record(connection: AsyncConnection, watcher: str, event_ids: Sequence[int], after: timedelta) -> None:
-    """Record those of these events that the watcher emitted, with the jobs in whose queues they are now."""
-    given = {"b_watcher": watcher, "b_seconds": after.total_seconds()}
-    for some in chunks(event_ids):
-        await connection.execute(_recording(connection.dialect.name), {**given, "b_ids": list(some)})
-
-
-@cache
-def _recording(dialect: str) -> Insert:
-    q = queued_event.c
-    jobs = cast(func.json_agg(q.dag_id), Text) if dialect == "postgresql" else func.json_group_array(q.dag_id)
-    owed = func.coalesce(select(jobs).where(q.event_id == _e.id).scalar_subquery(), literal("[]"))
-    due_at = database_time_in(bindparam("b_seconds"))
-    mine = select(_e.id, _e.source_watcher, owed, literal("waiting"), due_at)
-    mine = mine.where(_e.id.in_(bindparam("b_ids", expanding=True)), _e.source_watcher == bindparam("b_watcher"))
-    return insert(cleaning).from_select(["event_id", "watcher", "owed", "state", "due_at"], mine)
 
 
 _COLUMNS: Final = [column for column in _c if column.name not in {"watcher", "due_at"}]

@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from store.database.schema import asset, listen_position, listen_seen
+from store.database.schema import asset
 from store.errors import NotFound
+from store.features.airflow.tables import listen_position, listen_seen
 from store.keys import AssetId
 
 _p, _s = listen_position.c, listen_seen.c

@@ -14,34 +14,21 @@ from functools import cache
 from typing import Any, Final
 
 from sqlalchemy import (
-    BigInteger,
     Select,
-    Text,
     and_,
     bindparam,
     case,
-    cast,
     delete,
     func,
     insert,
-    literal,
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import ARRAY
 from sqlalchemy.ext.asyncio import AsyncConnection
-from sqlalchemy.sql.dml import ReturningInsert
 
 from store.database.paging import all_of
-from store.database.schema import (
-    asset,
-    asset_event,
-    asset_forward,
-    database_now,
-    database_time_in,
-    outbox,
-    seconds_between,
-)
+from store.database.schema import asset, asset_event, database_now, database_time_in, seconds_between
+from store.features.airflow.tables import asset_forward, outbox
 
 AIRFLOW: Final = "airflow"
 """The destination of events; its lanes are asset ids."""
@@ -89,24 +76,6 @@ async def put(connection: AsyncConnection, messages: Sequence[NewMessage]) -> No
     if messages:
         rows = [vars(message) for message in messages]
         await connection.execute(insert(outbox).values(created_at=database_now()), rows)
-
-
-@cache
-def forwarding(dialect: str) -> ReturningInsert[Any]:
-    """Insert messages for those of the events `b_ids` whose assets are forwarded.
-
-    Run it after the events' statement.
-    """
-    ids = bindparam("b_ids", type_=ARRAY(BigInteger)) if dialect == "postgresql" else bindparam("b_ids", expanding=True)
-    here = _e.id == func.any(ids) if dialect == "postgresql" else _e.id.in_(ids)
-    due = (
-        select(literal(AIRFLOW), cast(_e.asset_id, Text), _e.id, _e.event_id, database_now())
-        .join_from(asset_event, asset_forward, _f.asset_id == _e.asset_id)
-        .where(here)
-        .order_by(_e.id)
-    )
-    columns = ["destination", "lane", "asset_event_id", "message_id", "created_at"]
-    return insert(outbox).from_select(columns, due).returning(_o.id)
 
 
 async def lanes_due(connection: AsyncConnection, destination: str) -> Mapping[str, float]:

@@ -12,11 +12,8 @@ from sqlalchemy import delete, insert, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.dialects import chunks, upsert
-from store.database.schema import (
-    alert,
-    database_now,
-    setting,
-)
+from store.database.schema import database_now, setting
+from store.features.alerts.tables import alert
 
 _SINCE: Final = "alerts_since"
 

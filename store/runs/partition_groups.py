@@ -18,7 +18,8 @@ from sqlalchemy.types import NullType
 
 from store.database.column_types import moment_of
 from store.database.dialects import chunks, upsert
-from store.database.schema import asset, asset_event, partition_group, queued_event, run
+from store.database.schema import asset, asset_event, queued_event, run
+from store.features.partitions.tables import partition_group
 from store.partition_keys import QueuedKey
 from store.references import keys
 from store.runs.queues import ACTIVE, KeyedEvent, StoredAsset, keyed_events, names_of_parts

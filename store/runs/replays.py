@@ -27,18 +27,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.catalog import edges_of_jobs, open_steps
 from store.database import configuration_lock
-from store.database.schema import (
-    asset_event,
-    database_now,
-    dropped_event,
-    job,
-    queued_event,
-    replay,
-    run,
-    run_asset_event,
-)
+from store.database.schema import asset_event, database_now, dropped_event, job, queued_event, run, run_asset_event
 from store.detection import filters
 from store.errors import Conflict, NotFound
+from store.features.replay.tables import replay
 from store.keys import Condition
 from store.references import ONLY_PLAIN, UNDECIDED, has_where
 from store.runs import decisions, replay_filters

@@ -45,8 +45,10 @@ def upgrade(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
 @local_command(db, "check")
 def check(show: Show, config: ConfigOption = DEFAULT_CONFIG) -> None:
     """Check that the database answers and has this program's schema. Exit code 1 if not."""
-    anyio.run(_check, load_settings(config))
-    show({"schema": "current"}, lambda: "the schema is this program's")
+    left = anyio.run(_check, load_settings(config))
+    sentences = [f"the tables of the feature {name} are left alone: it is not installed here" for name in left]
+    answer = {"schema": "current", **({"left_alone": left} if left else {})}
+    show(answer, lambda: "\n".join(["the schema is this program's", *sentences]))
 
 
 async def _open(settings: Settings, upgrade: bool) -> None:
@@ -56,12 +58,15 @@ async def _open(settings: Settings, upgrade: bool) -> None:
         pass
 
 
-async def _check(settings: Settings) -> None:
-    from store.database import migrations  # noqa: PLC0415  see watcher.cli
+async def _check(settings: Settings) -> list[str]:
+    from store.database import feature_schemas, migrations  # noqa: PLC0415  see watcher.cli
+    from watcher import assembly  # noqa: PLC0415
     from watcher.host.database_address import connections_to_database  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
 
     async with connections_to_database(settings) as database:
         await migrations.check(database)
+        return [*await feature_schemas.check(database, assembly.upgrades(installed(settings.features).features))]
 
 
 @local_command(spark, "archive")
@@ -107,10 +112,12 @@ def cleanup_task_states(
 
 
 async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk: bool) -> Mapping[str, int]:
-    from watcher.cli.database import opened_database  # noqa: PLC0415  see watcher.cli
+    from watcher import assembly  # noqa: PLC0415  see watcher.cli
+    from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.host import logs  # noqa: PLC0415
     from watcher.host.home import make_home  # noqa: PLC0415
     from watcher.host.metadata import logs_directory, open_backend  # noqa: PLC0415
+    from watcher.installed import installed  # noqa: PLC0415
     from watcher.operations.cleanup import Cleaner, CleanupLimits  # noqa: PLC0415
 
     directory = logs_directory(settings)
@@ -120,7 +127,9 @@ async def _clean(settings: Settings, dry_run: bool, batch_size: int | None, talk
         if not backend.entries(database).keeps_history:
             name = settings.store.backend
             typer.echo(f"the entries in {name} are skipped: its own clean-up is called instead", err=True)
-        cleaner = Cleaner(database, backend, settings.home, directory, CleanupLimits.of(settings, batch_size))
+        limits, brought = CleanupLimits.of(settings, batch_size), installed(settings.features).features
+        kept, chores = assembly.kept_events(brought), assembly.chores(brought)
+        cleaner = Cleaner(database, backend, settings.home, directory, limits, kept, chores)
         if dry_run:
             return await cleaner.count()
         from rich.console import Console  # noqa: PLC0415  behind structlog, which imports more where rich is there

@@ -69,7 +69,7 @@ def forget(
 async def _forget(settings: Settings) -> int:
     import os  # noqa: PLC0415
 
-    from store.catalog import neighbour  # noqa: PLC0415  see watcher.cli
+    from store.processes import installation  # noqa: PLC0415  see watcher.cli
     from watcher.cli.database import opened_database  # noqa: PLC0415
     from watcher.submit.kubernetes.api import PodApi  # noqa: PLC0415
     from watcher.submit.kubernetes.removal import remove_all  # noqa: PLC0415
@@ -77,6 +77,6 @@ async def _forget(settings: Settings) -> int:
 
     where = _settings(settings)
     async with opened_database(settings) as database, database.transaction() as connection:
-        installation = await neighbour.instance(connection, connection.dialect.name)
+        its_id = await installation.instance(connection, connection.dialect.name)
     async with cluster_of(where, os.environ).connection() as connection:
-        return await remove_all(PodApi(connection, where.namespace), installation)
+        return await remove_all(PodApi(connection, where.namespace), its_id)

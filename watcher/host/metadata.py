@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Final, TypeVar
@@ -14,7 +14,8 @@ from anyio.abc import TaskStatus
 from config.models.settings import Settings
 from store.backends import check_backend, load_backend
 from store.base import BaseStoreBackend
-from store.database import Database, migrations
+from store.database import Database, feature_schemas, migrations
+from store.database.feature_schemas import UpgradesTables
 from store.errors import BackendUnusable
 from store.metastore import MetastoreStoreBackend
 from store.processes.file_locks import exclusive_database
@@ -38,8 +39,13 @@ async def patiently(attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 @asynccontextmanager
-async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[Database]:
-    """Open the metadata database with this program's schema. An embedded one is locked and migrated here."""
+async def open_database(
+    settings: Settings, upgrades: Mapping[str, UpgradesTables], *, upgrade: bool
+) -> AsyncIterator[Database]:
+    """Open the metadata database with this program's schema. An embedded one is locked and migrated here.
+
+    `upgrades` make the tables of features from elsewhere.
+    """
     async with AsyncExitStack() as stack:
         url = database_url(settings)
         if url.get_backend_name() == "sqlite":
@@ -51,7 +57,10 @@ async def open_database(settings: Settings, *, upgrade: bool) -> AsyncIterator[D
         await patiently(database.end_frozen_sessions)
         if upgrade or database.dialect == "sqlite":
             await patiently(lambda: migrations.upgrade(database))
+            await patiently(lambda: feature_schemas.upgrade(database, upgrades))
         await patiently(lambda: migrations.check(database))
+        if left := await patiently(lambda: feature_schemas.check(database, upgrades)):
+            log.info("database.features_left_alone", features=left)
         yield database
 
 

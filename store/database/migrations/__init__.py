@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from sqlalchemy import Connection, inspect, text
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store.database.engine import Database
 from store.errors import SchemaOutdated
@@ -34,14 +35,19 @@ async def upgrade(database: Database) -> None:
     """
     with _misfits_named():
         async with database.transaction() as connection:
-            if database.dialect == "postgresql":
-                await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
+            await lock(connection)
             revision = await connection.run_sync(_revision)
             if revision == REVISIONS[-1]:
                 return
             if revision not in {None, *REVISIONS}:
                 raise _outdated(revision)
             await connection.run_sync(_migrate)
+
+
+async def lock(connection: AsyncConnection) -> None:
+    """Let nobody else upgrade anything until this transaction ends. SQLite has one writer."""
+    if connection.dialect.name == "postgresql":
+        await connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _UPGRADE_LOCK})
 
 
 async def check(database: Database, deadline: float | None = None) -> None:

@@ -16,9 +16,12 @@ from pydantic import BaseModel
 from sqlalchemy import update
 
 from store.database import Database
-from store.database.schema import cleaning, run
+from store.database.schema import run
 from store.detection import positions
+from store.detection.interest import NO_HOOKS
+from store.features.clean_source.tables import cleaning
 from store.runs import queues
+from tests.features import TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
@@ -51,7 +54,9 @@ class ExplainedWorld:
 
     async def poll(self, name: str) -> None:
         """Poll a watcher to the end of its source, and commit what it finds."""
-        committer = Committer(database=self.database, metrics=Metrics(), on_events=lambda _dag_ids: None)
+        committer = Committer(
+            database=self.database, metrics=Metrics(), hooks=NO_HOOKS, on_events=lambda _dag_ids: None
+        )
         hosted = self.hosted[name]
         async with self.database.transaction() as connection:
             loaded = await positions.claim(connection, name, OWNER, self.database.dialect, hosted.trigger.format)
@@ -139,7 +144,7 @@ async def explained_world(
     }
     async with anyio.create_task_group() as tasks:
         clients = Clients(connections, tasks)
-        control = Control(database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
+        control = Control(tables=TABLES, database=database, hosted=hosted, clients=clients, poll_timeout=PATIENCE)
         context = replace(make_context(database, logs), watchers=WatcherControl(control=control))
         async with serving(context) as client:
             yield ExplainedWorld(database=database, hosted=hosted, clients=clients, client=client, context=context)

@@ -17,6 +17,7 @@ from store.database import Database
 from store.database.schema import queued_event
 from store.detection import events
 from store.detection.events import NewEvent
+from store.detection.interest import NO_HOOKS, EventOrigin
 from store.runs import partition_groups, queues
 from store.runs.partition_groups import QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
@@ -173,7 +174,7 @@ async def test_an_event_that_is_committed_after_later_ones_is_seen_though_as_man
     async def commit_late() -> None:
         async with database.transaction() as connection:
             new = NewEvent(asset_id=ids["a"], extra="{}", trace_id="0" * 32, partition_key="x")
-            await events.append(connection, [new])
+            await events.append(connection, [new], origin=EventOrigin.POST, hooks=NO_HOOKS)
             written.set()
             await seen.wait()
 

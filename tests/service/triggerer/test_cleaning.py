@@ -13,7 +13,6 @@ from store.database import Database
 from store.database.schema import (
     asset_event,
     audit,
-    cleaning,
     dropped_event,
     queued_event,
     run,
@@ -21,6 +20,7 @@ from store.database.schema import (
     watcher_position_row,
 )
 from store.detection import cleanings
+from store.features.clean_source.tables import cleaning
 from tests.databases import on_both
 from tests.servers import S3Server
 from tests.service.triggerer.cleaning_world import BucketPlace, FolderPlace, Place, cleaning_world

@@ -15,7 +15,8 @@ import pytest
 from sqlalchemy import select
 
 from store.database import Database
-from store.database.schema import asset_event, cleaning
+from store.database.schema import asset_event
+from store.features.clean_source.tables import cleaning
 from tests.effort import SEED, effort
 from tests.service.triggerer.cleaning_world import CleaningWorld, FolderPlace, cleaning_world
 

@@ -24,6 +24,7 @@ def build(context: ServiceContext) -> Service:
         leadership=host.leadership,
         hint=host.hints.give,
         health=host.health,
+        hooks=context.hooks,
     )
     sender = Sender(database=host.database, leadership=host.leadership, destinations=neighbour.destinations)
     host.hints.listen("outbox", lambda _names: sender.wake())

@@ -1,0 +1,1 @@
+"""Files that are moved or deleted once every job has loaded them."""

@@ -17,6 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from store.database import Database
 from store.detection import events, listening
 from store.detection.events import NewEvent
+from store.detection.interest import EventHooks, EventOrigin
 from store.detection.listening import StoredReading
 from store.errors import InvalidValue, NotLeading
 from store.values import check_partition_key, to_json
@@ -43,6 +44,7 @@ class AirflowListener:
     database: Database
     leadership: Leadership
     hint: Callable[[Hint], None]
+    hooks: EventHooks
     health: Health = field(default_factory=Health)
     _reading: AirflowReading | None = None
     _term: int | None = None
@@ -134,11 +136,13 @@ class AirflowListener:
             await listening.remember(connection, self.source, {event.id: event.timestamp for event in new})
             asset_id = await listening.target(connection, self.asset)
             ours = [_ours(asset_id, event) for event in foreign]
-            appended = await events.append(connection, ours, forward=False)
+            appended = await events.append(connection, ours, origin=EventOrigin.LISTENING, hooks=self.hooks)
         if foreign:
             log.info("airflow.events", source=self.source, asset=self.asset, events=len(foreign))
         if appended.dag_ids:
             self.hint(Hint(what="queues", names=appended.dag_ids))
+        for wake in appended.wakes:
+            self.hint(Hint(what=wake))
 
 
 def _ours(asset_id: int, event: TheirEvent) -> NewEvent:

@@ -10,6 +10,7 @@ from anyio.abc import TaskStatus
 
 from config.features.airflow.settings import AirflowSettings
 from store.database import Database
+from store.detection.interest import EventHooks
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
 from watcher.host.loops import Hint
@@ -28,6 +29,7 @@ class Neighbour:
     database: Database
     leadership: Leadership
     hint: Callable[[Hint], None]
+    hooks: EventHooks
     health: Health
 
     def __post_init__(self) -> None:
@@ -59,5 +61,6 @@ class Neighbour:
             database=self.database,
             leadership=self.leadership,
             hint=self.hint,
+            hooks=self.hooks,
             health=self.health,
         )
