@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 ItemState: TypeAlias = Literal[
     "reported", "waiting", "before_start", "not_matched", "outside", "missing", "rejected", "unknown"
 ]
+"""The words of the one list of states (docs/states.md) that a trigger can say by itself."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -537,6 +537,9 @@ job = table(
     ),  # the last stored event that a new job has caught up with; null: it does not, or has
     Column("catchup_to", BigInteger),  # the last one that it is to get
     Column("catchup_assets", Text),  # JSON: the ids of the assets of its schedule when it was first seen
+    Column(
+        "unrecorded_to", BigInteger, nullable=False, server_default="0"
+    ),  # what became of older events may be unrecorded
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -619,9 +622,14 @@ dropped_event = (
         ),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
-        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("reason", String(32), nullable=False),  # as in `store.catalog.dropped_events`
         Column("actor", NAME),  # who took it off the queue; null: nobody did
         Column("dropped_at", UtcDateTime, nullable=False),
+        Column(
+            "outcome", String(16)
+        ),  # dropped, or what its run made of it: loaded | failed; null: nobody knows any more
+        Column("run_id", NAME),  # the run that is gone
+        Column("ended_at", UtcDateTime),  # when that run ended
     )
 )
 

@@ -17,6 +17,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from pydantic import BaseModel
 
 from store.errors import InvalidValue
+from store.fates import Fate
 from triggers.base import (
     BaseConnection,
     BaseEventTrigger,
@@ -233,6 +234,12 @@ class Hosted:
         """How long files stay after all jobs have loaded them. None: for ever."""
         clean_source = getattr(self.options, "clean_source", None)
         return None if clean_source is None else clean_source.after
+
+    @property
+    def fate_of_cleaned(self) -> Fate:
+        """What becomes of a file that is cleaned away, by the options of now."""
+        moves = getattr(getattr(self.options, "clean_source", None), "move_to", None) is not None
+        return Fate.MOVED if moves else Fate.CLEANED
 
 
 @asynccontextmanager
