@@ -456,6 +456,9 @@ job = table(
     Column("rest_to", BigInteger),  # queued events up to this one are decided: their runs follow at once
     Column("rest_completed_by", BigInteger),  # the event that completed the condition; null: a tick alone decided
     Column("partitioned", Boolean, nullable=False, server_default=false()),  # runs of one partition key never overlap
+    Column(
+        "unrecorded_to", BigInteger, nullable=False, server_default="0"
+    ),  # what became of older events may be unrecorded
     Column("created_at", UtcDateTime, nullable=False),
     Column("updated_at", UtcDateTime, nullable=False),
 )
@@ -535,9 +538,14 @@ dropped_event = (
         ),
         Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),
         Column("event_id", ForeignKey("asset_event.id", ondelete="CASCADE"), primary_key=True, index=True),
-        Column("reason", String(32), nullable=False),  # deleted | job removed | run past its retention
+        Column("reason", String(32), nullable=False),  # as in `store.catalog.dropped_events`
         Column("actor", NAME),  # who took it off the queue; null: nobody did
         Column("dropped_at", UtcDateTime, nullable=False),
+        Column(
+            "outcome", String(16)
+        ),  # dropped, or what its run made of it: loaded | failed; null: nobody knows any more
+        Column("run_id", NAME),  # the run that is gone
+        Column("ended_at", UtcDateTime),  # when that run ended
     )
 )
 

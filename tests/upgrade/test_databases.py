@@ -154,6 +154,19 @@ def test_rows_of_0_2_0_have_the_defaults_of_new_columns(url: str) -> None:
         assert all(row.items() >= defaults.items() for row in after[table]), table
 
 
+@of_release("0038")
+def test_what_was_recorded_without_an_outcome_is_dropped_if_a_queue_had_it_and_else_unknown(url: str) -> None:
+    forgotten = "UPDATE dropped_event SET reason = 'run past its retention' WHERE event_id = 3"
+    with connected(url) as connection, connection.begin():
+        connection.execute(text(forgotten))
+    migrate(url)
+    with connected(url) as connection:
+        rows = connection.execute(text("SELECT event_id, outcome, run_id FROM dropped_event ORDER BY event_id"))
+        assert [tuple(row) for row in rows] == [(1, "dropped", None), (3, None, None)]
+        newest = connection.scalar(text("SELECT max(id) FROM asset_event"))
+        assert {*connection.scalars(text("SELECT unrecorded_to FROM job"))} == {newest}
+
+
 @pytest.mark.parametrize("release", [release for release in RELEASES if release.name != "0038"], ids=str)
 def test_the_migration_0038_makes_what_those_that_it_stands_for_made(
     restore: Callable[[Release], str], release: Release

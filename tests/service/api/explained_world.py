@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -20,6 +21,8 @@ from store.database.schema import run
 from store.detection import positions
 from store.detection.interest import NO_HOOKS
 from store.features.clean_source.tables import cleaning
+from store.processes import cleanup
+from store.processes.cleanup import Retention
 from store.runs import queues
 from tests.features import TABLES
 from tests.service.api.application import make_context, serving
@@ -83,6 +86,14 @@ class ExplainedWorld:
             await connection.execute(update(run).where(run.c.run_id == run_id).values(**values))
         return run_id
 
+    async def forget_runs(self) -> int:
+        """Let every run have ended long ago, and remove those past their retention; return how many the clean-up removed."""
+        days = {"task_days": 30, "history_days": 90, "event_days": 90, "run_days": 90, "orphan_days": 30}
+        [sweep] = [each for each in await cleanup.sweeps(self.database, Retention(**days)) if each.name == "runs"]
+        async with self.database.transaction() as connection:
+            await connection.execute(update(run).values(end_date=LONG_AGO))
+            return (await sweep.remove(connection, 10_000, None, self.database.dialect)).rows
+
     async def clean(self, name: str) -> None:
         """Clean the source of a watcher, as the process that hosts it does, until nothing is left to do."""
         hosted, health = self.hosted[name], Health()
@@ -115,16 +126,25 @@ async def bring_forward(database: Database) -> None:
 
 @asynccontextmanager
 async def explained_world(
-    database: Database, triggers: Mapping[str, Configured], scheduled: set[str], logs: Path, **connections: BaseModel
+    database: Database,
+    triggers: Mapping[str, Configured],
+    scheduled: set[str],
+    logs: Path,
+    *,
+    jobs: Mapping[str, Sequence[str]] = MappingProxyType({}),
+    **connections: BaseModel,
 ) -> AsyncIterator[ExplainedWorld]:
-    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type."""
+    """Open the watchers. A watcher that needs a connection has the one with the name of the connection's type.
+
+    `jobs` are further ones, each with the assets that it waits for, which are all configured.
+    """
     options = {name: trigger.Options.model_validate(given) for name, (trigger, given) in triggers.items()}
     facts = {name: facts_of(each) for name, each in options.items()}
     further = {name: each.further_assets for name, each in facts.items()}
     configured = declared(
-        assets={name: f"x://{name}" for name in (*triggers, *chain.from_iterable(further.values()))},
+        assets={name: f"x://{name}" for name in (*triggers, *chain(*further.values(), *jobs.values()))},
         watchers={name: name for name in triggers},
-        jobs={"load": sorted(scheduled)},
+        jobs={"load": sorted(scheduled), **jobs},
     )
     watchers = [replace(each, further_assets=further[each.name]) for each in configured.watchers]
     ids = (await apply(database, replace(configured, watchers=watchers))).asset_ids
