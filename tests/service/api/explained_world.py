@@ -24,7 +24,7 @@ from store.features.clean_source.tables import cleaning
 from store.processes import cleanup
 from store.processes.cleanup import Retention
 from store.runs import queues
-from tests.features import TABLES
+from tests.features import KEPT_EVENTS, TABLES
 from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
@@ -89,7 +89,9 @@ class ExplainedWorld:
     async def forget_runs(self) -> int:
         """Let every run have ended long ago, and remove those past their retention; return how many the clean-up removed."""
         days = {"task_days": 30, "history_days": 90, "event_days": 90, "run_days": 90, "orphan_days": 30}
-        [sweep] = [each for each in await cleanup.sweeps(self.database, Retention(**days)) if each.name == "runs"]
+        [sweep] = [
+            each for each in await cleanup.sweeps(self.database, Retention(**days), KEPT_EVENTS) if each.name == "runs"
+        ]
         async with self.database.transaction() as connection:
             await connection.execute(update(run).values(end_date=LONG_AGO))
             return (await sweep.remove(connection, 10_000, None, self.database.dialect)).rows
