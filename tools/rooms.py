@@ -64,7 +64,7 @@ ELSEWHERE: Final = (
     ("triggers/s3/*", "s3"),
     ("triggers/local_folder/*", "folder"),
     ("triggers/file_scan/*", "files"),
-    ("triggers/postgres/log/*", "changes"),
+    ("triggers/changes/*", "changes"),
     ("triggers/postgres/*", "rows"),
     ("triggers/iceberg.py", "tables"),
     ("config/models/alerts.py", "alerts"),
