@@ -40,7 +40,6 @@ ELSEWHERE: Final = (
     # The first pattern that fits a file names its room. What none fits is the kernel's.
     ("watcher/app.py", ROOT),
     ("watcher/guard.py", ROOT),
-    ("watcher/installed.py", ROOT),
     ("watcher/__main__.py", ROOT),
     ("watcher/cli/__init__.py", ROOT),
     ("watcher/cli/app.py", ROOT),
@@ -59,7 +58,7 @@ ELSEWHERE: Final = (
     ("triggers/s3/*", "s3"),
     ("triggers/local_folder/*", "folder"),
     ("triggers/file_scan/*", "files"),
-    ("triggers/postgres/log/*", "changes"),
+    ("triggers/changes/*", "changes"),
     ("triggers/postgres/*", "rows"),
     ("triggers/iceberg.py", "catalogs"),
     ("config/publishing/*", "publishing"),
@@ -73,7 +72,6 @@ ELSEWHERE: Final = (
     ("store/detection/listening.py", "airflow"),
     ("store/detection/outbox.py", "outbox"),
     ("store/detection/overlapping_events.py", "reconcile"),
-    ("store/detection/sketches.py", "explain"),
     ("store/detection/starts.py", "reconcile"),
     ("store/processes/alerts.py", "alerts"),
     ("store/processes/clusters.py", "kubernetes"),
@@ -83,7 +81,6 @@ ELSEWHERE: Final = (
     ("store/runs/event_fates.py", "explain"),
     ("store/runs/explanations.py", "explain"),
     ("store/runs/partition_groups.py", "partitions"),
-    ("store/runs/renewals.py", "kubernetes"),
     ("store/runs/replay*.py", "replay"),
     ("store/runs/run_history.py", "pages"),
     ("store/runs/run_spans.py", "pages"),
@@ -95,8 +92,6 @@ ELSEWHERE: Final = (
     ("watcher/submit/builtin/*", "ingest"),
     ("watcher/submit/failure_reasons.py", "spark_submit"),
     ("watcher/submit/kubernetes/*", "kubernetes"),
-    ("watcher/submit/local/*", "spark_submit"),
-    ("watcher/submit/sdk_archive.py", "spark_submit"),
     ("watcher/submit/spark/*", "spark_submit"),
     ("watcher/submit/spark_submit.py", "spark_submit"),
     ("watcher/submit/warm/*", "warm"),
@@ -106,15 +101,14 @@ ELSEWHERE: Final = (
     ("watcher/scheduling/item_counts.py", "partitions"),
     ("watcher/scheduling/partition*.py", "partitions"),
     ("watcher/scheduling/waiting_partitions.py", "partitions"),
-    ("watcher/scheduling/problems/*", "problems"),
+    ("watcher/scheduling/problems/reading.py", "problems"),
+    ("watcher/scheduling/problems/lateness.py", "problems"),
     ("watcher/outbound/airflow/*", "airflow"),
     ("watcher/outbound/outbox/*", "outbox"),
     ("watcher/outbound/alerts/*", "alerts"),
-    ("watcher/serving/edge/*", "edge"),
     ("watcher/serving/sign_in_links.py", "rest"),
     ("watcher/serving/web/*", "pages"),
     ("watcher/serving/api/explanations.py", "explain"),
-    ("watcher/serving/api/problems.py", "problems"),
     ("watcher/serving/api/reconciliations.py", "reconcile"),
     ("watcher/serving/api/routes/explain.py", "explain"),
     ("watcher/serving/api/routes/reconcile.py", "reconcile"),
@@ -127,12 +121,15 @@ ELSEWHERE: Final = (
     ("watcher/serving/api/shapes/assets.py", KERNEL),
     ("watcher/serving/api/shapes/base.py", KERNEL),
     ("watcher/serving/api/shapes/entries.py", KERNEL),
-    ("watcher/serving/api/__init__.py", KERNEL),
+    ("watcher/serving/api/__init__.py", ROOT),
     ("watcher/serving/api/app.py", ROOT),
     ("watcher/serving/api/context.py", KERNEL),
     ("watcher/serving/api/errors.py", KERNEL),
     ("watcher/serving/api/event_posts.py", KERNEL),
     ("watcher/serving/api/guards.py", KERNEL),
+    ("watcher/serving/api/probes.py", KERNEL),
+    ("watcher/serving/api/problems.py", KERNEL),
+    ("watcher/serving/api/streams/*", KERNEL),
     ("watcher/serving/api/parameters.py", KERNEL),
     ("watcher/serving/api/writes.py", KERNEL),
     ("watcher/serving/api/*", "rest"),
@@ -349,7 +346,7 @@ def room_of(name: str) -> str:
     if by_place := re.match(r"(?:config|store|triggers|watcher)/features/(\w+)/", name):
         return by_place[1]
     if re.match(r"\w+/features/__init__\.py", name):
-        return ROOT
+        return KERNEL
     if re.match(r"(?:config|store|triggers|watcher)/shared/", name):
         return SHARED
     return next((room for pattern, room in ELSEWHERE if fnmatchcase(name, pattern)), KERNEL)

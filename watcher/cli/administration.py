@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from config.models.settings import Settings
     from triggers.changes.options import ChangesOptions
     from triggers.postgres.connection import PostgresConnection
-    from triggers.shared.postgres.options import TableOptions
+    from triggers.postgres.table_options import TableOptions
     from watcher.operations.cleanup import CleanupProgress
 
 db = group("db", "The metadata database.")
@@ -259,7 +259,7 @@ async def _drop_slot(configuration: Configuration, name: str) -> tuple[str, list
 
 
 def _watched_table(configuration: Configuration, name: str) -> tuple[PostgresConnection, TableOptions]:
-    from triggers.shared.postgres.options import TableOptions  # noqa: PLC0415  see watcher.cli
+    from triggers.postgres.table_options import TableOptions  # noqa: PLC0415  see watcher.cli
 
     watcher = configuration.watchers.get(name)
     if watcher is None:
