@@ -9,7 +9,8 @@ from config.features.alerts.settings import AlertsPart
 from watcher.configuration.services import ServiceContext
 from watcher.host.containment import Service
 from watcher.installed import resolve
-from watcher.outbound.alerts import Alerts, Evaluator
+from watcher.outbound.alerts.delivery import Alerts
+from watcher.outbound.alerts.evaluator import Evaluator
 from watcher.outbound.outbox.sender import Sender
 from watcher.scheduling.problems.sources import ProblemsOf
 
