@@ -21,7 +21,7 @@ from store.database import Database, migrations, sqlite_url
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Removed, Retention, Sweep
 from watcher import assembly
-from watcher.demo.servers import running_postgres
+from watcher.features.demo.servers import running_postgres
 from watcher.installed import installed
 from watcher.operations.cleanup import Cleaner, CleanupLimits
 

@@ -46,11 +46,12 @@ from store.database.schema import database_time_in, job, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.replay import replays
+from store.features.replay.selections import ReplayRange
 from store.keys import Batching, CronSchedule, JobDefinition
-from store.runs import replays, runs
-from store.runs.replay_selections import ReplayRange
+from store.runs import runs
 from watcher.configuration.declarations import planners, steps
-from watcher.demo.servers import free_port, running_postgres
+from watcher.features.demo.servers import free_port, running_postgres
 from watcher.host.leader_election import Leadership
 from watcher.scheduling.planning.scheduler import Scheduler
 from watcher.scheduling.tries.admission import AdmissionLimits

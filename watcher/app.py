@@ -22,7 +22,7 @@ from config.models import Configuration
 from config.models.changes import ConfigurationChanges, settings_digests
 from store.base import BaseStoreBackend
 from store.catalog.catalog_sync import Declared
-from store.detection import cleanings
+from store.features.clean_source import cleanings
 from store.processes.triggerers import ProcessInfo
 from watcher import assembly
 from watcher.configuration.declarations import declared, jobs_to_start, planners, steps, submitters, workspace
@@ -32,7 +32,10 @@ from watcher.configuration.services import ServiceContext, StartCheck, contained
 from watcher.configuration.sources import hosted, kept
 from watcher.configuration.vocabulary import Descriptions
 from watcher.errors import ServiceEnded
+from watcher.features.clean_source.service import build_cleaning
 from watcher.features.isolation.asked_classes import AskedClasses, load_with_plugins
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.features.isolation.opening import own_processes
 from watcher.host import machine
 from watcher.host.containment import Service, leaves, run_service
@@ -53,10 +56,7 @@ from watcher.serving.http_server import address_of, listen_as, serve, url_of_api
 from watcher.serving.room import Serving
 from watcher.serving.sign_in_links import show_link
 from watcher.submit.base import Addresses, Submitter
-from watcher.triggerer.cleaning.service import build_cleaning
 from watcher.triggerer.clients import Clients
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.triggerer.room import build_control, build_triggerer, take_over
 from watcher.triggerer.triggerer import Triggerer
 from watcher.triggerer.watermark_copies import WatermarkCopies

@@ -19,8 +19,8 @@ from ruamel.yaml import YAML
 from sqlalchemy import select
 
 from config.errors import ConfigurationInvalid
+from config.features.publishing.json_schema import json_schema
 from config.models import Configuration
-from config.publishing.json_schema import json_schema
 from config.reading.loader import load
 from config.vocabulary import Vocabulary
 from store.catalog import catalog_sync
@@ -35,12 +35,12 @@ from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import vocabulary
 from watcher.errors import StartRefused
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
 from watcher.features.isolation.opening import open_isolation
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Hosted, open_trigger
 from watcher.triggerer.committing import Committer
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 

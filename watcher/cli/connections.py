@@ -12,7 +12,7 @@ import httpx
 from config.models import Configuration
 from store.catalog import assets
 from store.database import Database
-from store.detection import cleanings
+from store.features.clean_source import cleanings
 from watcher import assembly
 from watcher.cli.api_client import ApiClient
 from watcher.cli.database import opened_database
@@ -20,6 +20,7 @@ from watcher.configuration.declarations import planners
 from watcher.configuration.sources import hosted, open_sources
 from watcher.configuration.vocabulary import Descriptions
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 from watcher.features.isolation.opening import open_isolation
 from watcher.host import logs
 from watcher.host.home import make_home
@@ -39,7 +40,6 @@ from watcher.serving.api.context import (
 from watcher.serving.api.sign_in.same_site import Site
 from watcher.triggerer.clients import Clients
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.inquiries import DESCRIBED_WITHIN, Inquirer
 
 
 @asynccontextmanager

@@ -14,7 +14,10 @@ outbox = table(  # messages to other systems, written in the transaction that ga
     "outbox",
     Lifecycle(
         owner=RowOwner.INSTALLATION,
-        kept=(RemovedBy(function="store.detection.outbox.remove"), RemovedBy(function="store.catalog.neighbour.apply")),
+        kept=(
+            RemovedBy(function="store.features.outbox.outbox.remove"),
+            RemovedBy(function="store.features.airflow.neighbour.apply"),
+        ),
     ),
     Column("id", BIG_ID, primary_key=True, autoincrement=True),
     Column("destination", String(64), nullable=False),
@@ -38,7 +41,7 @@ asset_forward = table(  # the assets whose events go to Airflow, as configured
     "asset_forward",
     Lifecycle(
         owner=RowOwner.ASSET,
-        kept=(RemovedBy(function="store.catalog.neighbour.apply"),),
+        kept=(RemovedBy(function="store.features.airflow.neighbour.apply"),),
         names={"asset_id": NameRule.BY_ID},
     ),
     Column("asset_id", ForeignKey("asset.id"), primary_key=True, autoincrement=False),
@@ -49,7 +52,7 @@ asset_forward = table(  # the assets whose events go to Airflow, as configured
 
 listen_position = table(  # how far the events of one of Airflow's assets were read
     "listen_position",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.catalog.neighbour.apply"),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.features.airflow.neighbour.apply"),)),
     Column("source", String(1500), primary_key=True),  # name or uri of the asset, as configured
     Column("newest", UtcDateTime),  # by Airflow's clock; null: no event was seen
     feature="airflow",
@@ -60,7 +63,7 @@ listen_seen = table(  # Airflow's events that were read and may be read again
     Lifecycle(
         owner=RowOwner.INSTALLATION,
         kept=(
-            RemovedBy(function="store.detection.listening.advance"),
+            RemovedBy(function="store.features.airflow.listening.advance"),
             DeletedWith(table="listen_position", columns={"source": "source"}, by_database=True),
         ),
     ),

@@ -12,7 +12,7 @@ from store.database.tables import table
 
 alert = table(  # what was seen by which rule of `settings.alerts`
     "alert",
-    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.processes.alerts.remove"),)),
+    Lifecycle(owner=RowOwner.INSTALLATION, kept=(RemovedBy(function="store.features.alerts.alerts.remove"),)),
     Column("key", String(64), primary_key=True),  # a hash of rule, kind and subject
     Column("rule", String(64), nullable=False),
     Column("alert", String(32), nullable=False),

@@ -13,7 +13,7 @@ catchup = table(  # the stored events that a new job still has to get, while its
     "catchup",
     Lifecycle(
         owner=RowOwner.JOB,
-        kept=(RemovedBy(function="store.catalog.catchups.end"),),
+        kept=(RemovedBy(function="store.features.catchup.catchups.end"),),
         names={"dag_id": NameRule.ANOTHER_JOB},
     ),
     Column("dag_id", ForeignKey("job.dag_id"), primary_key=True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from store.detection import item_sketches
+from store.features.explain import item_sketches
 from store.processes.cleanup import Chore
 
 MOST_SKETCHES: Final = 100_000

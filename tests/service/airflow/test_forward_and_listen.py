@@ -16,13 +16,15 @@ from pydantic import SecretStr
 from sqlalchemy import select
 
 from config.features.airflow.settings import AirflowSettings
-from store.catalog import catalog_sync, neighbour
+from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
-from store.catalog.neighbour import DeclaredForward
 from store.database import Database
 from store.database.schema import asset_event
-from store.detection import events, outbox
+from store.detection import events
 from store.detection.interest import EventOrigin
+from store.features.airflow import neighbour
+from store.features.airflow.neighbour import DeclaredForward
+from store.features.outbox import outbox
 from store.processes import cleanup, installation
 from store.processes.cleanup import Retention
 from tests.databases import on_both
@@ -31,10 +33,10 @@ from tests.features import HOOKS, KEPT_EVENTS
 from tests.service.airflow.configured import settings
 from tests.service.store.words import event
 from tests.stand_in_airflow import StandInAirflow
+from watcher.features.airflow.neighbour import Neighbour
+from watcher.features.outbox.sender import Sender
 from watcher.host.health import Health
 from watcher.host.leader_election import Leadership
-from watcher.outbound.airflow.neighbour import Neighbour
-from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"

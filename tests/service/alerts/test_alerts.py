@@ -35,14 +35,14 @@ from tests.effort import PATIENCE
 from tests.receivers import Hook, Mailbox, mail_server, write_certificate
 from tests.service.store.words import rows
 from watcher.configuration.declarations import planners
+from watcher.features.alerts.delivery import Alerts
+from watcher.features.alerts.evaluator import Evaluator
 from watcher.features.outbox.problems import problems as outbox_problems
+from watcher.features.outbox.sender import Sender
+from watcher.features.problems import reading
 from watcher.host.leader_election import Leadership
 from watcher.host.metrics import Metrics
 from watcher.installed import known_settings
-from watcher.outbound.alerts.delivery import Alerts
-from watcher.outbound.alerts.evaluator import Evaluator
-from watcher.outbound.outbox.sender import Sender
-from watcher.scheduling.problems import reading
 from watcher.scheduling.problems.sources import ProblemsLook, read_problems
 
 pytestmark = [pytest.mark.service, on_both]

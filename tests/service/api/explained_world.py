@@ -29,11 +29,11 @@ from tests.service.api.application import make_context, serving
 from tests.service.store.words import apply, beat, consume_events, declared, lock_queue
 from triggers.base import BaseEventTrigger
 from triggers.options import facts_of
+from watcher.features.clean_source.decision import PASSES
+from watcher.features.clean_source.service import SourceCleaning
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
 from watcher.serving.api.context import ApiContext, WatcherControl
-from watcher.triggerer.cleaning.decision import PASSES
-from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_trigger
 from watcher.triggerer.committing import Committer, identity_json, stored
 from watcher.triggerer.control import Control

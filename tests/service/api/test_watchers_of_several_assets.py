@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from store.catalog import graph
 from store.database import Database
+from store.features.pages import graph
 from tests.databases import on_both
 from tests.service.api.explained_world import ExplainedWorld, explained_world
 from tests.service.api.test_reconcile import FILES, differing, reconciled

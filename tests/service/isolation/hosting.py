@@ -28,16 +28,16 @@ from tests.features import DECLARATIONS, TABLES
 from watcher.configuration.declarations import declared
 from watcher.configuration.sources import hosted
 from watcher.features.isolation.asked_classes import AskedClasses
+from watcher.features.isolation.child_handle import ChildSettings
+from watcher.features.isolation.children import Children
+from watcher.features.isolation.fork_server import ForkServer
+from watcher.features.isolation.inquiries import Inquirer
 from watcher.features.isolation.opening import child_settings
+from watcher.features.isolation.trigger import OwnProcesses
 from watcher.host.metrics import Metrics
 from watcher.triggerer.clients import Clients, Hosted
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.control import Control
-from watcher.triggerer.isolation.child_handle import ChildSettings
-from watcher.triggerer.isolation.children import Children
-from watcher.triggerer.isolation.fork_server import ForkServer
-from watcher.triggerer.isolation.inquiries import Inquirer
-from watcher.triggerer.isolation.trigger import OwnProcesses
 from watcher.triggerer.supervisor import Supervisor
 from watcher.triggerer.triggerer import Triggerer
 

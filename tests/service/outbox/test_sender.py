@@ -12,21 +12,23 @@ from functools import partial
 import anyio
 import pytest
 
-from store.catalog import catalog_sync, neighbour
+from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset
-from store.catalog.neighbour import DeclaredForward
 from store.database import Database
-from store.detection import events, outbox
+from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import EventOrigin
-from store.detection.outbox import NewMessage, OutboxMessage
+from store.features.airflow import neighbour
+from store.features.airflow.neighbour import DeclaredForward
+from store.features.outbox import outbox
+from store.features.outbox.outbox import NewMessage, OutboxMessage
 from tests.databases import on_both, statements_of
 from tests.effort import PATIENCE
 from tests.features import HOOKS
 from tests.service.store.words import event
+from watcher.features.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
+from watcher.features.outbox.sender import Sender
 from watcher.host.leader_election import Leadership
-from watcher.outbound.outbox.delivery import Delivered, DeliveryRefused, Failed, Outcome, Unclear
-from watcher.outbound.outbox.sender import Sender
 
 pytestmark = [pytest.mark.service, on_both]
 HOME = "55555555-5555-5555-5555-555555555555"

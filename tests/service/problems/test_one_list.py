@@ -20,18 +20,18 @@ from store.catalog.watchers import WatcherState
 from store.database.schema import asset, queued_event, run, run_asset_event, watcher, watcher_position
 from store.database.schema import job as job_table
 from store.detection import events
-from store.detection import outbox as messages
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.detection.outbox import NewMessage
 from store.features.airflow.tables import outbox
+from store.features.outbox import outbox as messages
+from store.features.outbox.outbox import NewMessage
 from store.keys import JobDefinition
 from store.runs import bad_records, decisions, runs
 from tests.databases import on_both
 from tests.service.api.application import DEFINITION, Api, adapted, serving
 from tests.service.web.browsing import Browser, browsing
+from watcher.features.problems.reading import of_watcher
 from watcher.host.health import Health, WatcherReport
-from watcher.scheduling.problems.reading import of_watcher
 from watcher.serving.api import create_app
 from watcher.serving.http_server import listen, serve
 

@@ -10,13 +10,14 @@ from uuid import uuid4
 
 from sqlalchemy import select, update
 
-from store.catalog import catalog_sync, catchups
+from store.catalog import catalog_sync
 from store.catalog.catalog_sync import Declared, DeclaredAsset, DeclaredJob
 from store.database import Database
 from store.database.schema import job, queued_event, run, run_asset_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.catchup import catchups
 from store.features.partitions.applying import forget_groups
 from store.features.replay.applying import end_of_removed_jobs
 from store.keys import JobDefinition

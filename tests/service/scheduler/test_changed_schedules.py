@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from store import partition_keys
-from store.catalog import aliases, catalog_sync, catchups, dropped_events
+from store.catalog import aliases, catalog_sync, dropped_events
 from store.catalog.catalog_sync import Applied, AppliedCatalog, AppliedFeature, Declared, DeclaredJob
 from store.database import Database
 from store.database.lifecycle import delete_whole
@@ -27,16 +27,19 @@ from store.database.schema import asset, asset_alias, asset_event, job, queued_e
 from store.detection import events, filters
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
+from store.features.catchup import catchups
 from store.features.catchup.tables import catchup
+from store.features.partitions import groups as partition_groups
+from store.features.partitions.groups import GroupRest, QueuedIdentity, QueuedSpan
+from store.features.replay import replays
+from store.features.replay.replays import ReplayCounts
+from store.features.replay.selections import ReplayRange
 from store.features.replay.tables import replay
 from store.keys import JobDefinition
 from store.references import satisfied
-from store.runs import kept_events, partition_groups, queues, replays
+from store.runs import kept_events, queues
 from store.runs.jobs import JOB_COLUMNS, JobRow
-from store.runs.partition_groups import GroupRest, QueuedIdentity, QueuedSpan
 from store.runs.queues import QueueFilter
-from store.runs.replay_selections import ReplayRange
-from store.runs.replays import ReplayCounts
 from tests.databases import copied, emptied, on_both, sqlite_in_this_thread
 from tests.effort import SEED, effort
 from tests.service.scheduler import lacking_model
@@ -68,10 +71,14 @@ from tests.service.scheduler.settings import (
     tell,
 )
 from watcher.configuration.declarations import planners
-from watcher.scheduling import catching_up, completeness, item_counts, partition_memory, partition_planner, partitions
-from watcher.scheduling.compared_items import DistinctItems, NamedFiles
-from watcher.scheduling.partition_memory import JudgedPartitions
-from watcher.scheduling.partitions import DueGroup
+from watcher.features.catchup import step as catching_up
+from watcher.features.partitions import completeness, item_counts
+from watcher.features.partitions import groups as partitions
+from watcher.features.partitions import memory as partition_memory
+from watcher.features.partitions import planner as partition_planner
+from watcher.features.partitions.compared_items import DistinctItems, NamedFiles
+from watcher.features.partitions.groups import DueGroup
+from watcher.features.partitions.memory import JudgedPartitions
 from watcher.scheduling.planning import plans
 from watcher.scheduling.planning.plans import Waits
 from watcher.serving.api.waiting import waiting_jobs

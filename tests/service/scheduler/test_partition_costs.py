@@ -18,14 +18,15 @@ from store.database.schema import queued_event
 from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.runs import partition_groups, queues
-from store.runs.partition_groups import QueuedIdentity, QueuedSpan
+from store.features.partitions import groups as partition_groups
+from store.features.partitions.groups import QueuedIdentity, QueuedSpan
+from store.runs import queues
 from store.runs.queues import QueueFilter
 from tests.databases import emptied, on_both, statements_of
 from tests.service.scheduler.processes import Processes
 from tests.service.scheduler.settings import configure, consumed, end_runs, job_on, leading_scheduler, tell
-from watcher.scheduling import partition_planner
-from watcher.scheduling.partitions import DuePartitions, GroupsOfNow, due_partitions
+from watcher.features.partitions import planner as partition_planner
+from watcher.features.partitions.groups import DuePartitions, GroupsOfNow, due_partitions
 
 pytestmark = pytest.mark.service
 BOTH = {"all": ["a", "b"]}

@@ -13,11 +13,12 @@ from sqlalchemy import select, update
 
 from store.database import Database
 from store.database.schema import asset_event
-from store.detection import events, item_search, item_sketches
+from store.detection import events
 from store.detection.events import NewEvent
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.detection.item_search import ItemName
 from store.detection.sketches import LIMITLESS, Sketch, microseconds, sketch_of
+from store.features.explain import item_search, item_sketches
+from store.features.explain.item_search import ItemName
 from store.metastore import MetastoreStoreBackend
 from store.processes.cleanup import Retention
 from tests.databases import on_both

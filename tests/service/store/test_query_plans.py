@@ -16,22 +16,16 @@ from store.base import AssetScope, AssetStoreWriterKind, TaskScope, Writer
 from store.database import Database
 from store.database.paging import PageRequest
 from store.database.schema import watcher_position_row
-from store.detection import (
-    activity,
-    detections,
-    event_lists,
-    events,
-    item_search,
-    position_rows,
-    positions,
-)
+from store.detection import detections, event_lists, events, position_rows, positions
 from store.detection.detections import Committed, Detection
 from store.detection.event_lists import EventFilter
 from store.detection.interest import NO_HOOKS, EventOrigin
-from store.detection.item_search import ItemName
 from store.detection.position_rows import RowDifferences
+from store.features.explain import item_search
+from store.features.explain.item_search import ItemName
+from store.features.pages import activity, run_history, run_spans
 from store.keys import TryRef
-from store.runs import answers, queues, run_history, run_spans, runs, startable, tries, try_lookup
+from store.runs import answers, queues, runs, startable, tries, try_lookup
 from store.runs.answers import IdempotencyKey
 from store.runs.try_lock import AssetSelector, lock_asset
 from store.state.transactions import EntryTransaction

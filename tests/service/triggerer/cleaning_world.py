@@ -29,9 +29,9 @@ from tests.servers import S3Server
 from triggers.local_folder.new_files import FileNewFiles, FileNewFilesOptions
 from triggers.s3.connection import S3Connection
 from triggers.s3.new_files import S3NewFiles, S3NewFilesOptions
+from watcher.features.clean_source.service import SourceCleaning
 from watcher.host.health import Health, WatcherReport
 from watcher.host.metrics import Metrics
-from watcher.triggerer.cleaning.service import SourceCleaning
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger
 from watcher.triggerer.committing import Committer
 from watcher.triggerer.supervisor import Supervisor

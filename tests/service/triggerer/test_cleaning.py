@@ -22,7 +22,7 @@ from store.database.schema import (
     watcher_position,
     watcher_position_row,
 )
-from store.detection import cleanings
+from store.features.clean_source import cleanings
 from store.features.clean_source.tables import cleaning
 from tests.databases import on_both
 from tests.servers import S3Server

@@ -48,10 +48,10 @@ from triggers.base import (
     TriggerEvent,
 )
 from triggers.errors import ConfigurationError, SourceUnavailable
+from watcher.features.problems.reading import of_watcher
 from watcher.host.health import Health
 from watcher.host.metrics import Metrics
 from watcher.host.metrics_snapshot import MetricsSnapshot
-from watcher.scheduling.problems.reading import of_watcher
 from watcher.triggerer import failures
 from watcher.triggerer.clients import Clients, Hosted, ImportedTrigger, open_clients
 from watcher.triggerer.committing import Committer

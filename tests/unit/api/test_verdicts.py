@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 
 from store.catalog.watchers import WatcherRow
-from store.detection.cleanings import Cleaning
-from store.detection.item_search import NamingEvent, NamingEvents
 from store.detection.rejections import RejectedRow
 from store.fates import Fate, of_item, of_run
-from store.runs.explanations import QueueDeletion
+from store.features.clean_source.cleanings import Cleaning
+from store.features.explain.explanations import QueueDeletion
+from store.features.explain.item_search import NamingEvent, NamingEvents
 from store.runs.fates import ConsumedBy, EventAtJob, JobRecord
 from triggers.explanations import Explanation
-from watcher.serving.api.verdicts import Evidence, verdict
-from watcher.triggerer.reconciliation.comparison import moment
-from watcher.triggerer.reconciliation.evidence import Beginning
+from watcher.features.explain.verdicts import Evidence, verdict
+from watcher.features.reconcile.comparison import moment
+from watcher.features.reconcile.evidence import Beginning
 
 NOON = datetime(2026, 11, 26, 12, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)

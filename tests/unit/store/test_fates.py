@@ -27,8 +27,8 @@ from store.fates import (
 )
 from triggers.explanations import ItemState
 from triggers.inventories import ListedItem
-from watcher.serving.api.routes.reconcile import Differences
-from watcher.triggerer.reconciliation.comparison import SEVEREST_FIRST
+from watcher.features.reconcile.comparison import SEVEREST_FIRST
+from watcher.features.reconcile.routes import Differences
 
 PAGE: Final = Path(__file__).parents[3] / "docs/states.md"
 PARTS: Final = {

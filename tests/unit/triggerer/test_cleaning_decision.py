@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from store.detection.cleanings import Cleaning, FilesInHand
 from store.fates import AT_A_JOB, HAS_LOADED, Fate
+from store.features.clean_source.cleanings import Cleaning, FilesInHand
 from store.runs.fates import ConsumedBy, EventAtJob
 from triggers.cleaning import Outcome
-from watcher.triggerer.cleaning.decision import PASSES, decide, next_numbers, passed
+from watcher.features.clean_source.decision import PASSES, decide, next_numbers, passed
 
 NOW = datetime(2026, 11, 27, 12, tzinfo=UTC)
 WEEK = timedelta(days=7)

@@ -11,7 +11,7 @@ import pytest
 
 from store.fates import HAS_LOADED, Fate
 from triggers.inventories import ListedItem, ListedState, content_text
-from watcher.triggerer.reconciliation.comparison import ComparisonRules, NamedItem, compare
+from watcher.features.reconcile.comparison import ComparisonRules, NamedItem, compare
 
 NOW = 1_000_000_000_000
 RULES = ComparisonRules(began=NOW, last_event=100)

@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from store.fates import Fate
-from watcher.triggerer.reconciliation.segments import NamedRange, UnnamedRules, segments
+from watcher.features.reconcile.segments import NamedRange, UnnamedRules, segments
 
 
 def meaning(number: int, ranges: Sequence[NamedRange], rules: UnnamedRules) -> tuple[bool, bool, str | None]:

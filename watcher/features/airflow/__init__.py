@@ -1,1 +1,1 @@
-"""The neighbouring Airflow: events that go there, and events that come from there."""
+"""The neighbouring Airflow: its events become ours, ours become its."""

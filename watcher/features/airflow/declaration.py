@@ -6,9 +6,9 @@ from functools import partial
 
 from config.features.airflow.settings import AirflowPart
 from config.models import Configuration
-from store.catalog import neighbour
 from store.catalog.catalog_sync import Applies
-from store.catalog.neighbour import DeclaredForward
+from store.features.airflow import neighbour
+from store.features.airflow.neighbour import DeclaredForward
 
 
 def declare(configuration: Configuration) -> Applies:

@@ -7,9 +7,9 @@ from anyio.abc import TaskStatus
 
 from config.features.airflow.settings import AirflowPart
 from watcher.configuration.services import ServiceContext
+from watcher.features.airflow.neighbour import Neighbour
+from watcher.features.outbox.sender import Sender
 from watcher.host.containment import Service
-from watcher.outbound.airflow.neighbour import Neighbour
-from watcher.outbound.outbox.sender import Sender
 
 
 def build(context: ServiceContext) -> Service:

@@ -5,8 +5,8 @@ from watcher.feature import Feature
 FEATURE = Feature(
     name="catchup",
     tables="store.features.catchup.tables.TABLES",
-    keeps_events="store.catalog.catchups.LACKING",
-    applies="store.catalog.catchups.begin",
-    step="watcher.scheduling.catching_up.catch_up",
+    keeps_events="store.features.catchup.catchups.LACKING",
+    applies="store.features.catchup.catchups.begin",
+    step="watcher.features.catchup.step.catch_up",
     checks="watcher.features.catchup.check.check",
 )

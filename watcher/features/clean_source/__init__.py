@@ -1,1 +1,1 @@
-"""Files that are moved or deleted once every job has loaded them."""
+"""Moves or deletes the files of events that every job has loaded."""

@@ -6,6 +6,6 @@ FEATURE = Feature(
     name="explain",
     needs=frozenset({"commands", "rest"}),
     chores="store.features.explain.chores.CHORES",
-    routes="watcher.serving.api.routes.explain.ROUTERS",
-    commands={"explain": "watcher.cli.explain.top"},
+    routes="watcher.features.explain.routes.ROUTERS",
+    commands={"explain": "watcher.features.explain.commands.top"},
 )

@@ -6,5 +6,5 @@ FEATURE = Feature(
     name="partitions",
     tables="store.features.partitions.tables.TABLES",
     applies="store.features.partitions.applying.forget_groups",
-    planners={"per_partition": "watcher.scheduling.partition_planner.PartitionPlanner"},
+    planners={"per_partition": "watcher.features.partitions.planner.PartitionPlanner"},
 )
